@@ -13,7 +13,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
+from spfgen.plan.nodes import Assign, Block, Break, Clear, Find, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, operator_name
 from spfgen.plan.steps.index_sets import with_split_loops
@@ -141,7 +141,8 @@ class Loops(Places):
             restore()
             return None
         breaks = any(isinstance(n, lang.Break) for s in step.body for n in steps_of_loop(s))
-        if breaks and (len(bodies) != 1 or sum(_loops_around(p, bodies[0]) for p in made) != 1):
+        around = [loop for p in made for body in bodies for loop in _loops_around(p, body)]
+        if breaks and (len(around) != 1 or isinstance(around[0], Find)):
             restore()
             return None
         return made
@@ -229,9 +230,9 @@ class Loops(Places):
         return list(dict.fromkeys(result))
 
 
-def _loops_around(plan: Plan, body: Plan) -> int:
-    """How many loops stand around a body: it is one of them that a `break` leaves."""
-    if not any(n is body for n in walk(plan, Plan)):
-        return 0
-    inside = sum(_loops_around(n, body) for n in children(plan) if isinstance(n, Plan) and plan is not body)
-    return inside + isinstance(plan, LOOPS) * (plan is not body)
+def _loops_around(plan: Plan, body: Plan) -> list[Plan]:
+    """The loops that stand around a body."""
+    if plan is body or not any(n is body for n in walk(plan, Plan)):
+        return []
+    own = [plan] if isinstance(plan, LOOPS) else []
+    return own + [loop for n in children(plan) if isinstance(n, Plan) for loop in _loops_around(n, body)]

@@ -172,3 +172,36 @@ def test_the_search_needs_sorted_columns(layout: str, searched: bool) -> None:
     for shape in SHAPES:
         dense = RNG.integers(0, 3, shape).astype(float)
         np.testing.assert_array_equal(kernel(A=spfgen.pack(dense, layout)), np.triu(dense).sum(1))
+
+
+# --- merges --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["csr", "csr_unsorted", "csc", "coo", "dcsr", "csr_rle", "vbl"])
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_merge_under_a_mask(mask: str, layout: str) -> None:
+    for text in (f"C[i,j] = where({mask}, A[i,j] + B[i,j], 0)", f"C[i,j] = where({mask}, A[i,j], B[i,j+1])"):
+        for shape in SHAPES:
+            a, b = RNG.integers(0, 3, (2, *shape)).astype(float)
+            shifted = np.pad(b, ((0, 0), (0, 1)))
+            held = MASKS[mask](*grid(*shape))
+            other = shifted if "j+1" in text else b
+            expected = np.where(held, a, shifted[:, 1:]) if "j+1" in text else np.where(held, a + b, 0)
+            given = spfgen.pack(a, layout), spfgen.pack(other, layout)
+            for result in ("dense", "csr"):
+                found = spfgen.compile(text, A=layout, B=layout, C=result)(A=given[0], B=given[1])
+                np.testing.assert_array_equal(found if result == "dense" else found.to_numpy(), expected)
+
+
+@pytest.mark.parametrize(("layout", "bound"), [("csr", 60), ("csr_rle", 120)])
+def test_a_merge_begins_and_ends_where_the_mask_does(layout: str, bound: int) -> None:
+    """Rows of 200 entries, or as many runs, of which the mask leaves three."""
+    text = "C[i,j] = where(abs(i - j) <= 1, A[i,j] + B[i,j], 0)"
+    a, b = np.tile([1.0, 2.0], (2, 4, 100))
+    effort = Effort()
+    with by_the_interpreter(effort) as ran:
+        kernel = spfgen.compile(text, A=layout, B=layout, C="csr")
+        found = kernel(A=spfgen.pack(a, layout), B=spfgen.pack(b, layout))
+    assert ran
+    np.testing.assert_array_equal(found.to_numpy(), np.triu(np.tril(a + b, 1), -1))
+    assert effort.total < 4 * bound, effort

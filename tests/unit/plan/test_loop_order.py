@@ -1,0 +1,174 @@
+"""Loops whose order matters: they keep it, and are driven by what is stored where the nest is proved to keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.plan.verify.effort import Effort
+from tests.fuzz.carried import by_the_interpreter
+
+RNG = np.random.default_rng(5)
+SHAPES = ((0, 0), (0, 3), (3, 0), (1, 1), (4, 7), (7, 4), (6, 6))
+LAYOUTS = ("csr", "csc", "coo", "coo_unsorted", "dcsr", "csr_unsorted", "bcsr", "ell", "dense")
+
+
+def some(shape: tuple[int, int], share: float = 0.5) -> np.ndarray:
+    return np.where(RNG.random(shape) < share, RNG.integers(-4, 5, shape), 0).astype(float)
+
+
+# --- what is computed, in every layout -----------------------------------------------------------------
+
+
+def halved(i: int, j: int, y: np.ndarray, a: np.ndarray) -> None:
+    if a[i, j] != 0:
+        y[i] = y[i] * 0.5 + a[i, j] if j < i else y[i] - a[i, j] * j
+
+
+def several(i: int, j: int, y: np.ndarray, a: np.ndarray) -> None:
+    if a[i, j] > 0:
+        if i == j:
+            y[i] = a[i, j]
+        elif j > i + 1:
+            y[i] = y[i] * 0.5 + a[i, j]
+
+
+def passed_on(i: int, j: int, y: np.ndarray, a: np.ndarray) -> None:
+    if a[i, j] != 0 and i > 0:
+        y[i] = y[i] + a[i, j] - y[i - 1]
+
+
+PROGRAMS: dict[str, Any] = {
+    "for {} {{ if A[i,j] != 0 {{ if j < i {{ y[i] = y[i]*0.5 + A[i,j] }} else {{ y[i] = y[i] - A[i,j]*j }} }} }}": halved,
+    "for {} {{ if A[i,j] > 0 {{ if i == j {{ y[i] = A[i,j] }} else {{ if j > i + 1 {{ y[i] = y[i]*0.5 + A[i,j] }} }} }} }}": several,
+    "for {} where i > 0 {{ if A[i,j] != 0 {{ y[i] = y[i] + A[i,j] - y[i-1] }} }}": passed_on,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("order", ["i, j", "j, i"])
+def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
+    for text, meaning in PROGRAMS.items():
+        for level in (0, 1, 2):
+            kernel = spfgen.compile(text.format(order), A=layout, y="dense", optimize=level)
+            for shape in SHAPES:
+                a, y = some(shape), RNG.integers(0, 5, shape[0]).astype(float)
+                expected = y.copy()
+                rows, columns = map(range, shape)
+                points = [(i, j) for i in rows for j in columns]
+                if order == "j, i":
+                    points = [(i, j) for j in columns for i in rows]
+                for i, j in points:
+                    meaning(i, j, expected, a)
+                kernel(A=spfgen.pack(a, layout), y=y)
+                np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_loop_that_break_leaves_is_the_written_one(layout: str) -> None:
+    inner = "for i { let found = -1  for j { if A[i,j] > 0 { found = j  break } }  y[i] = found }"
+    both = "let n = 0  for i, j { if A[i,j] > 0 { n += 1  break } }  y[0] = n"
+    merged = "for i { let found = -1  for j { if A[i,j] + B[i,j] > 0 { found = j  break } }  y[i] = found }"
+    for shape in SHAPES[3:]:
+        a, b = some(shape), some(shape, 0.2)
+        given, other = spfgen.pack(a, layout), spfgen.pack(b, layout)
+        first = [int(np.argmax(row > 0)) if (row > 0).any() else -1 for row in a]
+        np.testing.assert_array_equal(spfgen.compile(inner, A=layout, y="dense<int64>")(A=given), first)
+        first = [int(np.argmax(row > 0)) if (row > 0).any() else -1 for row in a + b]
+        found = spfgen.compile(merged, A=layout, B=layout, y="dense<int64>")(A=given, B=other)
+        np.testing.assert_array_equal(found, first)
+        plain = spfgen.compile(both, A="dense", y="dense<int64>", optimize=0)(A=a, y=np.zeros(1, "int64"))
+        found = spfgen.compile(both, A=layout, y="dense<int64>")(A=given, y=np.zeros(1, "int64"))
+        np.testing.assert_array_equal(found, plain)
+
+
+# --- how much is done ----------------------------------------------------------------------------------
+
+SWEEP = """
+    for i {
+        let s = b[i]
+        let d = 1.0
+        for j { if j == i { d = A[i,j] } else { s -= A[i,j]*x[j] } }
+        x[i] = s/d
+    }
+"""
+
+
+def swept(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    for i in range(len(b)):
+        x[i] = (b[i] - a[i] @ x + a[i, i] * x[i]) / a[i, i]
+    return x
+
+
+def work(text: str, layouts: dict[str, str], **given: Any) -> tuple[Any, float]:
+    effort = Effort()
+    with by_the_interpreter(effort) as ran:
+        result = spfgen.compile(text, **layouts)(**given)
+    assert ran
+    return result, effort.total
+
+
+def test_gauss_seidel_goes_over_what_is_stored() -> None:
+    n = 150
+    a = 4 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1) - np.eye(n, k=30)
+    b, x = RNG.integers(0, 5, n).astype(float), np.zeros(n)
+    expected = swept(a, b, x)
+    layouts = {"A": "csr", "b": "dense", "x": "dense"}
+    _, done = work(SWEEP, layouts, A=spfgen.pack(a, "csr"), b=b, x=x)
+    np.testing.assert_allclose(x, expected)
+    assert done < 30 * n
+
+
+@pytest.mark.parametrize(("layout", "driven"), [("csr", True), ("csr_unsorted", False), ("csc", False)])
+def test_the_order_has_to_be_proved(layout: str, driven: bool) -> None:
+    n = 60
+    a = np.zeros((n, n))
+    a[[5, 5, 40], [7, 3, 40]] = 2.0, 3.0, 4.0
+    y = np.ones(n)
+    text = "for i, j { if A[i,j] != 0 { y[i] = y[i]*0.5 + A[i,j] } }"
+    _, done = work(text, {"A": layout, "y": "dense"}, A=spfgen.pack(a, layout), y=y)
+    assert (y[5], y[40]) == ((1 * 0.5 + 3) * 0.5 + 2, 4.5)
+    assert (done < 10 * n) == driven
+
+
+def test_what_the_loop_writes_does_not_drive_it() -> None:
+    text = "for i, j { if A[i,j] != 0 { A[i,j] = A[i,j] + y[i]  y[i] = y[i]*0.5 + A[i,j] } }"
+    a, y = some((5, 6)), np.ones(5)
+    expected_a, expected_y = a.copy(), y.copy()
+    for i in range(5):
+        for j in range(6):
+            if expected_a[i, j] != 0:
+                expected_a[i, j] += expected_y[i]
+                expected_y[i] = expected_y[i] * 0.5 + expected_a[i, j]
+    given = spfgen.pack(a, "csr")
+    spfgen.compile(text, A="csr", y="dense")(A=given, y=y)
+    np.testing.assert_array_equal(y, expected_y)
+    np.testing.assert_array_equal(given.to_numpy(), expected_a)
+
+
+def test_sides_that_have_nothing_in_common_are_loops_of_their_own() -> None:
+    """One writes what the other reads: then they stay together."""
+    apart = (
+        "for i { let n = 0.0  let d = 0.0  for j { if i == j { d = A[i,j] } else { n = n*2 + A[i,j] } }  y[i] = n + d }"
+    )
+    shared = (
+        "for i { let n = 0.0  let d = 0.0  for j { if i == j { d = A[i,j] } else { n = n*2 + A[i,j]*d } }  y[i] = n }"
+    )
+    a = some((6, 6))
+    for layout in LAYOUTS:
+        given = spfgen.pack(a, layout)
+        for text in (apart, shared):
+            expected = []
+            for i in range(6):
+                n = d = 0.0
+                for j in range(6):
+                    if i == j:
+                        d = a[i, j]
+                    else:
+                        n = n * 2 + a[i, j] * (d if text is shared else 1.0)
+                expected.append(n if text is shared else n + d)
+            np.testing.assert_array_equal(spfgen.compile(text, A=layout, y="dense")(A=given), expected)

@@ -19,16 +19,43 @@ static bool spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
     }
     return true;
 }
-/* New memory in small pages takes far longer to get than to fill. */
-static void *spfgen_entries_memory(void *old, size_t bytes) {
-    void *const memory = realloc(old, bytes);
+/* Copies so many bytes and frees the old ones. Of many the system gets back what is copied, piece by piece: `free` alone
+   may keep it. */
+static void spfgen_entries_move(void *to, void *from, size_t bytes) {
+    size_t done = 0;
+#ifdef __linux__
+    const size_t page = (size_t)1 << 16, piece = (size_t)1 << 18;
+    if (bytes >= TUNED_ENTRIES_MOVED_BYTES) {
+        done = (page - (uintptr_t)from % page) % page;
+        memcpy(to, from, done);
+        for (; done + piece <= bytes; done += piece) {
+            memcpy((char *)to + done, (char *)from + done, piece);
+            (void)madvise((char *)from + done, piece, 4); /* MADV_DONTNEED */
+        }
+    }
+#endif
+    if (bytes > 0) {
+        memcpy((char *)to + done, (char *)from + done, bytes - done);
+    }
+    free(from);
+}
+/* Memory of a new size; the first `used` bytes stay. New memory in small pages takes far longer to get than to fill. */
+static void *spfgen_entries_memory(void *old, size_t used, size_t bytes) {
+    const bool moved = used >= TUNED_ENTRIES_MOVED_BYTES && used < TUNED_ENTRIES_MAPPED_BYTES;
+    void *const memory = moved ? malloc(bytes) : realloc(old, bytes);
+    if (!memory) {
+        return NULL;
+    }
 #ifdef __linux__
     const size_t page = (size_t)1 << 21;
-    if (memory && bytes >= TUNED_ENTRIES_LARGE_BYTES) {
+    if (bytes >= TUNED_ENTRIES_LARGE_BYTES) {
         const uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
         (void)madvise((char *)memory + (first - (uintptr_t)memory), bytes - (first - (uintptr_t)memory), 14); /* MADV_HUGEPAGE */
     }
 #endif
+    if (moved) {
+        spfgen_entries_move(memory, old, used);
+    }
     return memory;
 }
 /* Memory for so many entries of `rank` coordinates with values of `size` bytes; false where there is not enough: then no
@@ -45,7 +72,8 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
     }
     for (int k = 0; k <= rank; k++) {
         void *const old = k < rank ? (void *)entries->at[k] : entries->values;
-        void *const grown = spfgen_entries_memory(old, (size_t)wanted * (k < rank ? bytes : size));
+        const size_t width = k < rank ? bytes : size;
+        void *const grown = spfgen_entries_memory(old, (size_t)entries->count * width, (size_t)wanted * width);
         if (!grown) {
             spfgen_entries_count(entries, -more);
             entries->failed = 1;
@@ -136,12 +164,10 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
             const size_t from = (size_t)parts[p].count, to = (size_t)(p + 1 < count ? parts[p + 1].count : total);
             if (from < to) {
                 for (int k = 0; k < rank; k++) {
-                    memcpy((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes);
-                    free(parts[p].at[k]);
+                    spfgen_entries_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes);
                     parts[p].at[k] = NULL;
                 }
-                memcpy((char *)entries->values + from * size, parts[p].values, (to - from) * size);
-                free(parts[p].values);
+                spfgen_entries_move((char *)entries->values + from * size, parts[p].values, (to - from) * size);
                 parts[p].values = NULL;
             }
         }

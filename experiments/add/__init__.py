@@ -14,13 +14,16 @@ from scipy.sparse import csr_array
 from experiments.add import eight
 from experiments.data import made
 from experiments.harness import targets
-from experiments.harness.case import Case
+from experiments.harness.case import Case, Contestant
 from experiments.harness.race import Outcome
 from experiments.harness.targets import Target
-from experiments.spgemm import pair_case
+from experiments.peers import graphblas, mkl_products
+from experiments.spgemm import pair_case, prepare_library, prepare_scipy
 
 TARGETS = (
     Target("scipy, of two", ("scipy",), 1 / 1.5, part="two"),
+    Target("MKL, of two", ("mkl",), 1 / 1.5, part="two"),
+    Target("GraphBLAS, of two", ("graphblas",), part="two"),
     Target("scipy, of eight", ("scipy",), 1 / 1.5, part="eight"),
     Target("our seven sums of two, of eight", ("ours-pairs",), 1.0, part="eight", each=True),
 )
@@ -46,7 +49,10 @@ def pair(make: Callable[..., csr_array], *arguments: int) -> tuple[csr_array, cs
 
 def case(name: str, make: Callable[[], tuple[csr_array, csr_array]], threads: int) -> Case:
     """One pair of matrices and a thread count."""
-    return pair_case(name, make, threads, "C[i,j] = A[i,j] + B[i,j]", total, in_order=True)
+    peers = [Contestant("scipy", prepare_scipy, "1 thread")]
+    for library, prepare in (("mkl", mkl_products.prepare_sum), ("graphblas", graphblas.prepare_sum)):
+        peers.append(Contestant(library, partial(prepare_library, prepare=partial(prepare, threads=threads))))
+    return pair_case(name, make, threads, "C[i,j] = A[i,j] + B[i,j]", total, peers)
 
 
 def total(left: csr_array, right: csr_array) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -71,17 +72,30 @@ def prepare_spmspv(
 
 def prepare_spgemm(left: csr_array, right: csr_array, threads: int, *, in_order: bool) -> Runner:
     """A B over (+, *), a new result in each call; with `in_order` its columns are sorted at once, not when needed."""
+    product = module().semiring.plus_times
+    return _making(lambda a, b: a.mxm(b, product).new(), left, right, threads, in_order)
+
+
+def prepare_sum(left: csr_array, right: csr_array, threads: int) -> Runner:
+    """A + B, a new result in each call."""
+    plus = module().monoid.plus
+    return _making(lambda a, b: a.ewise_add(b, plus).new(), left, right, threads, in_order=True)
+
+
+def _making(
+    operation: Callable[[Any, Any], Any], left: csr_array, right: csr_array, threads: int, in_order: bool
+) -> Runner:
+    """An operation on two sparse matrices that makes a third."""
     graphblas = module()
     graphblas.ss.config["nthreads"] = threads
     a, b = (graphblas.io.from_scipy_sparse(m) for m in (left, right))
     for matrix in (a, b):
         matrix.ss.config["format"] = "by_row"
         matrix.wait()
-    product = graphblas.semiring.plus_times
     held: list[Any] = []
 
     def call() -> None:
-        made = a.mxm(b, product).new()
+        made = operation(a, b)
         if in_order:
             made.wait("materialize")
         held[:] = [made]

@@ -1,8 +1,9 @@
-"""Intel MKL: a sparse matrix times a dense one, and two sparse ones with a dense result."""
+"""Intel MKL: a sparse matrix times a dense one, two sparse ones with a dense or a sparse result, and sums."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -69,6 +70,26 @@ def prepare_spmmd(left: csr_array, right: csr_array, threads: int) -> Runner:
 
 def prepare_spgemm(left: csr_array, right: csr_array, threads: int, *, in_order: bool) -> Runner:
     """A sparse result of two sparse factors, a new one in each call; with `in_order` its columns are sorted."""
+    operation = ctypes.c_int(mkl.NOT_TRANSPOSED)
+
+    def multiply(library: ctypes.CDLL, one: ctypes.c_void_p, other: ctypes.c_void_p, made: Any) -> None:
+        mkl.require(library.mkl_sparse_spmm(operation, one, other, made), "mkl_sparse_spmm")
+
+    return _making(multiply, left, right, threads, in_order)
+
+
+def prepare_sum(left: csr_array, right: csr_array, threads: int) -> Runner:
+    """The sum of two sparse matrices, a new one in each call."""
+    operation, once = ctypes.c_int(mkl.NOT_TRANSPOSED), ctypes.c_double(1.0)
+
+    def add(library: ctypes.CDLL, one: ctypes.c_void_p, other: ctypes.c_void_p, made: Any) -> None:
+        mkl.require(library.mkl_sparse_d_add(operation, one, once, other, made), "mkl_sparse_d_add")
+
+    return _making(add, left, right, threads, in_order=False)
+
+
+def _making(operation: Callable[..., None], left: csr_array, right: csr_array, threads: int, in_order: bool) -> Runner:
+    """An operation on two sparse matrices that makes a third."""
     library = mkl.library()
     library.MKL_Set_Num_Threads(ctypes.c_int(threads))
     handles = mkl.handle_of(left), mkl.handle_of(right)
@@ -77,9 +98,7 @@ def prepare_spgemm(left: csr_array, right: csr_array, threads: int, *, in_order:
     def call() -> None:
         if made:
             mkl.require(library.mkl_sparse_destroy(made), "mkl_sparse_destroy")
-        operation = ctypes.c_int(mkl.NOT_TRANSPOSED)
-        product = library.mkl_sparse_spmm(operation, handles[0].address, handles[1].address, ctypes.byref(made))
-        mkl.require(product, "mkl_sparse_spmm")
+        operation(library, handles[0].address, handles[1].address, ctypes.byref(made))
         if in_order:
             mkl.require(library.mkl_sparse_order(made), "mkl_sparse_order")
 

@@ -42,7 +42,7 @@ TARGETS = (
 )
 LEAST_ENTRIES = 1_000_000
 MOST_RELAXED = 10_000
-"""Vertices up to which networkx takes part in Bellman and Ford's algorithm: one call on 90,000 took over five minutes."""
+"""Vertices up to which networkx takes part in Bellman and Ford's algorithm: one call on 90,000 took five minutes and more."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,17 @@ def gram(make: Callable[[], csr_array]) -> tuple[csr_array, csr_array]:
 
 def case(name: str, make: Callable[[], tuple[csr_array, csr_array]], threads: int) -> Case:
     """One pair of matrices and a thread count."""
-    return pair_case(name, make, threads, "C[i,j] = A[i,k]*B[k,j]", product, in_order=False)
+    peers = [
+        Contestant("scipy", prepare_scipy, "1 thread"),
+        Contestant("scipy-sorted", partial(prepare_scipy, in_order=True), "1 thread"),
+        Contestant("taco-sorted", _prepared_taco, "1 thread"),
+    ]
+    for library, prepare in (("mkl", mkl_products.prepare_spgemm), ("graphblas", graphblas.prepare_spgemm)):
+        for in_order in (False, True):
+            named = f"{library}-sorted" if in_order else library
+            own = partial(prepare, threads=threads, in_order=in_order)
+            peers.append(Contestant(named, partial(prepare_library, prepare=own)))
+    return pair_case(name, make, threads, "C[i,j] = A[i,k]*B[k,j]", product, peers)
 
 
 def product(left: csr_array, right: csr_array) -> Any:
@@ -97,17 +107,9 @@ def pair_case(
     threads: int,
     text: str,
     apply: Callable[[Any, Any], Any],
-    in_order: bool,
+    peers: Sequence[Contestant],
 ) -> Case:
-    """An operation on two matrices. `in_order`: scipy's result is sorted by itself."""
-    peers = [Contestant("scipy", prepare_scipy, "1 thread")]
-    if not in_order:
-        peers.append(Contestant("scipy-sorted", partial(prepare_scipy, in_order=True), "1 thread"))
-        peers.append(Contestant("taco-sorted", _prepared_taco, "1 thread"))
-        for library, prepare in (("mkl", mkl_products.prepare_spgemm), ("graphblas", graphblas.prepare_spgemm)):
-            for in_order in (False, True):
-                named = f"{library}-sorted" if in_order else library
-                peers.append(Contestant(named, partial(_prepared, prepare=prepare, threads=threads, in_order=in_order)))
+    """An operation on two matrices."""
     return Case(
         label=f"{name}, {threads} thread{'s' if threads > 1 else ''}",
         data=lambda: Pair(*make(), apply),
@@ -132,9 +134,9 @@ def prepare_ours(data: Pair, text: str, threads: int) -> Runner:
     return Runner(bound, result, (data,))
 
 
-def _prepared(data: Pair, prepare: Callable[..., Runner], threads: int, in_order: bool) -> Runner:
-    """The product of a library that has one for two matrices in csr."""
-    return prepare(data.left, data.right, threads, in_order=in_order)
+def prepare_library(data: Pair, prepare: Callable[..., Runner]) -> Runner:
+    """The operation of a library that has one for two matrices in csr."""
+    return prepare(data.left, data.right)
 
 
 def _prepared_taco(data: Pair) -> Runner:

@@ -200,8 +200,8 @@ ENTRIES_EXPECTED = 16384
 ENTRIES_LARGE_BYTES = 4194304
 """Memory for entries that is asked for in large pages. Measured, add: 2.5 ms for 40 MB in place of 40. Two of them."""
 ENTRIES_MOVED_BYTES, ENTRIES_MAPPED_BYTES = 262144, 33554432
-"""Memory for entries of such sizes is moved piece by piece, as glibc may keep what is freed; above, it maps the memory and
-gives it back. Measured, a product with a result of 154 MB, two threads: 228 MB in place of 403."""
+"""Memory for entries of such sizes is moved piece by piece, as glibc may keep what is freed; larger pieces it gives back.
+Measured, a product with a result of 154 MB, two threads: 206 MB in place of 403."""
 ENTRIES_JOINED = 50000
 """So many entries are joined by several threads. Estimate for spgemm."""
 ROW_SORTED, ROW_WORDS = 24, 2

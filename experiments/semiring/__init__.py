@@ -42,7 +42,7 @@ TARGETS = (
 )
 LEAST_ENTRIES = 1_000_000
 MOST_RELAXED = 10_000
-"""Vertices up to which networkx takes part in Bellman and Ford's algorithm: one call on 90,000 took five minutes and more."""
+"""Vertices up to which networkx and scipy take part in Bellman and Ford's algorithm: beyond, one call takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +221,11 @@ def ours_algorithm(data: Operands, threads: int, name: str) -> Runner:
     return measured(getattr(Ours(data.graph, threads), name))
 
 
+def _relaxed_in_time(name: str, size: int) -> None:
+    if name == "bellman_ford" and size > MOST_RELAXED:
+        raise Missing(f"a call on {size:,} vertices takes minutes")
+
+
 def networkx_algorithm(data: Operands, threads: int, name: str) -> Runner:
     """networkx, in Python; the graph is made beforehand. One thread."""
     try:
@@ -228,8 +233,7 @@ def networkx_algorithm(data: Operands, threads: int, name: str) -> Runner:
     except ImportError as error:
         raise Missing(f"{error}; pip install networkx") from error
     graph, size, source = data.graph, data.graph.size, data.graph.source
-    if name == "bellman_ford" and size > MOST_RELAXED:
-        raise Missing(f"a call on {size:,} vertices takes minutes")
+    _relaxed_in_time(name, size)
     own = networkx.from_scipy_sparse_array(graph.lengths, create_using=networkx.DiGraph)
 
     def spread(found: Mapping[int, Any], missing: Any) -> Array:
@@ -299,6 +303,7 @@ def scipy_algorithm(data: Operands, threads: int, name: str) -> Runner:
     if name == "sssp":
         return Runner(lambda: csgraph.dijkstra(graph.lengths, indices=graph.source))
     if name == "bellman_ford":
+        _relaxed_in_time(name, graph.size)
         return Runner(lambda: csgraph.bellman_ford(graph.lengths, indices=graph.source))
     plain = {"bfs": graphs.plain_bfs, "pagerank": graphs.plain_pagerank, "triangles": graphs.plain_triangles}
     return Runner(lambda: plain[name](graph))

@@ -221,7 +221,7 @@ class Grower:
                 body = self.block(depth - 1, indices + "".join(chosen), scalars, True)
                 return ("for", chosen, body) if body else None
             case "if" if indices:
-                condition = self.value("b", 2, indices, scalars)
+                condition = self.stored_here(indices) or self.value("b", 2, indices, scalars)
                 then = self.block(depth - 1, indices, scalars, looped)
                 if looped and self.rng.random() < 0.25:
                     then = (*then, ("break",))
@@ -247,6 +247,14 @@ class Grower:
                 name, kind = self.pick(known)
                 return ("set", name, kind, self.pick(list(OPS[kind])), self.value(kind, 2, indices, scalars))
         return self.store(indices, scalars)
+
+    def stored_here(self, indices: str) -> Node | None:
+        """At times: whether a tensor has something at these indices."""
+        reads = [t for t in self.tensors if t.role == "read" and t.kind == "f"]
+        places = [("read", t.name, s) for t in reads for s in self._subscripts(t, indices)]
+        if not places or self.rng.random() < 0.6:
+            return None
+        return ("apply", "{0} != {1}", "({0} != {1})", (self.pick(places), ("number", 0.0)))
 
     def store(self, indices: str, scalars: Mapping[str, str]) -> Node | None:
         places = [(t, s) for t in self.tensors if t.role != "read" for s in self._subscripts(t, indices)]

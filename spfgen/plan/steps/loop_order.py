@@ -47,9 +47,7 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
     inside = [n for s in steps for n in walk(s)]
     own = {n.name for n in inside if isinstance(n, lang.Let)}
     equations = [n for n in inside if isinstance(n, Equation)]
-    if any(isinstance(n, lang.Break) for s in steps for n in steps_of_loop(s)) or any(
-        isinstance(n, lang.While) for n in inside
-    ):
+    if ends_early(steps) or any(isinstance(n, lang.While) for n in inside):
         return False
     targets = {e.target for e in equations}
     combined: dict[str, str] = {}
@@ -72,6 +70,11 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
     return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)
 
 
+def ends_early(body: Sequence[Any]) -> bool:
+    """Whether there is a `break` of this loop in its body."""
+    return any(isinstance(n, lang.Break) for s in body for n in steps_of_loop(s))
+
+
 def steps_of_loop(step: Any) -> Iterator[Any]:
     """The steps that belong to the loop around, not to one further in."""
     yield step
@@ -84,8 +87,7 @@ def are_independent(one: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether two lists of steps may run in any order: neither writes what the other reads or writes."""
     writes = [_written(one), _written(other)]
     uses = [_read(one) | writes[0], _read(other) | writes[1]]
-    ends = any(isinstance(n, lang.Break) for s in (*one, *other) for n in steps_of_loop(s))
-    return not ends and not writes[0] & uses[1] and not writes[1] & uses[0]
+    return not ends_early((*one, *other)) and not writes[0] & uses[1] and not writes[1] & uses[0]
 
 
 def _written(steps: Sequence[Any]) -> set[str]:
@@ -114,8 +116,8 @@ def in_pieces(step: lang.For) -> list[lang.For]:
     order of the iterations stays. [] where nothing is asked, or too much."""
     *outer, last = step.indices
     asked = list(dict.fromkeys(_asked(step.body, last)))
-    if not 0 < len(asked) <= MOST_CUTS:
-        return []
+    if ends_early(step.body) or not 0 < len(asked) <= MOST_CUTS:
+        return []  # what ends one part would have to end those behind it
     op, bound = asked[0]
     conditions = () if step.where is None else tuple(conjuncts(step.where))
     further = [c for c in conditions if outer and last not in variables(c)]

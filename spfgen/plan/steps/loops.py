@@ -19,7 +19,7 @@ from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import LOOPS, with_invariants_outside
-from spfgen.plan.steps.loop_order import are_independent, in_pieces, in_sides, order_is_free, steps_of_loop
+from spfgen.plan.steps.loop_order import are_independent, ends_early, in_pieces, in_sides, order_is_free
 from spfgen.plan.steps.places import Places
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
@@ -140,9 +140,8 @@ class Loops(Places):
         except OutOfOrder:
             restore()
             return None
-        breaks = any(isinstance(n, lang.Break) for s in step.body for n in steps_of_loop(s))
         around = [loop for p in made for body in bodies for loop in _loops_around(p, body)]
-        if breaks and (len(around) != 1 or isinstance(around[0], Find)):
+        if ends_early(step.body) and (len(around) != 1 or isinstance(around[0], Find)):
             restore()
             return None
         return made

@@ -41,19 +41,26 @@ def passed_on(i: int, j: int, y: np.ndarray, a: np.ndarray) -> None:
         y[i] = y[i] + a[i, j] - y[i - 1]
 
 
-PROGRAMS: dict[str, Any] = {
-    "for {} {{ if A[i,j] != 0 {{ if j < i {{ y[i] = y[i]*0.5 + A[i,j] }} else {{ y[i] = y[i] - A[i,j]*j }} }} }}": halved,
-    "for {} {{ if A[i,j] > 0 {{ if i == j {{ y[i] = A[i,j] }} else {{ if j > i + 1 {{ y[i] = y[i]*0.5 + A[i,j] }} }} }} }}": several,
-    "for {} where i > 0 {{ if A[i,j] != 0 {{ y[i] = y[i] + A[i,j] - y[i-1] }} }}": passed_on,
-}
+HALVED = """
+    for {} { if A[i,j] != 0 {
+        if j < i { y[i] = y[i]*0.5 + A[i,j] } else { y[i] = y[i] - A[i,j]*j }
+    } }
+"""
+SEVERAL = """
+    for {} { if A[i,j] > 0 {
+        if i == j { y[i] = A[i,j] } else { if j > i + 1 { y[i] = y[i]*0.5 + A[i,j] } }
+    } }
+"""
+PASSED_ON = "for {} where i > 0 { if A[i,j] != 0 { y[i] = y[i] + A[i,j] - y[i-1] } }"
+PROGRAMS = ((HALVED, halved), (SEVERAL, several), (PASSED_ON, passed_on))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("order", ["i, j", "j, i"])
 def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
-    for text, meaning in PROGRAMS.items():
+    for text, meaning in PROGRAMS:
         for level in (0, 1, 2):
-            kernel = spfgen.compile(text.format(order), A=layout, y="dense", optimize=level)
+            kernel = spfgen.compile(text.replace("{}", order), A=layout, y="dense", optimize=level)
             for shape in SHAPES:
                 a, y = some(shape), RNG.integers(0, 5, shape[0]).astype(float)
                 expected = y.copy()
@@ -70,6 +77,7 @@ def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_loop_that_break_leaves_is_the_written_one(layout: str) -> None:
     inner = "for i { let found = -1  for j { if A[i,j] > 0 { found = j  break } }  y[i] = found }"
+    parts = "for i { let n = 0  for j { if A[i,j] > 0 { if j < i { n += 1  break } else { n = 2*n + 5 } } }  y[i] = n }"
     both = "let n = 0  for i, j { if A[i,j] > 0 { n += 1  break } }  y[0] = n"
     merged = "for i { let found = -1  for j { if A[i,j] + B[i,j] > 0 { found = j  break } }  y[i] = found }"
     for shape in SHAPES[3:]:
@@ -80,6 +88,8 @@ def test_the_loop_that_break_leaves_is_the_written_one(layout: str) -> None:
         first = [int(np.argmax(row > 0)) if (row > 0).any() else -1 for row in a + b]
         found = spfgen.compile(merged, A=layout, B=layout, y="dense<int64>")(A=given, B=other)
         np.testing.assert_array_equal(found, first)
+        plain = spfgen.compile(parts, A="dense", y="dense<int64>", optimize=0)(A=a)
+        np.testing.assert_array_equal(spfgen.compile(parts, A=layout, y="dense<int64>")(A=given), plain)
         plain = spfgen.compile(both, A="dense", y="dense<int64>", optimize=0)(A=a, y=np.zeros(1, "int64"))
         found = spfgen.compile(both, A=layout, y="dense<int64>")(A=given, y=np.zeros(1, "int64"))
         np.testing.assert_array_equal(found, plain)

@@ -18,7 +18,7 @@ from spfgen.facts.formula import ONE, ZERO, Compare, Expr, Num, Var, calls, othe
 from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.cost import Counts, mean_ratio, plus, times
-from spfgen.plan.analyse.depend import distinct_places
+from spfgen.plan.analyse.depend import distinct_by_facts, distinct_places
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
 from spfgen.plan.analyse.work import by_algorithm, work
@@ -47,11 +47,12 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
         return [best]
     sparse = [o for o in instance.reads if o.sparse]
     first = next((s.dim for s in best if s.kind == "scan"), "")
-    if not sparse or (len(sparse) == 1 and (first in sparse[0].positions or context.named)):
-        return [best]
-    if len(instance.domain.space.names) > MOST_DIMENSIONS:
+    if not sparse or (len(sparse) == 1 and context.named) or len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
     orders = _Orders(instance, context, again, best)
+    if len(sparse) == 1 and first in sparse[0].positions:
+        owned = None if again else _owned(instance, orders, sparse[0], context)
+        return [best] if owned is None else [owned, best]
     own: dict[tuple[object, ...], tuple[str, ...]] = {}
     for operand in sparse:
         form = _form(operand)
@@ -80,7 +81,8 @@ class _Orders:
     def __init__(self, instance: Instance, context: Context, again: bool, first: list[Step]) -> None:
         self.instance, self.context, self.again = instance, context, again
         self.tried = {tuple(s.dim for s in first): first}
-        self.best, self.cost = first, self.price(first)
+        self.first = self.best = first
+        self.cost = self.price(first)
         self.between: list[tuple[list[Step], Expr]] = []
         self._intersect(first, self.cost)
 
@@ -130,6 +132,31 @@ class _Orders:
         found = _intersected(self.instance, steps, self.context)
         if found is not None:
             self.between.append((found, price))
+
+
+def _owned(instance: Instance, orders: _Orders, operand: Operand, context: Context) -> list[Step] | None:
+    """The order in which an index of the result comes first and the operand's positions follow from it, where threads
+    would otherwise add to copies of the result: each has rows of its own then, which it clears just before."""
+    first = next((s.dim for s in orders.first if s.kind == "scan"), "")
+    rows = [s.name for s in instance.target.subscripts if isinstance(s, Var)]
+    if instance.target.tensor in context.assembled or instance.guards or not operand.positions:
+        return None
+    if distinct_places(instance, first) or distinct_by_facts(instance, first, orders.first):
+        return None
+    for row in rows:
+        if Var(row) in operand.subscripts or row == first:
+            continue  # it would be looked for, or is the loop that there is
+        steps = orders.attempt((row, *operand.positions))
+        if steps is None or next(s.dim for s in steps if s.kind == "scan") != row or not distinct_places(instance, row):
+            continue
+        led = next((s for s in steps if s.dim == operand.positions[0] and s.kind == "scan"), None)
+        if led is None or row not in {v for e in (*led.low, *led.high) for v in variables(e)}:
+            continue
+        if any(isinstance(n, Find) for n in chain(with_finds(_nest(instance, steps)))):
+            continue
+        if mean_ratio(orders.price(steps), orders.price(orders.first), context.stored) <= tuning.OWNED_COST:
+            return steps
+    return None
 
 
 def _looks_everywhere(instance: Instance, steps: Sequence[Step], context: Context) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
@@ -48,6 +49,7 @@ from spfgen.space.nodes import Instance, Operand
 
 WHY = "no other iteration writes this part of it"
 GAPS = "no other iteration writes it, or any what lies before it"
+REST = "the rows that the loop does not come to"
 SPAN = "no other part writes it, or any what lies between"
 
 
@@ -62,9 +64,10 @@ def cleared_inside(instance: Instance, nest: Plan, added: Expr) -> Plan | None:
     assert isinstance(scan, Scan)
     if not scan.parallel and not _worth(scan):
         return None
-    part = _part(instance, scan) if scan.parallel else None
+    found_part = _part(instance, scan) if scan.parallel else None
     rest: tuple[Plan, ...] = ()
-    if part is not None:
+    if found_part is not None:
+        part, rest = found_part
         clear = Clear(instance.target.tensor, WHY, part, scan.body)
     else:
         found = _gaps(instance, scan)
@@ -169,10 +172,7 @@ def _row_by_row(target: Operand, scan: Scan, function: str) -> tuple[Clear, tupl
     """The rows from the one after that of the iteration before to its own. The rows behind the last one: cleared by the
     last iteration if nobody else writes what that one does, else apart."""
     now, (end,) = Var(scan.dim), scan.high
-    words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
-    row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))
-    for word, extent in reversed(list(zip(words[1:], target.extents[1:], strict=True))):
-        row = Scan(word, (ZERO,), (extent,), row)
+    words, row = _row(target)
 
     def rows(when: Compare, low: Expr, high: Expr) -> Plan:
         return Guard((when,), Scan(words[0], (low,), (high,), row))
@@ -199,8 +199,9 @@ def _same(instance: Instance, one: Expr, two: Expr) -> bool:
         return False
 
 
-def _part(instance: Instance, scan: Scan) -> Plan | None:
-    """Loops over the places that are written for one value of the loop, and nowhere else."""
+def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | None:
+    """Loops over the places that are written for one value of the loop, and nowhere else; then those over the rows that
+    the loop does not come to, where its values are rows."""
     places = _places(instance)
     if places is None:
         return None
@@ -221,9 +222,34 @@ def _part(instance: Instance, scan: Scan) -> Plan | None:
         wanted = list(_bounds(scan))
     except NotAffine:
         return None
+    rest: tuple[Plan, ...] = ()
     if not all(c.value.names() <= set(space.names) and part.implies(c) for c in wanted):
-        return None
-    return _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))
+        of_sizes = {v for e in (*scan.low, *scan.high) for v in variables(e)} <= {*instance.sizes}
+        if len(words) == 1 or not of_sizes or not _same(instance, instance.target.place[0], Var(scan.dim)):
+            return None  # a row of one place is as well cleared with all others
+        rest = _beside(instance.target, scan)
+    found = _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))
+    return None if found is None else (found, rest)
+
+
+def _beside(target: Operand, scan: Scan) -> tuple[Plan, ...]:
+    """Zeros in the rows before those that a loop comes to, and behind them."""
+    words, row = _row(target)
+    first = reduce(lambda a, b: Bin("max", a, b), scan.low)
+    end = reduce(lambda a, b: Bin("min", a, b), scan.high)
+    before = Scan(words[0], (ZERO,), (first, target.extents[0]), row)
+    behind = Scan(words[0], tuple(dict.fromkeys((ZERO, *scan.low, end))), (target.extents[0],), row)
+    rows = behind if scan.low == (ZERO,) else Seq((before, behind))
+    return (Clear(target.tensor, REST, rows, Seq(())),)
+
+
+def _row(target: Operand) -> tuple[list[str], Plan]:
+    """Loops over one row of the target with a zero stored at each place, and the names of all subscripts."""
+    words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
+    row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))
+    for word, extent in reversed(list(zip(words[1:], target.extents[1:], strict=True))):
+        row = Scan(word, (ZERO,), (extent,), row)
+    return words, row
 
 
 def _places(instance: Instance) -> tuple[dict[str, str], list[Affine], Piece] | None:

@@ -2,7 +2,8 @@
 
 ours has a dense result, `ours-sparse` one in csr whose pattern is computed. hand-c is the loop over the dense image,
 compiled with the flags of the generated kernels; scipy is `signal.correlate2d`. What is outside of the image is 0.
-Layers are in `layers.py`.
+mlir is MLIR's sparsifier, in the order of loops that it chooses and in the best one of Liu et al. 2024; its image has
+the zeros around it as rows and columns, because it takes no subscript below 0. Layers are in `layers.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from experiments.harness.native import bind, load
 from experiments.harness.pace import Pace
 from experiments.harness.race import Outcome
 from experiments.harness.targets import Target
+from experiments.peers import mlir
 from experiments.peers.kernels import compiled, measured, packed, returning, same
 
 Array = np.ndarray[Any, Any]
@@ -32,6 +34,12 @@ PROGRAMS = {
     "csr": "Y[i,j] = sum(p, q: coalesce(X[i + p - 1, j + q - 1], 0)*W[p,q])",
 }
 """By the layout of the result: products are added where they belong, or collected in a workspace and packed."""
+MLIR_SUBSCRIPTS = ("i + p, j + q", "p, q", "i, j")
+MLIR_PRODUCTS = {
+    "ijpq": mlir.Product(("i", "j", "p", "q"), MLIR_SUBSCRIPTS, reductions=False),
+    "ipqj": mlir.Product(("i", "p", "q", "j"), MLIR_SUBSCRIPTS, reductions=True),
+}
+"""By the order of the loops that MLIR makes of it."""
 ZEROS = (0.0, 0.5, 0.9, 0.99, 0.999)
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 5.0
 TARGETS = (
@@ -73,6 +81,7 @@ def case(shape: tuple[int, int], zeros: float, threads: int) -> Case:
             Contestant("ours-sparse", partial(prepare_ours, out="csr", threads=threads)),
             Contestant("hand-c", partial(prepare_hand, threads=threads)),
             Contestant("scipy", prepare_scipy, "1 thread"),
+            *(Contestant("mlir", partial(prepare_mlir, order=order), f"{order}, 1 thread") for order in MLIR_PRODUCTS),
         ),
         check=check,
         facts=lambda data: {"entries": int(data.sparse.nnz)},
@@ -115,6 +124,12 @@ def prepare_scipy(data: Image) -> Runner:
     from scipy import signal
 
     return measured(lambda: signal.correlate2d(data.pixels, data.weights, "same"))
+
+
+def prepare_mlir(data: Image, order: str) -> Runner:
+    """MLIR's kernel over the image in csr; its result is allocated once, beforehand."""
+    around = mlir.Stored(np.pad(data.pixels, 1), "DC")
+    return mlir.prepare(MLIR_PRODUCTS[order], around, data.weights, np.full(data.pixels.shape, np.nan))
 
 
 def check(data: Image) -> Callable[[Any], str]:

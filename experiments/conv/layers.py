@@ -1,8 +1,9 @@
 """Layers of a network over images with channels: batch, rows, columns, channels (NHWC), 3x3 and the first one, 7x7.
 
 The image of ours has compressed rows, columns and channels (DCCC, as in Liu et al. 2024); in `ours-dddc` only channels
-are compressed: the outer loops are dense. hand-c is the dense loop with the flags of the generated kernels; numpy takes
-windows and multiplies matrices.
+are compressed: the outer loops are dense. hand-c is the dense loop with the flags of the generated kernels; numpy
+takes windows and multiplies matrices; mlir is MLIR's sparsifier in the order of loops of Liu et al., which it chooses
+itself, and with loops over a filter further out, in `mlir-dddc` over channels compressed alone.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from experiments.harness.case import Case, Contestant, Runner
 from experiments.harness.native import bind, load
 from experiments.harness.pace import Pace
 from experiments.harness.targets import Target
+from experiments.peers import mlir
 from experiments.peers.kernels import bound, measured, same
 
 Array = np.ndarray[Any, Any]
 
 LEVELS = "(n, h, w, c) -> (n : dense, h : {0}, w : {0}, c : compressed)"
 LAYOUTS = {"dccc": LEVELS.format("compressed"), "dddc": LEVELS.format("dense")}
+MLIR_LOOPS = {"nhwrqcf": ("nhwrqcf", False), "nhrwqcf": ("nhwrqcf", True), "nhrqwcf": ("nhrqwcf", True)}
+"""By the order of the loops that MLIR makes of it: the loops given to it, and whether as reductions."""
 ZEROS = (0.9, 0.99, 0.999)
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 5.0
 TARGETS = (
@@ -48,10 +52,15 @@ class Kind:
     extent: int
 
     @property
+    def window(self) -> str:
+        """The subscripts of an image."""
+        row, column = ("h + r", "w + q") if self.step == 1 else (f"{self.step}*h + r", f"{self.step}*w + q")
+        return f"n,{row},{column},c"
+
+    @property
     def text(self) -> str:
         """In index notation."""
-        row, column = ("h + r", "w + q") if self.step == 1 else (f"{self.step}*h + r", f"{self.step}*w + q")
-        return f"O[n,h,w,f] = I[n,{row},{column},c]*F[r,q,c,f]"
+        return f"O[n,h,w,f] = I[{self.window}]*F[r,q,c,f]"
 
     @property
     def results(self) -> int:
@@ -95,6 +104,11 @@ def case(kind: Kind, zeros: float, threads: int) -> Case:
             Contestant("ours-dddc", partial(prepare_ours, layout="dddc", threads=threads)),
             Contestant("hand-c", partial(prepare_hand, threads=threads)),
             Contestant("numpy", lambda data: measured(partial(windows, data)), "1 thread"),
+            *(
+                Contestant("mlir", partial(prepare_mlir, order=name, layout="dccc"), f"{name}, 1 thread")
+                for name in mlir_orders(kind)
+            ),
+            Contestant("mlir-dddc", partial(prepare_mlir, order="nhrwqcf", layout="dddc"), "1 thread"),
         ),
         check=check,
         facts=facts,
@@ -128,6 +142,23 @@ def prepare_hand(data: Layer, threads: int) -> Runner:
     sizes = (kind.extent, kind.channels, kind.width, kind.filters, kind.step, kind.results)
     call = bind(function, threads, len(data.images), *sizes, data.images, data.filters, out)
     return Runner(call, lambda: out, (data,))
+
+
+def mlir_orders(kind: Kind) -> list[str]:
+    """The orders of loops that MLIR can be brought to: not the last one where windows are some steps apart."""
+    return list(MLIR_LOOPS)[: 3 if kind.step == 1 else 2]
+
+
+def mlir_product(kind: Kind, order: str) -> mlir.Product:
+    """What MLIR is given so that it comes to an order."""
+    loops, reductions = MLIR_LOOPS[order]
+    return mlir.Product(tuple(loops), (kind.window, "r, q, c, f", "n, h, w, f"), reductions)
+
+
+def prepare_mlir(data: Layer, order: str, layout: str) -> Runner:
+    """MLIR's kernel; its result is allocated once, beforehand."""
+    images = mlir.Stored(data.images, layout.upper())
+    return mlir.prepare(mlir_product(data.kind, order), images, data.filters, np.full(data.shape, np.nan))
 
 
 def windows(data: Layer) -> Array:

@@ -95,8 +95,8 @@ FIND_VARIANTS = (3, 2)
 DRIVER_GAIN = 2.0
 """How many times less work another driver must mean, on the average of many sizes, to be taken. Estimate."""
 OWNED_COST = 1.5
-"""By how much more work rows of a result may take that threads have to themselves, where they would add to copies of
-it. Measured, conv, 99 % of zeros: 2.2 ms for 5.6 with one thread, 1.2 for 5.7 with two; 99.9 %: 1.7 for 1.3."""
+"""How much more work rows of a result may take that threads have to themselves, where they would add to copies of it.
+Measured, conv, 99 % of zeros: 2.2 ms for 5.6 with one thread, 1.2 for 5.7 with two; 99.9 %: 1.7 for 1.3."""
 PLACEMENT_GAIN = 2.0
 """How many times less work another place of a sum must mean to be taken. Estimate."""
 
@@ -203,7 +203,7 @@ ENTRIES_EXPECTED = 16384
 ENTRIES_LARGE_BYTES = 4194304
 """Memory for entries that is asked for in large pages. Measured, add: 2.5 ms for 40 MB in place of 40. Two of them."""
 ENTRIES_MOVED_BYTES, ENTRIES_MAPPED_BYTES = 262144, 33554432
-"""Memory for entries of such sizes is moved piece by piece, as glibc may keep what is freed; larger pieces it gives back.
+"""Memory for entries of such sizes is moved piece by piece, as glibc may keep what is freed; larger ones it gives back.
 Measured, a product with a result of 154 MB, two threads: 206 MB in place of 403."""
 ENTRIES_JOINED = 50000
 """So many entries are joined by several threads. Estimate for spgemm."""

@@ -152,8 +152,9 @@ class Loops(Places):
         known = env.known | set(step.indices)
         free = order_is_free(step.body, step.indices, self.written)
         only: Any = step.body[0] if len(step.body) == 1 else None
-        if isinstance(only, lang.If) and only.otherwise and isinstance(only.condition, Holds):
-            condition = only.condition.condition
+        held: Any = only.condition if isinstance(only, lang.If) and only.otherwise else None
+        if isinstance(held, Holds):
+            condition = held.condition
             sparse = any(self.effects(part, known) is not None for part in (only.then, only.otherwise))
             in_any_order = free or are_independent(only.then, only.otherwise)
             if sparse and self.is_affine(condition) and in_any_order:

@@ -245,8 +245,8 @@ class Merging(Driving):
         loads = {n.dim for s in streams if not s.given for n in s.before if isinstance(n, Load | Locate)}
         env = replace(env, loaded=env.loaded | loads)
         if any(s.stop is not None for s in streams):
-            merge = self.interval_by_interval(streams, regions, index, conditions, leaf, env, sides)
-            return self.around(streams, merge, outside)
+            by_intervals = self.interval_by_interval(streams, regions, index, conditions, leaf, env, sides)
+            return self.around(streams, by_intervals, outside)
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
@@ -337,11 +337,11 @@ class Merging(Driving):
         searches: list[Bound] = []
         for s in streams:
             if not s.given:
-                first = self.begun(s, low)
-                searches += [] if first is None else [first]
-                start = s.low if first is None else Var(first.name)
+                search = self.begun(s, low)
+                searches += [] if search is None else [search]
+                start = s.low if search is None else Var(search.name)
                 lines.append(Let(s.position, "int64", lang.Index(start)))
-                lines += _up_to(s, low) if first is None else []
+                lines += _up_to(s, low) if search is None else []
                 continue
             assert isinstance(s.high, Var)
             lines += [Let(name, "int64", lang.Constant(0)) for name in (s.position, s.high.name)]

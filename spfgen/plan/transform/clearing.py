@@ -222,14 +222,14 @@ def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
         wanted = list(_bounds(scan))
     except NotAffine:
         return None
-    rest: tuple[Plan, ...] = ()
+    beside: tuple[Plan, ...] = ()
     if not all(c.value.names() <= set(space.names) and part.implies(c) for c in wanted):
         of_sizes = {v for e in (*scan.low, *scan.high) for v in variables(e)} <= {*instance.sizes}
         if len(words) == 1 or not of_sizes or not _same(instance, instance.target.place[0], Var(scan.dim)):
             return None  # a row of one place is as well cleared with all others
-        rest = _beside(instance.target, scan)
+        beside = _beside(instance.target, scan)
     found = _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))
-    return None if found is None else (found, rest)
+    return None if found is None else (found, beside)
 
 
 def _beside(target: Operand, scan: Scan) -> tuple[Plan, ...]:

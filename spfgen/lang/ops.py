@@ -166,6 +166,11 @@ def value_of(value: Number | Symbol, kind: ElementType) -> Number:
     return float(value)
 
 
+def _ends(first: Symbol, second: Symbol, result: bool, kinds: str) -> tuple[Known, ...]:
+    """Nothing is beyond the least and the greatest value; nan is not compared to them."""
+    return Known(0, first, result, kinds), Known(1, second, result, kinds)
+
+
 def _both(value: Number | Symbol, kinds: str = ALL, result: Number | Symbol | None = None) -> tuple[Known, ...]:
     return Known(0, value, result, kinds), Known(1, value, result, kinds)
 
@@ -347,12 +352,12 @@ def _of_truth() -> list[Operator]:
     return [
         *(
             Operator(name, 2, sign, COMPARED, sign, sign, converse=converse, negated=negated, negates="biu",
-                     code=(("c", "rt"),))
-            for name, sign, converse, negated in (
-                ("greater", ">", "less", "less_equal"),
-                ("greater_equal", ">=", "less_equal", "less"),
-                ("less", "<", "greater", "greater_equal"),
-                ("less_equal", "<=", "greater_equal", "greater"),
+                     known=known, code=(("c", "rt"),))
+            for name, sign, converse, negated, known in (
+                ("greater", ">", "less", "less_equal", _ends(LEAST, GREATEST, False, "biuf")),
+                ("greater_equal", ">=", "less_equal", "less", _ends(GREATEST, LEAST, True, "biu")),
+                ("less", "<", "greater", "greater_equal", _ends(GREATEST, LEAST, False, "biuf")),
+                ("less_equal", "<=", "greater_equal", "greater", _ends(LEAST, GREATEST, True, "biu")),
             )
         ),
         Operator("equal", 2, "==", COMPARED, "==", "==", identity=(("b", True),), commutative=True, associative="b",

@@ -182,3 +182,38 @@ def test_sides_that_have_nothing_in_common_are_loops_of_their_own() -> None:
                         n = n * 2 + a[i, j] * (d if text is shared else 1.0)
                 expected.append(n if text is shared else n + d)
             np.testing.assert_array_equal(spfgen.compile(text, A=layout, y="dense")(A=given), expected)
+
+
+def test_relaxing_goes_over_edges() -> None:
+    """Nothing is more than infinity, so `n < d[j]` is false where there is no edge."""
+    text = "for i { if f[i] { for j { let n = d[i] + A[i,j]  e[j] min= n  g[j] or= n < d[j] } } }"
+    n = 80
+    lengths = np.full((n, n), np.inf)
+    lengths[np.arange(n - 1), np.arange(1, n)] = RNG.integers(1, 9, n - 1)
+    d, front = np.full(n, np.inf), np.zeros(n)
+    d[3], front[3] = 2.0, 1.0
+    layouts = {"A": "csr fill inf", "f": "sv", "g": "dense<bool>", "d": "dense", "e": "dense"}
+    given = {"A": spfgen.pack(lengths, "csr", fill=np.inf), "f": spfgen.pack(front, "sv"), "d": d}
+    found, done = work(text, layouts, **given, e=d.copy(), g=np.zeros(n, bool))
+    assert np.flatnonzero(found["g"]).tolist() == [4]
+    assert found["e"][4] == 2.0 + lengths[3, 4]
+    assert done < 60
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "int64", "int32", "uint8", "bool"])
+def test_nothing_is_beyond_the_ends_of_a_type(kind: str) -> None:
+    """Each comparison with a fill value that decides it, beside numpy; nan among the others."""
+    dtype = np.dtype(kind)
+    ends = [False, True] if kind == "bool" else [-np.inf, np.inf] if dtype.kind == "f" else None
+    ends = ends or [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    others = np.array([0, 1, *ends, *([np.nan] if dtype.kind == "f" else [])]).astype(dtype)
+    for fill in ends:
+        stored = np.full(len(others), fill, dtype)
+        stored[1] = 1
+        a = spfgen.pack(stored, "sv", fill=dtype.type(fill))
+        for name in ("less", "less_equal", "greater", "greater_equal"):
+            for text, expected in (
+                (f"y[i] = {name}(a[i], b[i])", getattr(np, name)(stored, others)),
+                (f"y[i] = {name}(b[i], a[i])", getattr(np, name)(others, stored)),
+            ):
+                np.testing.assert_array_equal(spfgen.evaluate(text, a=a, b=others), expected)

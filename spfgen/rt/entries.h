@@ -6,8 +6,8 @@ int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which h
 static inline size_t spfgen_entries_bytes(const spfgen_entries *entries) {
     return entries->narrow ? sizeof(int32_t) : sizeof(int64_t);
 }
-/* Counts so many bytes more, or less; false where there would be too many. */
-static bool spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
+/* Counts so many bytes more, or less: how many are taken then; -1 where there would be too many. */
+static int64_t spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
     spfgen_entries *const whole = entries->whole ? entries->whole : entries;
     int64_t taken;
     #pragma omp atomic capture
@@ -15,17 +15,18 @@ static bool spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
     if (bytes > 0 && whole->most > 0 && taken > whole->most) {
         #pragma omp atomic
         whole->taken -= bytes;
-        return false;
+        return -1;
     }
-    return true;
+    return taken;
 }
-/* Copies so many bytes and frees the old ones. Of many the system gets back what is copied, piece by piece: `free` alone
-   may keep it. */
-static void spfgen_entries_move(void *to, void *from, size_t bytes) {
+/* Copies so many bytes and frees the old ones. Where memory is `scarce` the system gets back what is copied, piece by
+   piece: `free` alone may keep it, for the next call. */
+static void spfgen_entries_move(void *to, void *from, size_t bytes, bool scarce) {
     size_t done = 0;
+    (void)scarce;
 #ifdef __linux__
     const size_t page = (size_t)1 << 16, piece = (size_t)1 << 18;
-    if (bytes >= TUNED_ENTRIES_MOVED_BYTES) {
+    if (scarce && bytes >= TUNED_ENTRIES_MOVED_BYTES) {
         done = (page - (uintptr_t)from % page) % page;
         memcpy(to, from, done);
         for (; done + piece <= bytes; done += piece) {
@@ -40,8 +41,8 @@ static void spfgen_entries_move(void *to, void *from, size_t bytes) {
     free(from);
 }
 /* Memory of a new size; the first `used` bytes stay. New memory in small pages takes far longer to get than to fill. */
-static void *spfgen_entries_memory(void *old, size_t used, size_t bytes) {
-    const bool moved = used >= TUNED_ENTRIES_MOVED_BYTES && used < TUNED_ENTRIES_MAPPED_BYTES;
+static void *spfgen_entries_memory(void *old, size_t used, size_t bytes, bool scarce) {
+    const bool moved = scarce && used >= TUNED_ENTRIES_MOVED_BYTES && used < TUNED_ENTRIES_MAPPED_BYTES;
     void *const memory = moved ? malloc(bytes) : realloc(old, bytes);
     if (!memory) {
         return NULL;
@@ -54,7 +55,7 @@ static void *spfgen_entries_memory(void *old, size_t used, size_t bytes) {
     }
 #endif
     if (moved) {
-        spfgen_entries_move(memory, old, used);
+        spfgen_entries_move(memory, old, used, scarce);
     }
     return memory;
 }
@@ -66,14 +67,16 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
     }
     const size_t bytes = spfgen_entries_bytes(entries), each = (size_t)rank * bytes + size;
     const int64_t more = (int64_t)((uint64_t)wanted > INT64_MAX / 2 / each ? 0 : (size_t)(wanted - entries->capacity) * each);
-    if (more == 0 || !spfgen_entries_count(entries, more)) {
+    const int64_t taken = more == 0 ? -1 : spfgen_entries_count(entries, more);
+    if (taken < 0) {
         entries->failed = 1;
         return false;
     }
     for (int k = 0; k <= rank; k++) {
         void *const old = k < rank ? (void *)entries->at[k] : entries->values;
         const size_t width = k < rank ? bytes : size;
-        void *const grown = spfgen_entries_memory(old, (size_t)entries->count * width, (size_t)wanted * width);
+        void *const grown = spfgen_entries_memory(old, (size_t)entries->count * width, (size_t)wanted * width,
+                                                  taken >= TUNED_ENTRIES_SCARCE_BYTES);
         if (!grown) {
             spfgen_entries_count(entries, -more);
             entries->failed = 1;
@@ -153,6 +156,7 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
         entries->taken = taken;
         entries->whole = whole;
     } else if (spfgen_entries_reserve(entries, total, rank, size)) {
+        const bool scarce = entries->taken >= TUNED_ENTRIES_SCARCE_BYTES;
         int64_t at = entries->count;
         for (int64_t p = 0; p < count; p++) {
             const int64_t more = parts[p].count;
@@ -164,10 +168,10 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
             const size_t from = (size_t)parts[p].count, to = (size_t)(p + 1 < count ? parts[p + 1].count : total);
             if (from < to) {
                 for (int k = 0; k < rank; k++) {
-                    spfgen_entries_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes);
+                    spfgen_entries_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes, scarce);
                     parts[p].at[k] = NULL;
                 }
-                spfgen_entries_move((char *)entries->values + from * size, parts[p].values, (to - from) * size);
+                spfgen_entries_move((char *)entries->values + from * size, parts[p].values, (to - from) * size, scarce);
                 parts[p].values = NULL;
             }
         }

@@ -29,7 +29,7 @@ typedef struct spfgen_row {
 
 /* So many bytes more; false where there would be too many. */
 static bool spfgen_row_count(spfgen_row *row, int64_t bytes) {
-    const bool may = spfgen_entries_count(row->counted, bytes);
+    const bool may = spfgen_entries_count(row->counted, bytes) >= 0;
     row->bytes += may ? bytes : 0;
     return may;
 }

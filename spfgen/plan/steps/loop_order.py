@@ -104,6 +104,27 @@ def _read(steps: Sequence[Any]) -> set[str]:
     }
 
 
+def with_lets_inside(body: Sequence[Any]) -> lang.If | None:
+    """A body that is a choice, after scalars of its own that only the sides speak of, as the choice alone."""
+    *lets, last = body
+    if not isinstance(last, lang.If) or not all(isinstance(s, lang.Let) for s in lets):
+        return None
+    names = {s.name for s in lets}
+    if any(isinstance(n, lang.Local) and n.name in names for n in walk(last.condition)):
+        return None
+    sides = [_spoken_of(lets, side) for side in (last.then, last.otherwise)]
+    return replace(last, then=sides[0], otherwise=sides[1] if last.otherwise else ())
+
+
+def _spoken_of(lets: Sequence[Any], side: Sequence[Any]) -> tuple[Any, ...]:
+    """The steps with the scalars before them that they speak of."""
+    result = tuple(side)
+    for let in reversed(lets):
+        if any(isinstance(n, lang.Local | lang.Set) and n.name == let.name for s in result for n in walk(s)):
+            result = (let, *result)
+    return result
+
+
 def in_sides(step: lang.For, only: lang.If, condition: Formula) -> list[lang.For]:
     """A loop that does one thing where a condition on its indices holds, and another where not, as two loops."""
     around = [] if step.where is None else [*conjuncts(step.where)]

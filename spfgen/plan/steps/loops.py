@@ -19,7 +19,14 @@ from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import LOOPS, with_invariants_outside
-from spfgen.plan.steps.loop_order import are_independent, ends_early, in_pieces, in_sides, order_is_free
+from spfgen.plan.steps.loop_order import (
+    are_independent,
+    ends_early,
+    in_pieces,
+    in_sides,
+    order_is_free,
+    with_lets_inside,
+)
 from spfgen.plan.steps.places import Places
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
@@ -151,9 +158,9 @@ class Loops(Places):
         ends where its part of them does. [] where that is not so, or would change the order of what is done."""
         known = env.known | set(step.indices)
         free = order_is_free(step.body, step.indices, self.written)
-        only: Any = step.body[0] if len(step.body) == 1 else None
-        held: Any = only.condition if isinstance(only, lang.If) and only.otherwise else None
-        if isinstance(held, Holds):
+        only = with_lets_inside(step.body)
+        held: Any = only.condition if only is not None and only.otherwise else None
+        if only is not None and isinstance(held, Holds):
             condition = held.condition
             sparse = any(self.effects(part, known) is not None for part in (only.then, only.otherwise))
             in_any_order = free or are_independent(only.then, only.otherwise)

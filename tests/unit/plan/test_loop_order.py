@@ -109,6 +109,14 @@ SWEEP = """
 """
 
 
+WITH_A_SCALAR = SWEEP.replace(
+    "{ if j == i { d = A[i,j] } else { s -= A[i,j]*x[j] } }",
+    """{
+    let a = A[i,j]
+    if j == i { d = a } else { s -= a*x[j] } }""",
+)
+
+
 def swept(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
     x = x.copy()
     for i in range(len(b)):
@@ -124,13 +132,14 @@ def work(text: str, layouts: dict[str, str], **given: Any) -> tuple[Any, float]:
     return result, effort.total
 
 
-def test_gauss_seidel_goes_over_what_is_stored() -> None:
+@pytest.mark.parametrize("text", [SWEEP, WITH_A_SCALAR])
+def test_gauss_seidel_goes_over_what_is_stored(text: str) -> None:
     n = 150
     a = 4 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1) - np.eye(n, k=30)
     b, x = RNG.integers(0, 5, n).astype(float), np.zeros(n)
     expected = swept(a, b, x)
     layouts = {"A": "csr", "b": "dense", "x": "dense"}
-    _, done = work(SWEEP, layouts, A=spfgen.pack(a, "csr"), b=b, x=x)
+    _, done = work(text, layouts, A=spfgen.pack(a, "csr"), b=b, x=x)
     np.testing.assert_allclose(x, expected)
     assert done < 30 * n
 

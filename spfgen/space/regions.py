@@ -9,26 +9,27 @@ terms, not all combinations of them).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import Compare, Formula, Var, conjuncts
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
 from spfgen.space.conditions import negated
 from spfgen.space.nodes import Tensor
-from spfgen.space.steps import Chosen, Gathered, Link, Linked, Tie
+from spfgen.space.steps import Chosen, Gather, Gathered, Link, Linked, Tie
 from spfgen.space.typed import Holds, Types
 
 
 @dataclass(frozen=True)
 class Region:
     """Where all of these accesses store something and the conditions hold; `links` lead from their indices to those of
-    the value."""
+    the value, or to what values say."""
 
     accesses: tuple[lang.Access, ...]
-    links: tuple[Link | Tie, ...] = ()
+    links: tuple[Link | Tie | Gather, ...] = ()
     where: tuple[Formula, ...] = ()
 
 
@@ -111,6 +112,9 @@ class Regions:
                 if found is None:
                     return None
                 return [Region(r.accesses[:1], (*r.links, link), r.where) for r in found]
+            case Gathered(name, at, inner, checked=checked):
+                found = self.of(inner)
+                return None if found is None else [_led(r, name, at, inner, checked) for r in found]
             case lang.Local(name) if name in self.inlined:
                 return self.of(self.inlined[name])
             case lang.Reduce(_, _, inner, where) if self.reduced and self.fill(value) is not None:
@@ -173,7 +177,24 @@ def _covers(one: Region, other: Region) -> bool:
     return one.links == other.links and set(one.accesses) <= set(other.accesses) and set(one.where) <= set(other.where)
 
 
+def _led(region: Region, name: str, at: Any, value: Any, checked: bool) -> Region:
+    """The region where `name`, which it may speak of, is a value."""
+    access = next((n for n in walk(value) if isinstance(n, lang.Access) and name in _names(*n.subscripts)), None)
+    places = (k.at for k in region.links if isinstance(k, Gather))
+    if access is None or name not in _names(*region.accesses, *region.where, *places):
+        return region
+    return replace(region, links=(Gather(name, at, access, checked), *region.links))
+
+
+def _names(*parts: Any) -> set[str]:
+    return {n.name for part in parts for n in walk(part) if isinstance(n, Var)}
+
+
 def _where(found: list[Region] | None, condition: Formula) -> list[Region] | None:
+    """The regions where the condition holds. What a value leads to is looked at only where it does, so it leads to
+    nothing here."""
+    if any(isinstance(k, Gather) and k.checked for r in found or () for k in r.links):
+        return None
     return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
 
 

@@ -93,6 +93,21 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """Where a region is led by a value: the index `name` of a tensor's accesses is the integer that `at` is. `checked`
+    as of what is gathered."""
+
+    name: str
+    at: Any
+    access: lang.Access
+    checked: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The index `name` is the integer that a value is."""
 

@@ -8,17 +8,21 @@ iteration. What is asked has to be known where the loop begins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spfgen.errors import InternalError
 from spfgen.facts.formula import TRUE, And, Compare, Expr, Not, Num, Or, conjunction
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.lang.typing import kind_of, settled
 from spfgen.plan.nodes import Assign, Block, Define, Guard, If, Let, Load, Locate, Plan, Probe, Scan
 from spfgen.plan.steps.invariant import ends_loop
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.uf import linear, solved_for
+from spfgen.space.nodes import Read
 from spfgen.space.typed import Holds, Scalar
 from spfgen.tuning import MOST_CUTS, SPLIT_STATEMENTS
 
@@ -34,12 +38,13 @@ class Cut:
     alone: bool
 
 
-def with_split_loops(plan: Plan, sizes: Collection[str]) -> Plan:
-    """The plan with its loops cut where conditions on their index begin or cease to hold. `sizes` are not negative."""
+def with_split_loops(plan: Plan, sizes: Collection[str], kinds: Mapping[str, str]) -> Plan:
+    """The plan with its loops cut where conditions on their index begin or cease to hold. `sizes` are not negative;
+    `kinds` are the element types of tensors."""
     positive = {*sizes, *_not_negative(plan)}
 
     def rule(node: Any) -> Plan | None:
-        return _split(node, positive, MOST_CUTS) if isinstance(node, Scan) and _is_plain(node) else None
+        return _split(node, positive, kinds, MOST_CUTS) if isinstance(node, Scan) and _is_plain(node) else None
 
     result: Plan = rewrite(rule, plan, Plan)
     return result
@@ -52,7 +57,7 @@ def _is_plain(scan: Scan) -> bool:
     return not special and not shared and not ends_loop(scan.body)
 
 
-def _split(scan: Scan, positive: set[str], most: int) -> Plan | None:
+def _split(scan: Scan, positive: set[str], kinds: Mapping[str, str], most: int) -> Plan | None:
     cut = next(_cuts(scan), None) if most else None
     if cut is None or sum(1 for _ in walk(scan.body, Plan)) > SPLIT_STATEMENTS:
         return None
@@ -66,9 +71,9 @@ def _split(scan: Scan, positive: set[str], most: int) -> Plan | None:
     for low, high, holds in parts:
         if any(_at_least(one, other, positive) for one in low for other in high):
             continue  # it has no iteration
-        part = replace(scan, low=low, high=high, body=_decided(scan.body, scan.dim, cut, holds))
+        part = replace(scan, low=low, high=high, body=_decided(scan.body, scan.dim, cut, holds, kinds))
         if not _is_empty(part.body):
-            found.append(_split(part, positive, most - 1) or part)
+            found.append(_split(part, positive, kinds, most - 1) or part)
     return found[0] if len(found) == 1 else Block(tuple(found))
 
 
@@ -99,8 +104,23 @@ def _in_order(value: Affine) -> Affine:
     return Affine(tuple(sorted(value.terms, key=str)), value.constant)
 
 
-def _decided(body: Plan, dim: str, cut: Cut, holds: bool) -> Plan:
+def _decided(body: Plan, dim: str, cut: Cut, holds: bool, kinds: Mapping[str, str]) -> Plan:
     """The body where it is known whether the cut's condition holds."""
+
+    def leaf(value: Any) -> ElementType:
+        match value:
+            case Scalar(_, kind):
+                return TYPES[kind]
+            case Holds():
+                return TYPES["bool"]
+            case Read(operand):
+                return TYPES[kinds[operand.tensor]]
+        raise InternalError(f"no type of {value!r}")
+
+    def typed(part: Any, whole: lang.Apply) -> Any:
+        """A part of a value as the whole: it may have had another type."""
+        kind = settled(kind_of(whole, leaf))
+        return part if kind_of(part, leaf) == kind else lang.Apply(kind.name, (part,), whole.span)
 
     def rule(node: Any) -> Any:
         match node:
@@ -120,11 +140,11 @@ def _decided(body: Plan, dim: str, cut: Cut, holds: bool) -> Plan:
             case Holds(condition) if condition in (TRUE, FALSE):
                 return YES if condition == TRUE else NO
             case lang.Apply("where", (condition, then, otherwise)) if condition in (YES, NO):
-                return then if condition == YES else otherwise
+                return typed(then if condition == YES else otherwise, node)
             case lang.Apply("logical_not", (inner,)) if inner in (YES, NO):
                 return NO if inner == YES else YES
             case lang.Apply("logical_and" | "logical_or" as op, (one, other)) if one in (YES, NO):
-                return other if (one == YES) == (op == "logical_and") else one
+                return typed(other, node) if (one == YES) == (op == "logical_and") else one
             case If(condition, then, otherwise) if condition in (YES, NO):
                 return then if condition == YES else otherwise or Block(())
             case Guard(conditions, inside) if TRUE in conditions or FALSE in conditions:

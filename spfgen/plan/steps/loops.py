@@ -48,7 +48,7 @@ class Loops(Places):
                 parts.append(Refuse(name, status))
         if self.context.level:
             sizes = {*self.program.parameters, *self.program.size_of}
-            parts = [with_split_loops(with_invariants_outside(p), sizes) for p in parts]
+            parts = [with_split_loops(with_invariants_outside(p), sizes, self.kinds) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
             exactly = self.context.deterministic
             parts = [with_copies(p, self.kinds, self.sizes, self.context.is_serial, exactly) for p in parts]

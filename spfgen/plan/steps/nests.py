@@ -42,7 +42,7 @@ from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, value_of
 from spfgen.space.regions import Region
-from spfgen.space.steps import Link, Tie
+from spfgen.space.steps import Gather, Link, Tie
 from spfgen.space.typed import Holds
 
 
@@ -59,14 +59,18 @@ class Nests(State):
         distinct: Sequence[Expr] | None = None,
     ) -> list[Plan]:
         """The leaf at each point that the region has. Links lead from what drives to the indices, or back."""
+        gathers = [k for k in region.links if isinstance(k, Gather) and k.name not in env.known]
+        if gathers:
+            return self.led_by_a_value(gathers, region, indices, conditions, leaf, env, distinct)
+        links = [k for k in region.links if not isinstance(k, Gather)]
         conditions = (*conditions, *region.where)
-        lines, env = self.linked(region.links, env, partly=True)
+        lines, env = self.linked(links, env, partly=True)
         found = self.at_hand(region.accesses, env)
         if found is None:
             return []
         before, flags, rest, env = found
         lines += before
-        pending = [link for link in region.links if not set(link.names) <= env.known]
+        pending = [link for link in links if not set(link.names) <= env.known]
         own = {v for a in rest for s in a.subscripts for v in variables(s) if v in self.indices}
         more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
         reached = self.reached(env.known | own | set(more), pending)
@@ -92,6 +96,40 @@ class Nests(State):
         if flags:
             made = [If(joined("logical_and", flags), Block(tuple(made)))]
         return [*lines, *made]
+
+    def led_by_a_value(
+        self,
+        gathers: Sequence[Gather],
+        region: Region,
+        indices: Sequence[str],
+        conditions: Sequence[Formula],
+        leaf: Leaf,
+        env: Env,
+        distinct: Sequence[Expr] | None,
+    ) -> list[Plan]:
+        """The same where an index of the region's accesses is a value, in loops over the indices that this speaks of.
+        Where it is to be refused only if the conditions hold, it does not lead."""
+        later = {k.name for k in gathers}
+        gather = next(k for k in gathers if not names_in(k.at) & later)
+        first = [i for i in indices if i in names_in(gather.at) and i not in env.known]
+        known = env.known | set(first)
+        before = tuple(c for c in conditions if self.is_affine(c) and self.indices_of(c) <= known)
+        after = tuple(c for c in conditions if c not in before)
+        if (after and gather.checked) or not names_in(gather.at) & self.indices <= known:
+            return self.driven_by(Region(()), indices, conditions, leaf, env, distinct)
+
+        def inside(inner: Env) -> Plan:
+            lines, inner = self.placed(gather.name, gather.at, gather.access, inner, gather.checked)
+            rest = [i for i in indices if i not in first]
+            return Block((*lines, *self.driven_by(region, rest, after, leaf, inner.where(before))))
+
+        if not first and not before:
+            return [inside(env)]
+        return self.nests((), first, before, inside, env, distinct)
+
+    def placed(self, name: str, at: Any, access: lang.Access, env: Env, checked: bool = True) -> tuple[list[Plan], Env]:
+        """A name for the integer that a value is: values.py."""
+        raise NotImplementedError
 
     def at_hand(
         self, accesses: Sequence[lang.Access], env: Env
@@ -130,13 +168,20 @@ class Nests(State):
                 grown = grown or bool(new)
         return found
 
-    def linked(self, links: Sequence[Link | Tie], env: Env, partly: bool = False) -> tuple[list[Plan], Env]:
+    def linked(self, links: Sequence[Link | Tie | Gather], env: Env, partly: bool = False) -> tuple[list[Plan], Env]:
         """What links decide of what is known. A tie whose index is looked for may have none: see `solved`."""
         lines: list[Plan] = []
         grown = True
         while grown:
             grown = False
             for link in links:
+                if isinstance(link, Gather):
+                    later = {k.name for k in links if isinstance(k, Gather)} | self.indices
+                    if link.name not in env.known and names_in(link.at) & later <= env.known:
+                        more, env = self.placed(link.name, link.at, link.access, env, link.checked)
+                        lines += more
+                        grown = True
+                    continue
                 for name, value in decided_by(link, set(env.known)).items():
                     if name in env.known or (isinstance(link, Tie) and name == link.index and partly):
                         continue
@@ -301,6 +346,10 @@ class Nests(State):
         if distinct_by_facts(written, scans[0], steps):
             return scans[0], "its iterations write different places (by Z3 from the declared properties)"
         return None
+
+
+def names_in(value: Any) -> set[str]:
+    return {n.name for n in walk(value) if isinstance(n, Var)}
 
 
 def decided_by(link: Link | Tie, known: set[str]) -> dict[str, Expr]:

@@ -15,7 +15,7 @@ from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.analyse.comparisons import looks_at_all
 from spfgen.plan.nodes import Assign, Block, Define, If, Let, Plan, Probe
-from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, joined, key_of, number_of
+from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, cast, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.nodes import Operand, Read, value_of
 from spfgen.space.own import COUNT
@@ -54,7 +54,7 @@ class Values(Merging):
                 return self.unless(earlier, leaf, inner)
 
             made = self.driven_by(region, indices, conditions, once, env, distinct)
-            shared = len(found) > 1 and any(isinstance(p, Define) for p in made)
+            shared = len(found) > 1 and any(isinstance(p, Define | Let) for p in made)
             parts += [Block(tuple(made))] if shared else made  # another region may find the same by a loop
         return parts
 
@@ -118,7 +118,10 @@ class Values(Merging):
             case Chosen(condition, then, otherwise):
                 match env.decided(condition, None):
                     case lang.Constant(known):
-                        return self.computed(then if known else otherwise, env)
+                        side, wanted = then if known else otherwise, self.types.of(value)
+                        lines, found_side, env = self.computed(side, env)
+                        as_whole = found_side if self.types.kind(side) == wanted else cast(found_side, wanted.name)
+                        return lines, as_whole, env
                 first, one, inner = self.computed(then, env)
                 second, other, _ = self.computed(otherwise, env)
                 if not first and not second:
@@ -133,6 +136,8 @@ class Values(Merging):
                 more, found_value, env = self.computed(inner, env)
                 return [*lines, *more], found_value, env
             case Gathered(name, at, inner, checked=checked):
+                if name in env.known:  # it led here
+                    return self.computed(inner, env)
                 access = next(a for a in accesses_of(inner) if any(name in variables(e) for e in a.subscripts))
                 lines, within_env = self.placed(name, at, access, env, checked)
                 more, found_value, _ = self.computed(inner, within_env)

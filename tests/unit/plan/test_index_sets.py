@@ -206,3 +206,24 @@ def test_a_merge_begins_and_ends_where_the_mask_does(layout: str, bound: int) ->
     assert ran
     np.testing.assert_array_equal(found.to_numpy(), np.triu(np.tril(a + b, 1), -1))
     assert effort.total < 4 * bound, effort
+
+
+# --- types ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_what_is_left_of_a_value_keeps_the_type_of_the_whole(level: int, layout: str) -> None:
+    """`i != 1 and a` is a truth value where only `a` decides; a choice of small and large types is a large one."""
+    a = np.array([[3.0, 0.0, 2.0], [5.0, 7.0, 0.0]])
+    small = np.array([[100, 0, 90], [80, 70, 0]], np.int8)
+    i, j = grid(2, 3)
+    for text, given, expected in (
+        ("C[i,j] = 2*((i != 1) and A[i,j])", a, 2 * ((i != 1) & (a != 0))),
+        ("C[i,j] = 2*(A[i,j] or (j < 1))", a, 2 * ((a != 0) | (j < 1))),
+        ("C[i,j] = ((2 != i) and A[i,j]) & (A[i,j] != 5)", a, (i != 2) & (a != 0) & (a != 5)),
+        ("C[i,j] = 3*where(i <= j, A[i,j], 0.5)", small, 3 * np.where(i <= j, small, 0.5)),
+        ("y[i] = sum(j: 3*where(i <= j, A[i,j], 1000.5))", small, (3 * np.where(i <= j, small, 1000.5)).sum(1)),
+    ):
+        kernel = spfgen.compile(text, A=layout, optimize=level, **{text[0]: "dense"})
+        np.testing.assert_array_equal(kernel(A=spfgen.pack(given, layout)), expected)

@@ -37,7 +37,7 @@ from spfgen.space.extents import Extents, Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Doubt, Instance, Tensor
 from spfgen.space.regions import Region, Regions
-from spfgen.space.steps import Equation, Gathered
+from spfgen.space.steps import Equation
 
 MOST = 64
 """Products of sums are multiplied out to so many parts; beyond, one factor stands for all."""
@@ -77,7 +77,7 @@ def doubts_of_steps(
         access = lang.Access(equation.target, equation.subscripts)
         places = regions_of(equation, access, target, regions)
         if any(isinstance(n, lang.Reduce) for n in walk(equation.value)):  # of nothing at all it is another value
-            found[_of_statement(statement, equation, by_value=True, where_empty=places is not None)] = None
+            found[_of_statement(statement, where_empty=places is not None)] = None
             if places is None:
                 continue
         for region in [Region(())] if places is None else places:
@@ -88,19 +88,16 @@ def doubts_of_steps(
             part = _Part(region.accesses, tuple(where))
             alone = replace(statement, target=access, where=None, value=lang.Constant(1))
             if region.links or equation.at or not names <= {*ranges.limits, *kernel.sizes}:
-                found[_of_statement(statement, equation)] = None
+                found[_of_statement(statement)] = None
             elif not _is_placed(alone, part, tensors, ranges):
                 found[Doubt(access, part.factors, conjunction(where) if where else None)] = None
     return tuple(found)
 
 
-def _of_statement(
-    statement: lang.Statement, equation: Equation, by_value: bool = False, where_empty: bool = False
-) -> Doubt:
+def _of_statement(statement: lang.Statement, where_empty: bool = False) -> Doubt:
     parts = (*statement.target.subscripts, statement.value)
     read = tuple(n for part in parts for n in walk(part) if isinstance(n, lang.Access))
-    by_value = by_value or any(isinstance(n, Gathered) for n in walk(equation)) or bool(equation.at)
-    return Doubt(statement.target, read, None, statement, by_value, where_empty)
+    return Doubt(statement.target, read, None, statement, where_empty)
 
 
 def _variables(node: Any) -> set[str]:

@@ -201,14 +201,13 @@ class Change:
 class Doubt:
     """A part of a value that may differ from the fill where `target` stores nothing: where all `factors` store
     something, under the condition. Nobody asked for it to be left out there, so a call finds out whether anything would
-    be. With a `statement` that says where, the factors are all that it reads; `by_value`: values say where, too;
-    `where_empty`: only if an extent is 0."""
+    be. With a `statement` that says where, by its values, the factors are all that it reads; `where_empty`: only if an
+    extent is 0."""
 
     target: Access
     factors: tuple[Access, ...]
     where: Formula | None = None
     statement: Any = None
-    by_value: bool = False
     where_empty: bool = False
 
 

@@ -90,3 +90,19 @@ def test_patterns_that_change_are_looked_at_again() -> None:
         kernel(A=scipy.sparse.csr_array(-UNIT), C=result)
         with pytest.raises(DataError, match=r"stores nothing at \[1, 0\]"):
             kernel(A=scipy.sparse.csr_array(FULL), C=result)
+
+
+def test_values_may_lose_something_where_others_did_not() -> None:
+    """The second call has the patterns of the first one."""
+    spec = spfgen.parse("""
+        layout reversed(n) { relation { [p] -> [i] : 0 <= p < n and i = n - 1 - p } value val[n] at [p] }
+        kernel k { tensor T : reversed  tensor R : band  R[i,j] = max(k: split(split(T[m], m -> (i,l)), l -> (k,j))) }
+    """)
+    kernel = spec.kernels["k"].compile()
+    for values in (np.zeros(24), np.arange(24.0)):
+        given = spfgen.pack(values, spec.layouts["reversed"])
+        if values.any():
+            with pytest.raises(spfgen.SpfgenError, match="to store all that is computed"):
+                kernel(T=given, sizes={"j": 3, "l": 6})
+        else:
+            assert not kernel(T=given, sizes={"j": 3, "l": 6}).to_numpy().any()

@@ -4,7 +4,8 @@ Two sums of ones are compared: one over all points at which a part of the value 
 the target stores besides. A kernel makes both, so they are right for every layout. Patterns that were looked at are
 remembered as long as their arrays live and stay as they are.
 
-Of a statement with views the result is computed in a layout that holds all, and its coordinates are looked up.
+Of a statement with views the result is computed in a layout that holds all, and its coordinates are looked up. As its
+values say what is stored there, nothing is remembered of it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Places:
                 continue
             own, marks = _mark(doubt, tensors, sizes)
             key = (number, *own)
-            found = self.seen.get(key) if mode != "always" and not doubt.by_value else None
+            found = self.seen.get(key) if mode != "always" and doubt.statement is None else None
             if found is not None and found[0] == marks and all(r() is not None for r in found[1]):
                 continue
             if doubt.statement is not None or not _is_same(doubt, tensors, np.array_equal):

@@ -207,7 +207,7 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
         return
     plain = rewrite(lambda n: n.arguments[0] if n in divisors else None, term.value)
     own = replace(statement, where=term.where)
-    indices = (*term.over, *sorted(free(statement, ranges, term.value)))  # of the divisors, too
+    indices = tuple(dict.fromkeys((*term.over, *sorted(free(statement, ranges, term.value)))))  # of the divisors, too
     alone = list(make_instances(own, plain, tensors, ranges, over=indices))
     both = list(make_instances(own, term.value, tensors, ranges, over=term.over))
     # The alternatives of a relation come in an order that depends on the other accesses.

@@ -112,3 +112,11 @@ def test_quotients_in_dense_results_are_numpys(text: str, layout: str) -> None:
     given = {"Y": y.copy()} if "+=" in text else {}
     kernel = spfgen.compile(text, C=layout, Y="dense")
     np.testing.assert_array_equal(kernel(C=spfgen.pack(c, layout), **given), wanted)
+
+
+@pytest.mark.parametrize("text", ["R[l] = sum(j, i: 2.0/(T[i,l,j] + 0.5))", "R[l] = sum(i, j: 2.0/(T[i,l,j] + 0.5))"])
+def test_sums_of_quotients_over_several_indices(text: str) -> None:
+    given = np.arange(24.0).reshape(2, 3, 4)
+    for level in (0, 1, 2):
+        found = spfgen.compile(text, T="dense", R="dense", optimize=level)(T=given)
+        np.testing.assert_allclose(found, (2.0 / (given + 0.5)).sum((0, 2)))

@@ -95,13 +95,13 @@ class Entries:
 
     def keep(self, mask: Array) -> None:
         """Drop the other rows. Raises Elsewhere when there is an alternative for them, else DataError when one of them
-        has a value."""
+        has a value; a zero of the other sign is none here."""
         if mask.all():
             return
         if self.linked is not None:
             raise NotWhole
         self.elsewhere(~mask & self.more)
-        lost = np.flatnonzero(~mask & differs(self.values, self.layout.fill))
+        lost = np.flatnonzero(~mask & differs(self.values, self.layout.fill) & (self.values != self.layout.fill))
         if len(lost) and not self.lenient:
             at = self.coordinate(int(lost[0]))
             raise NoPlace(

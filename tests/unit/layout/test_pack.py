@@ -450,3 +450,11 @@ def test_extents_for_which_nothing_can_be_stored():
         pack(layout, (3,), (np.arange(3),), np.ones(3))
     assert "for n = 3 no position" in str(caught.value)
     assert "with these extents nothing can be stored" in str(caught.value)
+
+
+def test_a_zero_of_the_other_sign_needs_no_place() -> None:
+    """It is stored where there is a place for it; where there is none nothing is lost."""
+    given = np.array([[-0.0, -0.0], [3.0, 1.0]])
+    packed = spfgen.pack(given, "lower")
+    np.testing.assert_array_equal(packed.to_numpy(), given)
+    assert np.signbit(packed.to_numpy()[0, 0])

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import spfgen
 from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import builtin_names, parse_tree

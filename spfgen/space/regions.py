@@ -168,8 +168,11 @@ def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
 def union(found: Sequence[list[Region] | None]) -> list[Region] | None:
     if any(f is None for f in found):
         return None
-    regions = list(dict.fromkeys(r for f in found if f is not None for r in f))
-    return [r for r in regions if not any(o is not r and _covers(o, r) for o in regions)]
+    result: list[Region] = []
+    for region in (r for f in found if f is not None for r in f):
+        if not any(_covers(r, region) for r in result):
+            result = [*(r for r in result if not _covers(region, r)), region]
+    return result
 
 
 def _covers(one: Region, other: Region) -> bool:

@@ -120,3 +120,17 @@ def test_sums_of_quotients_over_several_indices(text: str) -> None:
     for level in (0, 1, 2):
         found = spfgen.compile(text, T="dense", R="dense", optimize=level)(T=given)
         np.testing.assert_allclose(found, (2.0 / (given + 0.5)).sum((0, 2)))
+
+
+@pytest.mark.parametrize("result", ["dense<bool>", "csr<bool>"])
+@pytest.mark.parametrize(("layout", "vector"), [("csr", "sv"), ("coo_unsorted", "sv_unsorted"), ("csc", "sv")])
+def test_terms_with_the_same_tensors_in_another_order(layout: str, vector: str, result: str) -> None:
+    x = np.array([18.0, 0, -1, 0, 3])
+    a = RNG.random((5, 4)) < 0.6
+    for text, expected in (
+        ("C[l,k] = ((x[l] < 0) and A[l,k]) ^ (A[l,k] & (4 < x[l]))", (x < 0)[:, None] & a ^ a & (x > 4)[:, None]),
+        ("C[l,k] = ((x[l] < x[l]) and A[l,k]) or (A[l,k] & (4 < x[l]))", a & (x > 4)[:, None]),
+    ):
+        kernel = spfgen.compile(text, A=f"{layout}<bool>", x=vector, C=result)
+        found = kernel(A=spfgen.pack(a, layout), x=spfgen.pack(x, vector))
+        np.testing.assert_array_equal(found if isinstance(found, np.ndarray) else found.to_numpy(), expected)

@@ -49,10 +49,10 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
     first = next((s.dim for s in best if s.kind == "scan"), "")
     if not sparse or (len(sparse) == 1 and context.named) or len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
-    orders = _Orders(instance, context, again, best)
     if len(sparse) == 1 and first in sparse[0].positions:
-        owned = None if again else _owned(instance, orders, sparse[0], context)
+        owned = None if again else _owned(instance, context, best, sparse[0])
         return [best] if owned is None else [owned, best]
+    orders = _Orders(instance, context, again, best)
     own: dict[tuple[object, ...], tuple[str, ...]] = {}
     for operand in sparse:
         form = _form(operand)
@@ -81,8 +81,7 @@ class _Orders:
     def __init__(self, instance: Instance, context: Context, again: bool, first: list[Step]) -> None:
         self.instance, self.context, self.again = instance, context, again
         self.tried = {tuple(s.dim for s in first): first}
-        self.first = self.best = first
-        self.cost = self.price(first)
+        self.best, self.cost = first, self.price(first)
         self.between: list[tuple[list[Step], Expr]] = []
         self._intersect(first, self.cost)
 
@@ -134,15 +133,16 @@ class _Orders:
             self.between.append((found, price))
 
 
-def _owned(instance: Instance, orders: _Orders, operand: Operand, context: Context) -> list[Step] | None:
+def _owned(instance: Instance, context: Context, usual: list[Step], operand: Operand) -> list[Step] | None:
     """The order in which an index of the result comes first and the operand's positions follow from it, where threads
-    would otherwise add to copies of the result: each has rows of its own then, which it clears just before."""
-    first = next((s.dim for s in orders.first if s.kind == "scan"), "")
+    would add to copies of the result in the usual one: each has rows of its own then, which it clears just before."""
+    first = next((s.dim for s in usual if s.kind == "scan"), "")
     rows = [s.name for s in instance.target.subscripts if isinstance(s, Var)]
     if instance.target.tensor in context.assembled or instance.guards or not operand.positions:
         return None
-    if distinct_places(instance, first) or distinct_by_facts(instance, first, orders.first):
+    if distinct_places(instance, first) or distinct_by_facts(instance, first, usual):
         return None
+    orders = _Orders(instance, context, False, usual)
     for row in rows:
         if Var(row) in operand.subscripts or row == first:
             continue  # it would be looked for, or is the loop that there is
@@ -154,7 +154,7 @@ def _owned(instance: Instance, orders: _Orders, operand: Operand, context: Conte
             continue
         if any(isinstance(n, Find) for n in chain(with_finds(_nest(instance, steps)))):
             continue
-        if mean_ratio(orders.price(steps), orders.price(orders.first), context.stored) <= tuning.OWNED_COST:
+        if mean_ratio(orders.price(steps), orders.price(usual), context.stored) <= tuning.OWNED_COST:
             return steps
     return None
 

@@ -50,18 +50,16 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
     if ends_early(steps) or any(isinstance(n, lang.While) for n in inside):
         return False
     targets = {e.target for e in equations}
+    read = [n for s in steps for n in accesses_of(s) if n.tensor in targets]
     combined: dict[str, str] = {}
-    for equation in equations:
-        alone = {s.name for s in equation.subscripts if isinstance(s, Var)}
-        if not set(indices) <= alone:
-            by = combiner(equation.updates)
-            if not by or combined.setdefault(equation.target, by) != by:
-                return False
-    for access in (n for s in steps for n in accesses_of(s)):
-        if access.tensor in targets:
-            alone = {s.name for s in access.subscripts if isinstance(s, Var)}
-            if not set(indices) <= alone:
-                return False
+    for target in targets:
+        places = [e.subscripts for e in equations if e.target == target]
+        reads = [n.subscripts for n in read if n.tensor == target]
+        if all(any(all(p == Var(i) for p in k) for k in zip(*places, *reads, strict=True)) for i in indices):
+            continue  # each iteration has places of its own
+        functions = {combiner(e.updates) for e in equations if e.target == target}
+        if reads or len(functions) != 1 or "" in functions:
+            return False
     for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
         by = combiner(None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function))
         if not by or combined.setdefault(f"let {step.name}", by) != by:

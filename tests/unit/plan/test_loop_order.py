@@ -228,3 +228,25 @@ def test_nothing_is_beyond_the_ends_of_a_type(kind: str) -> None:
                 (f"y[i] = {name}(b[i], a[i])", getattr(np, name)(others, stored)),
             ):
                 np.testing.assert_array_equal(spfgen.evaluate(text, a=a, b=others), expected)
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo_unsorted", "dense"])
+def test_places_that_other_iterations_reach_by_another_subscript(layout: str) -> None:
+    """`R[l,i]` is `R[l,k]` in one of the iterations over k, `y[k]` is `y[i]` in one over i: the order matters."""
+    a = some((4, 4))
+    r, y = np.ones((4, 4)), np.zeros(4)
+    expected_r, expected_y = r.copy(), y.copy()
+    for m, i, k in np.ndindex(4, 4, 4):
+        if a[k, m] != 0:
+            expected_r[m, i] += expected_r[m, k]
+            expected_r[m, k] = 1
+    for k, i in np.ndindex(4, 4):
+        expected_y[k] += a[i, k]
+        expected_y[i] = min(expected_y[i], 3.0 - a[i, k])
+    given = spfgen.pack(a, layout)
+    text = "for l, i { for k { if A[k,l] != 0 { R[l,i] += R[l,k]  R[l,k] = 1 } } }"
+    spfgen.compile(text, A=layout, R="dense")(A=given, R=r)
+    np.testing.assert_array_equal(r, expected_r)
+    text = "for k { for i { y[k] += A[i,k]  y[i] min= 3 - A[i,k] } }"
+    spfgen.compile(text, A=layout, y="dense")(A=given, y=y)
+    np.testing.assert_array_equal(y, expected_y)

@@ -7,8 +7,10 @@ import sys
 import time
 import warnings
 
+import numpy as np
 import pytest
 
+import spfgen
 from spfgen.errors import ToolError
 from spfgen.run import cache, compile  # noqa: A004
 
@@ -392,3 +394,17 @@ compile.doctor()
 sys.exit(bool({"numpy", "scipy", "islpy", "z3", "sympy", "lark"} & set(sys.modules)))
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("inverse", ["arctan", "arcsin", "arccos"])
+def test_functions_of_inverse_functions_keep_nan(inverse: str, dtype: str) -> None:
+    """Compilers know identities for them that need not hold for nan and infinity."""
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, 0.5, -3.0], dtype)
+    functions = ("sin", "cos", "tan", "sinh", "cosh", "exp", "log")
+    text = "\n".join(f"y{n}[i] = {f}({inverse}(x[i]))" for n, f in enumerate(functions))
+    kernel = spfgen.compile(text, x=f"dense <{dtype}>")
+    with np.errstate(all="ignore"):
+        for found, function in zip(kernel(x=x).values(), functions, strict=True):
+            expected = getattr(np, function)(getattr(np, inverse)(x))
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -288,6 +288,8 @@ class IndexExtents:
             one, other = self.of_slice(*self.normal.slices[index]), self.of_slice(*made)
             if one != other:
                 yield self.sizes(one), self.sizes(other), True
+        for name, made_of in self.computed.items():
+            yield Var(name), self.sizes(made_of), True
         yield from self.by_links()
 
     def by_links(self) -> Iterator[tuple[Expr, Expr, bool]]:

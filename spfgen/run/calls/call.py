@@ -332,10 +332,17 @@ def _check_derived(program: Program, tensors: Mapping[str, Tensor], sizes: Mappi
         other = _evaluated(program, expr, tensors, sizes)
         if one is not None and other is not None and one != other:
             raise DataError(
-                f"expected extents that agree, but {show(left)} is {one} and {show(expr)} is {other}",
+                f"expected extents that agree, but {_called(program, left)} is {one} and {show(expr)} is {other}",
                 None,
                 ("a view of other tensors has this extent",),
             )
+
+
+def _called(program: Program, extent: Expr) -> str:
+    """An extent that is nobody's own by the index that has it."""
+    name = show(extent)
+    indices = (i for i, extents in program.index_extent.items() if extents == (name,) and "." not in name)
+    return next((f"`{i}`" for i in indices), name)
 
 
 def _smaller(group: Sequence[str]) -> str:
@@ -489,8 +496,8 @@ def _derived_value(
     program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], asking: frozenset[str]
 ) -> int | None:
     """What follows from the sizes of other tensors, through views."""
-    rules = [expr for left, expr, _ in program.derived if left == Var(size)] if size not in asking else []
-    found = (_evaluated(program, expr, tensors, sizes, asking | {size}) for expr in rules)
+    rules = [(e, checked) for left, e, checked in program.derived if left == Var(size)] if size not in asking else []
+    found = (_evaluated(program, expr, tensors, sizes, asking | {size}, checked) for expr, checked in rules)
     return next((value for value in found if value is not None), None)
 
 
@@ -500,8 +507,10 @@ def _evaluated(
     tensors: Mapping[str, Tensor],
     sizes: Mapping[str, int],
     asking: frozenset[str] = frozenset(),
+    is_so: bool = True,
 ) -> int | None:
-    """What an extent is of others, where these are known; not those that are being asked for."""
+    """What an extent is of others, where these are known; not those that are being asked for. Where it need not be so,
+    parts of nothing say nothing of it: what a whole of nothing has beside an empty part may be any number."""
 
     def known(name: str) -> int:
         found = sizes.get(name)
@@ -515,8 +524,8 @@ def _evaluated(
         return int(evaluate(part, known, lambda f, _: known(f)))
 
     try:
-        if any(isinstance(n, Bin) and n.op == "/" and number(n.right) == 0 for n in walk(expr)):
-            return None  # what parts of nothing a whole of nothing has may be any number
+        if not is_so and any(isinstance(n, Bin) and n.op == "/" and number(n.right) == 0 for n in walk(expr)):
+            return None
         return number(expr)
     except KeyError:
         return None

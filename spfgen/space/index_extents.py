@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,10 +58,11 @@ class IndexExtents:
         self.computed: dict[str, Expr] = {}
         """Extents that are made of others."""
         self.asked: dict[str, Var] = {}
-        """The extents of indices that a split makes and nothing decides: the caller says them."""
+        """The extents of indices that a split makes and nothing decides: the caller says them. One follows from the
+        whole, but not beside an empty part."""
         for link in normal.links:
             open_ = [p for p in link.parts if not self.is_decided(p)]
-            for part in open_ if len(open_) > 1 else ():
+            for part in open_ if len(open_) > 1 or self.may_be_empty(p for p in link.parts if p not in open_) else ():
                 if self.named(part) is None:
                     self.asked[part] = Var(f"{normal.called.get(part, part)}_extent")
 
@@ -74,6 +75,11 @@ class IndexExtents:
             or index in self.normal.collapsed
             or any(new == index for new, _ in self.normal.concats)
         )
+
+    def may_be_empty(self, indices: Iterable[str]) -> bool:
+        """Whether one may run over nothing, for all that is said of tensors."""
+        extents = [(self.named(i) or (None,))[0] for i in indices]
+        return any(not isinstance(extent, Num) or extent.value < 1 for extent in extents)
 
     def tensor(self, name: str, dimension: int) -> Expr:
         return self.extents.value(self.extents.name(("tensor", name, dimension)))
@@ -297,7 +303,7 @@ class IndexExtents:
         made: dict[str, Expr] = {i: n[0] for i in sorted(self.normal.taken) if (n := self.named(i)) and not n[1]}
         for index, size in {**made, **self.asked}.items():
             for link in self.normal.links:
-                parts = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
+                parts = [self.asked.get(p) or (self.named(p) or (self.viewed(p),))[0] for p in link.parts if p != index]
                 known = [p for p in parts if p is not None]
                 if len(known) < len(parts) or any(size in walk(p) for p in known):
                     continue

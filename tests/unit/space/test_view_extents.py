@@ -8,27 +8,32 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import DataError
+from spfgen.errors import DataError, UsageError
 
 SUM_AND_MORE = "R[i] = concat((sum(k: split(T[o], o -> (m, k))*W[k]), L[n]), (m, n) -> i)"
 
 
-@pytest.mark.parametrize(("whole", "part"), [(8, 2), (0, 2), (0, 0)])
-def test_what_a_split_gives_goes_into_a_concatenation(whole: int, part: int) -> None:
-    """A whole of nothing has no parts of nothing."""
+@pytest.mark.parametrize(("whole", "part", "rows"), [(8, 2, 4), (0, 2, 0), (0, 0, 0), (0, 0, 3)])
+def test_what_a_split_gives_goes_into_a_concatenation(whole: int, part: int, rows: int) -> None:
+    """The caller says how many parts of nothing there are, in C too, and may say how many parts there are of others."""
     t, w = np.arange(float(whole)), np.ones(part)
-    rows = t.reshape(-1, part).sum(1) if part else []
-    found = spfgen.evaluate(SUM_AND_MORE, T=t, W=w, L=np.ones(2))
-    np.testing.assert_array_equal(found, [*rows, 1, 1])
+    for sizes in ({"m": rows}, {} if part else {"m": rows}):
+        found = spfgen.evaluate(SUM_AND_MORE, T=t, W=w, L=np.ones(2), sizes=sizes)
+        np.testing.assert_array_equal(found, [*t.reshape(rows, part).sum(1), 1, 1])
+
+
+def test_parts_of_nothing_must_be_said() -> None:
+    with pytest.raises(UsageError, match="expected the extent of `m`"):
+        spfgen.evaluate(SUM_AND_MORE, T=np.ones(0), W=np.ones(0), L=np.ones(2))
 
 
 @pytest.mark.parametrize(
     ("whole", "part", "sizes", "text"),
     [
-        (8, 2, {"m": 3}, "`m` is 3 and floor(T.n_1/W.n_1) is 4"),
-        (0, 0, {"m": 3}, "`m` is 3 and floor(T.n_1/W.n_1) is 0"),
-        (0, 0, {"i": 5}, "R.n_1 is 5 and floor(T.n_1/W.n_1) + L.n_1 is 2"),
-        (7, 2, {}, "T.n_1 is 7 and floor(T.n_1/W.n_1)*W.n_1 is 6"),
+        (8, 2, {"m": 3}, "T.n_1 is 8 and m_extent*W.n_1 is 6"),
+        (0, 2, {"m": 3}, "T.n_1 is 0 and m_extent*W.n_1 is 6"),
+        (0, 0, {"m": 3, "i": 4}, "R.n_1 is 4 and m_extent + L.n_1 is 5"),
+        (7, 2, {}, "T.n_1 is 7 and m_extent*W.n_1 is 6"),
     ],
 )
 def test_extents_that_are_not_so(whole: int, part: int, sizes: Mapping[str, int], text: str) -> None:

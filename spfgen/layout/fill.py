@@ -83,3 +83,9 @@ def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fil
     elif len(values):
         dense[()] = np.add.reduce(values)
     return dense
+
+
+def is_told(values: Array, fill: Any) -> Array:
+    """Where an array is another number than its fill value: a zero of the other sign is none."""
+    found: Array = differs(values, fill) & (values != fill)
+    return found

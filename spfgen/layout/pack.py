@@ -19,10 +19,10 @@ from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
 from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
-from spfgen.layout.fill import typed_fill
+from spfgen.layout.fill import is_told, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import assemble, check_shared
-from spfgen.layout.pack_entries import Entries
+from spfgen.layout.pack_entries import Entries, Together
 from spfgen.layout.pack_plan import chunk_plan, pack_plan
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank
 from spfgen.layout.points import (
@@ -90,14 +90,19 @@ def pack(
 
 
 def assembled(state: Entries) -> Entries:
-    """With the arrays of these entries; in chunks where the relation allows it and keys alone leave too little room."""
+    """With the arrays of these entries; without fill values among them where the layout would store those twice or
+    with others, and in chunks where the relation allows it and keys alone leave too little room."""
     layout = state.layout
     begin = replace(state, sizes=dict(state.sizes), columns=dict(state.columns), arrays={}, starts={})
     try:
         return _assembled(state, pack_plan(layout), key_orders(layout))
     except TooLarge:
         raise
-    except DataError:
+    except DataError as error:
+        told = is_told(begin.values, layout.fill)
+        if isinstance(error, Together) and begin.linked is None and not told.all():
+            columns = {name: column[told] for name, column in begin.columns.items()}
+            return assembled(replace(begin, columns=columns, values=begin.values[told]))
         found = chunked(layout)
         if found is not None:
             with suppress(DataError):

@@ -12,7 +12,7 @@ import numpy as np
 from spfgen import tuning
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, show
-from spfgen.layout.fill import differs, filled
+from spfgen.layout.fill import differs, filled, is_told
 from spfgen.layout.hints import hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout
 from spfgen.layout.pack_chosen import make_places, make_starts, rank_chunks, write_digits
@@ -563,7 +563,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     mask[rows.rows[wrong]] = False
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
     state.elsewhere(~mask & state.more)
-    if not state.lenient and differs(state.values[~mask], state.layout.fill).any():
+    if not state.lenient and is_told(state.values[~mask], state.layout.fill).any():
         raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)
 
@@ -629,8 +629,9 @@ def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> N
 
 
 def check_shared(state: Entries, plan: PackPlan) -> None:
-    """Where several points share a value, the arrays hold the entries and nothing else. Raises DataError."""
-    layout = state.layout
+    """Where several points share a value, the arrays hold the entries and nothing else: a coordinate at two places is
+    the sum of both, which is right for zeros only. Raises DataError."""
+    layout, fill = state.layout, state.layout.fill
     if plan.injective or (state.count > tuning.PACK_BY_NUMPY and _is_alone(layout)):
         return
     points = enumerate_points(layout, state.sizes, state.arrays)
@@ -638,11 +639,14 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
     filled = np.zeros(points.count, dtype=bool)
     for name, place in points.places.items():
         rows = np.flatnonzero(place >= 0)
-        filled[rows] |= differs(state.arrays[name].reshape(-1)[place[rows]], layout.fill)
-    own = [state.columns[c][differs(state.values, layout.fill)] for c in layout.coordinates]
-    if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(differs(state.values, layout.fill).sum())):
-        return
-    _report_shared(layout, [c[filled] for c in columns], own)
+        filled[rows] |= is_told(state.arrays[name].reshape(-1)[place[rows]], fill)
+    told = is_told(state.values, fill)
+    own = [state.columns[c][told] for c in layout.coordinates]
+    if int(np.count_nonzero(filled)) != int(np.count_nonzero(told)):
+        _report_shared(layout, [c[filled] for c in columns], own)
+    if fill != 0:
+        stored = np.any([place >= 0 for place in points.places.values()], axis=0)
+        _report_twice(layout, [c[stored] for c in columns])
 
 
 def _is_alone(layout: Layout) -> bool:
@@ -666,9 +670,15 @@ def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) ->
         raise Together(
             f"expected a value at {at}, which layout `{layout.name}` stores together with others, but there is none"
         )
-    twice = np.flatnonzero(times > 1)
+    _report_twice(layout, points)
+
+
+def _report_twice(layout: Layout, points: list[Array]) -> None:
+    """Raises DataError for the first coordinate that stands twice."""
+    ranks, first = row_ranks(points, len(points[0]))
+    twice = np.flatnonzero(np.bincount(ranks, minlength=len(first)) > 1)
     if len(twice):
-        at = tuple(int(c[first[twice[0]]]) for c in both)
+        at = tuple(int(c[first[twice[0]]]) for c in points)
         raise Together(
             f"expected entries that layout `{layout.name}` stores once, but it has two places for that at {at}"
         )

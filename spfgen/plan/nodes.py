@@ -809,12 +809,12 @@ class Refuse(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Collect(Plan):
-    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate.
-    With an empty body it begins empty, and entries come and go."""
+    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate
+    within the extents. With an empty body it begins empty, and entries come and go."""
 
     name: str
     type: str
-    rank: int
+    extents: tuple[Expr, ...]
     body: Plan
     because: str = ""
 

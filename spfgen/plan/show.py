@@ -239,8 +239,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             add(f"array {name}[{', '.join(map(show, extents))}] : {kind}{filled}", why)
         case Refuse(name):
             add(f"the call fails if {name}")
-        case Collect(name, _, rank, body, why):
-            add(f"hash table {name} of {rank} coordinates", why)
+        case Collect(name, _, extents, body, why):
+            add(f"hash table {name} of {len(extents)} coordinates", why)
             _lines(body, depth + 1, lines)
         case Entry(name, _, at, value, old):
             add(f"entry of {name} at ({', '.join(map(show, at))}): {old} becomes {show_value(value)}")

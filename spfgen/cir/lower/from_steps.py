@@ -106,13 +106,13 @@ def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
     address = c.Name(table)
     at, held = low.names.new(f"{plan.name}_{AT}"), low.names.new(f"{plan.name}_{HELD}")
     size = c.Call("sizeof", (c.Name(kind.c),))
-    made = c.Call("spfgen_map_new", (c.Int(plan.rank), c.Cast("int64_t", size)))
+    made = c.Call("spfgen_map_new", (c.Int(len(plan.extents)), c.Cast("int64_t", size)))
     low.frees.append(c.Do(c.Call("spfgen_map_free", (address,))))
     low.without_memory()
     low.kinds[plan.name] = kind
     low.array_names[plan.name, HELD] = held
     low.made[f"{plan.name}.{AT}"] = (at, "int64")
-    low.ranks[f"{plan.name}.{AT}"] = plan.rank
+    low.ranks[f"{plan.name}.{AT}"] = len(plan.extents)
     low.table_lines += [c.Declare("spfgen_map", table, None, 1), c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made)]
     if plan.body == Block(()):  # its entries come and go
         low.fields[f"{plan.name}.{COUNT}"] = c.Field(address, "count")

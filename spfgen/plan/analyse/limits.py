@@ -6,6 +6,8 @@ See facts/reach.py. Costs are computed in floating point, and what is fetched ah
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import cast
 
 from spfgen.facts.formula import (
     ONE,
@@ -25,9 +27,10 @@ from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import IndexArray
-from spfgen.plan.nodes import PLANS, Plan
+from spfgen.plan.nodes import PLANS, Collect, Plan
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
 from spfgen.space.nodes import Program, Tensor, size_values
+from spfgen.space.own import AT
 
 _TRIED = (2**62, 2**60, 2**56, 2**48, 2**40, 2**31, 2**15, 2**7)
 """The sizes of which one is found up to which nothing can be too large."""
@@ -38,7 +41,7 @@ def limits_of(program: Program, plans: Iterable[Plan]) -> Limits:
     steps = tuple(
         s for p in plans for n in walk(p, PLANS) if isinstance(n, Plan) for s in n.computed() if s != Step(())
     )
-    limits = Limits(steps, tuple(_arrays(program)))
+    limits = Limits(steps, (*_arrays(program), *_tables(plans)))
     names = (*program.size_of, *program.parameters)
     fits = (n for n in _TRIED if limits.beyond(dict.fromkeys(names, (0, n))) is None)
     return Limits(limits.steps, limits.arrays, next(fits, 0))
@@ -53,6 +56,13 @@ def _arrays(program: Program) -> Iterator[tuple[str, Held]]:
             if function not in known and function == f"{tensor.name}.{own}":
                 known.add(function)
                 yield function, _held(tensor, program, tensor.layout.index(own), kinds[own])
+
+
+def _tables(plans: Iterable[Plan]) -> Iterator[tuple[str, Held]]:
+    """What the coordinates of each table of entries are."""
+    for node in (n for p in plans for n in walk(p, PLANS) if isinstance(n, Collect)):
+        extents = reduce(lambda a, b: Bin("max", a, b), node.extents, cast("Expr", ONE))
+        yield f"{node.name}.{AT}", Held(0, MOST, (ZERO,), (Bin("-", extents, ONE),))
 
 
 def _held(tensor: Tensor, program: Program, array: IndexArray, kind: str) -> Held:

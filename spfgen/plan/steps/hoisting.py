@@ -310,14 +310,15 @@ class Hoisting(Stores):
         alone = Env(parallel=False)
         body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, alone)
         why = f"{node.op} at the points at which there is anything to combine"
+        extents = self.extents_of(self.tensors[table])
         total = lang.Access(table, subscripts)
         made: list[Plan] = []
         names = [(table, kind.name), *([(counts, "int64")] if counts else [])]
         if again or counts:
-            self.before += [Collect(name, own, len(indices), Block(()), why) for name, own in names]
+            self.before += [Collect(name, own, extents, Block(()), why) for name, own in names]
             made += [*(Emptied(name) for name, _ in names), *body] if again else body
         else:
-            made.append(Collect(table, kind.name, len(indices), Block(tuple(body)), why))
+            made.append(Collect(table, kind.name, extents, Block(tuple(body)), why))
         if counts:
             made += self.nests((lang.Access(counts, subscripts),), (), (), self.completing(node, total, counts), alone)
         return made, total, fills

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import Var, variables
+from spfgen.facts.formula import Expr, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.proofs import stored_once
@@ -13,7 +13,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
 from spfgen.plan.steps.nests import Nests
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Program, Tensor, size_values
 from spfgen.space.own import entries_of
 from spfgen.space.steps import Equation, Steps
 from spfgen.space.typed import Scalar
@@ -59,7 +59,16 @@ class Tables(Nests):
         self.labels.add(table)
         self.tables[table] = table
         self.written.add(table)
-        self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, Block(()), f"the entries of {name}"))
+        why = f"the entries of {name}"
+        self.before.append(Collect(table, tensor.value_type, self.extents_of(tensor), Block(()), why))
+
+    def extents_of(self, tensor: Tensor) -> tuple[Expr, ...]:
+        """As sizes, numbers or what the kernel computes of sizes."""
+        values, names = (
+            size_values(tensor, self.program.fixed),
+            zip(tensor.layout.parameters, tensor.extents, strict=True),
+        )
+        return tuple(self.sizes.get(extent, values[parameter]) for parameter, extent in names)
 
     def from_tables(self, step: Any) -> Any:
         """What is kept in tables is read there."""
@@ -102,7 +111,7 @@ class Tables(Nests):
 
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"
-            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
+            self.before.append(Collect(table, tensor.value_type, self.extents_of(tensor), body, why))
         return self.tables[name]
 
     def looks_everywhere(self, node: Plan) -> bool:

@@ -138,7 +138,8 @@ class _Checker:
                 return replace(scope, arrays=scope.arrays | {(name, OWN)})
             case Refuse(name):
                 self.scalar(plan, scope, name, "bool")
-            case Collect(name, _, _, body):
+            case Collect(name, _, extents, body):
+                self.known(plan, scope, *extents)
                 self.above_loops(plan, scope)
                 tables = {**scope.tables, name: len(scope.parallel)}
                 found = self.made(scope, self.statement(body, replace(scope, tables=tables)))

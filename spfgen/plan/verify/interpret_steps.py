@@ -141,10 +141,10 @@ def statement(run: _Interpreter, plan: Plan, env: Env) -> Env:
                 if status == "PLACE":
                     raise DataError("expected the results to store all that is computed, but one does not")
                 raise DataError("expected the subscripts that are values to lie within their tensors, but one does not")
-        case Collect(name, kind, rank, body):
+        case Collect(name, kind, extents, body):
             run.kinds[name] = kind
             memory = run.memories[name, HELD] = Memory(f"{name}.{HELD}", np.empty(0, kind), len(run.watches))
-            table = run.collected[name] = Entries(name, kind, rank, len(run.watches), memory)
+            table = run.collected[name] = Entries(name, kind, len(extents), len(run.watches), memory)
             changed(run, table, memory.values)
             run.plan(body, env)
             return named(plan, env, f"{name}.{COUNT}", table if body == Block(()) else len(table.at))

@@ -459,3 +459,25 @@ def test_a_zero_of_the_other_sign_needs_no_place() -> None:
     packed = spfgen.pack(given, "lower")
     np.testing.assert_array_equal(packed.to_numpy(), given)
     assert np.signbit(packed.to_numpy()[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "x"),
+    [
+        ("R[i] = where(x[i] > 0, x[i], 2)", [2.0, -1.0]),
+        ("R[i] = where(x[i] > 0, x[i], 2)", [2.0, 5.0, 2.0]),
+        ("R[i] = x[i]*(-1)", [0.0, 3.0, 0.0]),
+    ],
+)
+def test_fill_values_that_would_be_stored_twice_are_not(text: str, x: list[float]) -> None:
+    """A coordinate that stands twice has the sum of both."""
+    layout = spfgen.parse("""layout both_ways(n) {
+        size nnz
+        relation { [p] -> [i] : 0 <= p < nnz and (i = idx(p) or i = n - 1 - idx(p)) }
+        index idx[nnz] { range 0 <= idx(p) < n }
+        value val[nnz] at [p] }""").layouts["both_ways"]
+    given = spfgen.pack(np.array(x), "sv")
+    found = spfgen.evaluate(text, x=given, out=layout)
+    np.testing.assert_array_equal(found.to_numpy(), spfgen.evaluate(text, x=np.array(x)))
+    with pytest.raises(DataError, match=r"stores once, but it has two places for that at \(0,\)"):
+        spfgen.pack(np.ones(len(x)), layout)

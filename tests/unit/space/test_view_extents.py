@@ -46,3 +46,9 @@ def test_another_operand_says_what_parts_of_nothing_leave_open() -> None:
     text = "R[i, j] = concat((split(T[n], n -> (i, k))*A[i, k], B[i, l]), (k, l) -> j)"
     found = spfgen.evaluate(text, T=np.ones(0), A=np.ones((4, 0)), B=np.ones((4, 2)))
     np.testing.assert_array_equal(found, np.ones((4, 2)))
+
+
+def test_coordinates_of_a_table_of_entries_lie_within_the_extents() -> None:
+    """So what is computed of them fits in 64 bits for all extents that memory can hold."""
+    kernel = spfgen.compile("R[i, j] = T[i, j]*S[i, j]", T="coo_unsorted", S="sym_lower", R="dense")
+    assert kernel.program.limits.safe >= 2**15

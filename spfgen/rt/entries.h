@@ -6,6 +6,13 @@ int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which h
 static inline size_t spfgen_entries_bytes(const spfgen_entries *entries) {
     return entries->narrow ? sizeof(int32_t) : sizeof(int64_t);
 }
+/* The bytes of an entry, and of a group of them. */
+static inline int64_t spfgen_entries_each(const spfgen_entries *entries, int rank, size_t size) {
+    return (int64_t)((size_t)(rank - (entries->grouped != 0)) * spfgen_entries_bytes(entries) + size);
+}
+static inline int64_t spfgen_entries_group_each(const spfgen_entries *entries) {
+    return (int64_t)(spfgen_entries_bytes(entries) + sizeof(int64_t));
+}
 /* Counts so many bytes more, or less: how many are taken then; -1 where there would be too many. */
 static int64_t spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
     spfgen_entries *const whole = entries->whole ? entries->whole : entries;
@@ -65,7 +72,7 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
     if (entries->failed || wanted <= entries->capacity) {
         return !entries->failed;
     }
-    const size_t bytes = spfgen_entries_bytes(entries), each = (size_t)rank * bytes + size;
+    const size_t bytes = spfgen_entries_bytes(entries), each = (size_t)spfgen_entries_each(entries, rank, size);
     const int64_t more = (int64_t)((uint64_t)wanted > INT64_MAX / 2 / each ? 0 : (size_t)(wanted - entries->capacity) * each);
     const int64_t taken = more == 0 ? -1 : spfgen_entries_count(entries, more);
     if (taken < 0) {
@@ -73,6 +80,9 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
         return false;
     }
     for (int k = 0; k <= rank; k++) {
+        if (k + 1 == entries->grouped) {
+            continue;
+        }
         void *const old = k < rank ? (void *)entries->at[k] : entries->values;
         const size_t width = k < rank ? bytes : size;
         void *const grown = spfgen_entries_memory(old, (size_t)entries->count * width, (size_t)wanted * width,
@@ -120,6 +130,7 @@ static inline spfgen_entries *spfgen_entries_part(spfgen_entries *entries, spfge
     spfgen_entries *const own = parts + number;
     own->whole = entries;
     own->narrow = entries->narrow;
+    own->grouped = entries->grouped;
     own->expected = entries->expected / (double)count;
     return own;
 }
@@ -131,35 +142,86 @@ static inline void spfgen_entries_set(const spfgen_entries *entries, int k, int6
         entries->at[k][place] = coordinate;
     }
 }
+/* Memory for so many groups; false where there is not enough. */
+static bool spfgen_entries_reserve_groups(spfgen_entries *entries, int64_t wanted) {
+    const int64_t more = (wanted - entries->group_capacity) * spfgen_entries_group_each(entries);
+    if (entries->failed || more <= 0) {
+        return !entries->failed;
+    }
+    entries->failed = spfgen_entries_count(entries, more) < 0;
+    if (entries->failed) {
+        return false;
+    }
+    int64_t **const own = &entries->at[entries->grouped - 1];
+    void *const at = realloc(*own, (size_t)wanted * spfgen_entries_bytes(entries));
+    *own = at ? (int64_t *)at : *own;
+    void *const ends = at ? realloc(entries->ends, (size_t)wanted * sizeof(int64_t)) : NULL;
+    entries->ends = ends ? (int64_t *)ends : entries->ends;
+    if (!ends) {
+        spfgen_entries_count(entries, -more);
+        entries->failed = 1;
+        return false;
+    }
+    entries->group_capacity = wanted;
+    return true;
+}
+/* One more group, of the entries up to `end`, with the coordinate of all of them; false where there is no memory. */
+static inline bool spfgen_entries_group(spfgen_entries *entries, int64_t coordinate, int64_t end) {
+    const int64_t group = entries->groups, room = entries->group_capacity;
+    if (group == room && !spfgen_entries_reserve_groups(entries, room < 32 ? 64 : 2 * room)) {
+        return false;
+    }
+    spfgen_entries_set(entries, (int)entries->grouped - 1, group, coordinate);
+    entries->ends[group] = end;
+    entries->groups = group + 1;
+    return true;
+}
+/* Before entries are delivered that have coordinate k in common, row by row or column by column: in groups, where the
+   caller takes them. */
+static inline void spfgen_entries_by_rows(spfgen_entries *entries, int k) {
+    const int64_t grouped = entries->may_group ? k + 1 : 0;
+    if (entries->grouped != grouped) {
+        spfgen_entries_free(entries);
+    }
+    entries->grouped = grouped;
+    entries->groups = 0;
+}
 /* The entries of all parts behind those that are there, in the order of the parts, which are freed. */
 static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, int64_t count, int rank, size_t size,
                                 int threads) {
     const size_t bytes = spfgen_entries_bytes(entries);
-    const int64_t each = (int64_t)((size_t)rank * bytes + size);
-    int64_t total = entries->count, filled = 0, last = 0;
+    const int64_t each = spfgen_entries_each(entries, rank, size), group_each = spfgen_entries_group_each(entries);
+    int64_t total = entries->count, groups = entries->groups, filled = 0, last = 0;
     (void)threads;
     for (int64_t p = 0; p < count; p++) {
         total += parts[p].count;
+        groups += parts[p].groups;
         entries->failed |= parts[p].failed;
         filled += parts[p].count > 0;
         last = parts[p].count > 0 ? p : last;
     }
     if (!entries->failed && entries->count == 0 && filled == 1 && parts[last].count >= entries->capacity) {
-        spfgen_entries_count(entries, -entries->capacity * each);
-        const int64_t most = entries->most, taken = entries->taken;
+        spfgen_entries_count(entries, -entries->capacity * each - entries->group_capacity * group_each);
+        const int64_t most = entries->most, taken = entries->taken, may_group = entries->may_group;
         spfgen_entries *const whole = entries->whole;
         const spfgen_entries moved = parts[last];
         parts[last] = *entries;
-        parts[last].capacity = 0; /* counted already */
+        parts[last].capacity = parts[last].group_capacity = 0; /* counted already */
         *entries = moved;
         entries->most = most;
+        entries->may_group = may_group;
         entries->taken = taken;
         entries->whole = whole;
-    } else if (spfgen_entries_reserve(entries, total, rank, size)) {
+    } else if (spfgen_entries_reserve(entries, total, rank, size) && spfgen_entries_reserve_groups(entries, groups)) {
         const bool scarce = entries->taken >= TUNED_ENTRIES_SCARCE_BYTES;
         int64_t at = entries->count;
         for (int64_t p = 0; p < count; p++) {
             const int64_t more = parts[p].count;
+            for (int64_t g = 0; g < parts[p].groups; g++) {
+                const int64_t *const rows = parts[p].at[entries->grouped - 1];
+                const int64_t row = entries->narrow ? ((const int32_t *)(const void *)rows)[g] : rows[g];
+                spfgen_entries_group(entries, row, at + parts[p].ends[g]);
+            }
             parts[p].count = at; /* where its entries go */
             at += more;
         }
@@ -168,8 +230,10 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
             const size_t from = (size_t)parts[p].count, to = (size_t)(p + 1 < count ? parts[p + 1].count : total);
             if (from < to) {
                 for (int k = 0; k < rank; k++) {
-                    spfgen_entries_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes, scarce);
-                    parts[p].at[k] = NULL;
+                    if (k + 1 != entries->grouped) {
+                        spfgen_entries_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes, scarce);
+                        parts[p].at[k] = NULL;
+                    }
                 }
                 spfgen_entries_move((char *)entries->values + from * size, parts[p].values, (to - from) * size, scarce);
                 parts[p].values = NULL;
@@ -178,7 +242,7 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
         entries->count = total;
     }
     for (int64_t p = 0; p < count; p++) {
-        spfgen_entries_count(entries, -parts[p].capacity * each);
+        spfgen_entries_count(entries, -parts[p].capacity * each - parts[p].group_capacity * group_each);
         spfgen_entries_free(&parts[p]);
     }
 }

@@ -12,6 +12,11 @@ typedef struct spfgen_entries {
     int64_t most;     /* bytes that may be allocated for them, and for the workspaces of rows; 0: as many as there are */
     int64_t taken;    /* bytes that are allocated now */
     int64_t narrow;   /* where the caller says so: at[k] points to numbers of type int32_t, which all coordinates fit */
+    int64_t may_group; /* where the caller says so: a kernel that delivers whole rows may set `grouped` */
+    int64_t grouped;   /* 0, or 1 + k: coordinate k is one of groups of entries, at[k][g] of those up to ends[g] */
+    int64_t groups;    /* how many */
+    int64_t group_capacity;
+    int64_t *ends;
     double expected;  /* how many there will be, about; for the kernel */
     struct spfgen_entries *whole; /* the list that these are a part of, which counts their bytes; NULL: this one */
     int64_t *at[SPFGEN_ENTRIES_RANK];
@@ -23,7 +28,10 @@ static inline void spfgen_entries_free(spfgen_entries *entries) {
         entries->at[k] = NULL;
     }
     free(entries->values);
+    free(entries->ends);
     entries->values = NULL;
+    entries->ends = NULL;
     entries->count = entries->capacity = entries->failed = entries->taken = 0;
+    entries->grouped = entries->groups = entries->group_capacity = 0;
 }
 #endif

@@ -208,7 +208,8 @@ static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, cons
         top++;
     }
     if (count > 0 && !entries->failed
-        && (first + count <= entries->capacity || spfgen_entries_grow(entries, count, rank, size))) {
+        && (first + count <= entries->capacity || spfgen_entries_grow(entries, count, rank, size))
+        && (!entries->grouped || spfgen_entries_group(entries, common[0], first + count))) {
         const bool narrow = entries->narrow != 0;
         int64_t *const keys = entries->at[axis] + (narrow ? 0 : first);
         int32_t *const narrow_keys = (int32_t *)(void *)entries->at[axis] + (narrow ? first : 0);
@@ -256,6 +257,9 @@ static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, cons
         for (int k = 0, other = 0; k < rank; k++) {
             if (k != axis) {
                 const int64_t value = common[other++];
+                if (k + 1 == entries->grouped) {
+                    continue; /* it is that of the group */
+                }
                 if (narrow) {
                     int32_t *const column = (int32_t *)(void *)entries->at[k] + first;
                     for (int64_t q = 0; q < count; q++) {

@@ -34,6 +34,11 @@ class EntriesStruct(ctypes.Structure):
         ("most", ctypes.c_int64),
         ("taken", ctypes.c_int64),
         ("narrow", ctypes.c_int64),
+        ("may_group", ctypes.c_int64),
+        ("grouped", ctypes.c_int64),
+        ("groups", ctypes.c_int64),
+        ("group_capacity", ctypes.c_int64),
+        ("ends", ctypes.c_void_p),
         ("expected", ctypes.c_double),
         ("whole", ctypes.c_void_p),
         ("at", ctypes.c_void_p * MOST_RANK),
@@ -46,6 +51,25 @@ class Delivered(Coordinates):
 
     def __post_init__(self) -> None:
         """There is nothing to look at."""
+
+
+@dataclass(frozen=True)
+class DeliveredRows(Delivered):
+    """The same row by row, or column by column: coordinate number `common` is one of the rows, of which row r has the
+    entries up to `ends[r]` that are in none before it."""
+
+    common: int = 0
+    ends: Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def one_by_one(self) -> Delivered:
+        """All coordinates of each entry."""
+        coords = [np.repeat(c, self.lengths) if k == self.common else c for k, c in enumerate(self.coords)]
+        return Delivered(self.shape, tuple(coords), self.values)
+
+    @property
+    def lengths(self) -> Array:
+        """How many entries each row has."""
+        return np.diff(self.ends, prepend=0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,10 @@ class Assembly:
                 return found
             entries = entries.one_by_one()
         try:
-            made = self._packed(name, entries, threads)
+            made = self._of_rows(entries) if isinstance(entries, DeliveredRows) else None
+            if made is None:
+                entries = entries.one_by_one() if isinstance(entries, DeliveredRows) else entries
+                made = self._packed(name, entries, threads)
             if made.dtype != entries.values.dtype:
                 return self._of_what_differs(name, entries, threads)
             if self.prune:
@@ -114,6 +141,15 @@ class Assembly:
             kept = differs(typed, self.layout.fill)
             coords, last, typed = tuple(c[kept] for c in coords), last[kept], typed[kept]
         return of_intervals(self.layout, entries.shape, coords, last, typed, self.index_types, self.is_fixed)
+
+    def _of_rows(self, entries: DeliveredRows) -> Tensor | None:
+        """None where all coordinates are needed."""
+        from spfgen.run.calls.bind import of_rows
+
+        if self.layout.is_pattern:
+            return None
+        coords = entries.common, entries.coords, entries.lengths
+        return of_rows(self.layout, entries.shape, *coords, entries.values, self.index_types, self.is_fixed)
 
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         from spfgen.run.calls.bind import appended, packed
@@ -152,10 +188,11 @@ def _cast(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 def ready(struct: ctypes.Structure, shape: tuple[int, ...], most: int) -> None:
-    """Before a call: coordinates are narrow where the extents allow it."""
+    """Before a call: coordinates are narrow where the extents allow it, and rows may be groups."""
     entries: EntriesStruct = getattr(struct, FIELD)
     entries.most = most
     entries.narrow = int(max(shape, default=0) <= NARROW)
+    entries.may_group = 1
 
 
 def taken(struct: ctypes.Structure, shape: tuple[int, ...], dtype: str, axis: int | None) -> Coordinates:
@@ -164,11 +201,16 @@ def taken(struct: ctypes.Structure, shape: tuple[int, ...], dtype: str, axis: in
     entries: EntriesStruct = getattr(struct, FIELD)
     kind = np.dtype(np.int32 if entries.narrow else np.int64)
     count, capacity = entries.count, entries.capacity
-    columns = tuple([_owned(entries.at[k], count, capacity, kind) for k in range(len(shape) + (axis is not None))])
+    rank, common, rows = len(shape) + (axis is not None), entries.grouped - 1, (entries.groups, entries.group_capacity)
+    sizes = [rows if k == common else (count, capacity) for k in range(rank)]
+    columns = tuple([_owned(entries.at[k], *size, kind) for k, size in enumerate(sizes)])
     values = _owned(entries.values, count, capacity, np.dtype(dtype))
+    ends = _owned(entries.ends, *rows, np.dtype(np.int64))
     ctypes.memset(ctypes.byref(entries), 0, ctypes.sizeof(entries))
     if axis is not None:
         return DeliveredIntervals(shape, columns[:-1], values, axis=axis, last=columns[-1])
+    if common >= 0:
+        return DeliveredRows(shape, columns, values, common=common, ends=ends)
     return Delivered(shape, columns, values)
 
 

@@ -50,19 +50,9 @@ def by_table(
     More than `most_sorted` entries are not sorted. Coordinates are int32 or int64. Where the entries are in order, and
     nobody needs the arrays any more (`is_own`), those that the layout stores as they are become its arrays.
     """
-    found = table(layout)
-    if found is None or len(shape) != layout.rank or len(coords) != layout.rank or values.ndim != 1:
-        return None
-    shaped = found.at(tuple([int(n) for n in shape]))
-    if shaped is None or any(c.shape != values.shape for c in coords):
-        return None
-    if values.dtype.char not in found.fills:
-        check_fill(layout, values.dtype)
-        found.fills.add(values.dtype.char)
     kinds = tuple([(a.name, index_types.get(a.name, INDEX_TYPE)) for a in layout.indexes])
-    if kinds not in shaped.fits:
-        shaped.fits[kinds] = _fit(shaped, kinds)
-    if not shaped.fits[kinds]:
+    shaped = _shaped(layout, shape, values, kinds)
+    if shaped is None or len(coords) != layout.rank or any(c.shape != values.shape for c in coords):
         return None
     try:
         if is_own and len(values) >= tuning.PACK_LOOKED_AT:
@@ -73,6 +63,57 @@ def by_table(
         return None if entries is None else _filled(entries, kinds, is_own)
     except (Fall, ToolError):
         return None
+
+
+def by_rows(
+    layout: Layout,
+    shape: tuple[int, ...],
+    common: int,
+    coords: Sequence[Array],
+    lengths: Array,
+    values: Array,
+    index_types: Mapping[str, str],
+) -> Packed | None:
+    """From entries that come row by row, or column by column, in each by rising coordinates, and whose arrays nobody
+    else needs: for a layout that stores them as they are and says where rows begin. Coordinate number `common` is one
+    of each row, which has so many entries. None for other layouts, and where rows do not rise."""
+    kinds = tuple([(a.name, index_types.get(a.name, INDEX_TYPE)) for a in layout.indexes])
+    shaped = _shaped(layout, shape, values, kinds)
+    lead = None if shaped is None else shaped.numbers.lead
+    if shaped is None or not lead or len(coords) != 2 or coords[1 - common].dtype != np.int32:
+        return None
+    numbers, places = shaped.numbers, coords[common]
+    leads = numbers.slots[shaped.table.key.fields[0].name] == common
+    if not leads or common in numbers.columns.values() or (places[1:] <= places[:-1]).any():
+        return None
+    try:
+        made = _as_they_are(shaped, dict.fromkeys(numbers.columns, coords[1 - common]), values, kinds)
+    except Fall:
+        return None
+    if made is not None:
+        begin = made.arrays[lead]
+        inside = places.astype(np.int64) + 1 < begin.size
+        begin[...] = 0
+        begin[places[inside] + 1] = lengths[inside]
+        np.cumsum(begin, dtype=begin.dtype, out=begin)
+        _end(shaped, made.arrays, (len(values),))
+    return made
+
+
+def _shaped(layout: Layout, shape: tuple[int, ...], values: Array, kinds: tuple[tuple[str, str], ...]) -> Shaped | None:
+    """The table for these extents, if there is one and all indices fit these types."""
+    found = table(layout)
+    if found is None or len(shape) != layout.rank or values.ndim != 1:
+        return None
+    shaped = found.at(tuple([int(n) for n in shape]))
+    if shaped is None:
+        return None
+    if values.dtype.char not in found.fills:
+        check_fill(layout, values.dtype)
+        found.fills.add(values.dtype.char)
+    if kinds not in shaped.fits:
+        shaped.fits[kinds] = _fit(shaped, kinds)
+    return shaped if shaped.fits[kinds] else None
 
 
 def _appended(
@@ -89,18 +130,26 @@ def _appended(
     pointers = (address(digits[0]), address(digits[1]) if len(digits) > 1 else None)
     if not shared("table_rises")(count, *pointers, extents[0], extents[-1], threads, address(leads)):
         return None
-    room = _room(shaped, kinds, values.dtype, (count,), (count,))
+    made = _as_they_are(shaped, {name: coords[k] for name, k in numbers.columns.items()}, values, kinds)
+    if made is not None and numbers.lead:
+        begin = made.arrays[numbers.lead]
+        shared("table_begins")(count, address(digits[0]), begin.size, address(begin), begin.itemsize, threads)
+        _end(shaped, made.arrays, (count,))
+    return made
+
+
+def _as_they_are(
+    shaped: Shaped, columns: Mapping[str, Array], values: Array, kinds: tuple[tuple[str, str], ...]
+) -> Packed | None:
+    """The arrays with the columns and the values in place. Raises Fall when a position might not fit its type."""
+    room = _room(shaped, kinds, values.dtype, (len(values),), (len(values),))
     if room is None:
         return None
-    given = {name: coords[k] for name, k in numbers.columns.items()} | {shaped.table.layout.values[0].name: values}
+    given = {**columns, shaped.table.layout.values[0].name: values}
     made = Packed(dict(room.sizes), room.made(shaped.table.layout, given))
     for name, own in given.items():
         if made.arrays[name] is not own:
             made.arrays[name][...] = own
-    if numbers.lead:
-        begin = made.arrays[numbers.lead]
-        shared("table_begins")(count, address(digits[0]), begin.size, address(begin), begin.itemsize, threads)
-        _end(shaped, made.arrays, (count,))
     return made
 
 

@@ -58,24 +58,30 @@ MAIN = """
 %(arrays)s
 int main(void) {
     %(structs)s
-    for (int round = 0; round < 3; round++) {
-        /* 0, 1: the memory of the first call is used again; 2: every allocation fails in turn */
+    for (int round = 0; round < 5; round++) {
+        /* 0 to 2: there is memory of the call before, in 2 of groups, too; 3, 4: every allocation fails in turn */
         int64_t allowed = 0, status;
+        C.entries.may_group = round == 1 || round == 2 || round == 4;
         do {
-            left = round < 2 ? INT64_MAX : allowed++;
+            left = round < 3 ? INT64_MAX : allowed++;
             status = kernel(%(given)s, 3);
-            if (status == SPFGEN_ERROR_MEMORY && (round < 2 || live != 0 || C.entries.count != 0)) {
+            if (status == SPFGEN_ERROR_MEMORY && (round < 3 || live != 0 || C.entries.count != 0)) {
                 printf("round %%d: %%d are not given back\\n", round, (int)live);
                 return 2;
             }
         } while (status == SPFGEN_ERROR_MEMORY && allowed < 500);
-        if (status != SPFGEN_OK || (round == 2 && allowed < 2)) {
+        if (status != SPFGEN_OK || (round >= 3 && allowed < 2)) {
             printf("round %%d: status %%d\\n", round, (int)status);
             return 3;
         }
         double found[%(rows)d][%(columns)d] = {{0}};
-        for (int64_t n = 0; n < C.entries.count; n++) {
-            found[C.entries.at[0][n]][C.entries.at[1][n]] += ((double *)C.entries.values)[n];
+        for (int64_t n = 0, group = 0; n < C.entries.count; n++) {
+            while (C.entries.grouped && C.entries.ends[group] <= n) {
+                group++;
+            }
+            const int64_t i = C.entries.at[0][C.entries.grouped == 1 ? group : n];
+            const int64_t j = C.entries.at[1][C.entries.grouped == 2 ? group : n];
+            found[i][j] += ((double *)C.entries.values)[n];
         }
         for (int i = 0; i < %(rows)d; i++) {
             for (int j = 0; j < %(columns)d; j++) {
@@ -85,10 +91,10 @@ int main(void) {
                 }
             }
         }
-        if (round > 0) {
+        if (round >= 2) {
             spfgen_entries_free(&C.entries);
         }
-        if (round > 0 && live != 0) {
+        if (round >= 2 && live != 0) {
             return 5;
         }
     }

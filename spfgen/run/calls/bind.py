@@ -254,6 +254,25 @@ def appended(
     return None if found is None else _made(layout, found.sizes, found.arrays)
 
 
+def of_rows(
+    layout: Layout,
+    shape: tuple[int, ...],
+    common: int,
+    coords: tuple[Array, ...],
+    lengths: Array,
+    values: Array,
+    index_types: Mapping[str, str],
+    is_typed: bool,
+) -> Tensor | None:
+    """As `appended`, row by row: coordinate number `common` is one of each row, which has so many entries. None where
+    the layout takes it entry by entry."""
+    from spfgen.run.by_table import by_rows
+
+    kinds = _wide_enough(layout, shape, values.size, index_types, is_typed)
+    found = by_rows(layout, shape, common, coords, lengths, values, kinds)
+    return None if found is None else _made(layout, found.sizes, found.arrays)
+
+
 def of_intervals(
     layout: Layout,
     shape: tuple[int, ...],

@@ -496,8 +496,8 @@ def _derived_value(
     program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], asking: frozenset[str]
 ) -> int | None:
     """What follows from the sizes of other tensors, through views."""
-    rules = [(e, checked) for left, e, checked in program.derived if left == Var(size)] if size not in asking else []
-    found = (_evaluated(program, expr, tensors, sizes, asking | {size}, checked) for expr, checked in rules)
+    rules = [expr for left, expr, _ in program.derived if left == Var(size)] if size not in asking else []
+    found = (_evaluated(program, expr, tensors, sizes, asking | {size}) for expr in rules)
     return next((value for value in found if value is not None), None)
 
 
@@ -507,10 +507,8 @@ def _evaluated(
     tensors: Mapping[str, Tensor],
     sizes: Mapping[str, int],
     asking: frozenset[str] = frozenset(),
-    is_so: bool = True,
 ) -> int | None:
-    """What an extent is of others, where these are known; not those that are being asked for. Where it need not be so,
-    parts of nothing say nothing of it: what a whole of nothing has beside an empty part may be any number."""
+    """What an extent is of others, where these are known; not those that are being asked for."""
 
     def known(name: str) -> int:
         found = sizes.get(name)
@@ -524,8 +522,8 @@ def _evaluated(
         return int(evaluate(part, known, lambda f, _: known(f)))
 
     try:
-        if not is_so and any(isinstance(n, Bin) and n.op == "/" and number(n.right) == 0 for n in walk(expr)):
-            return None
+        if any(isinstance(n, Bin) and n.op == "/" and number(n.right) == 0 for n in walk(expr)):
+            return None  # what parts of nothing a whole of nothing has may be any number
         return number(expr)
     except KeyError:
         return None

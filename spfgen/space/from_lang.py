@@ -15,7 +15,6 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.products import first_beyond
 from spfgen.lang.types import promoted
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import as_assembled, is_zero_on_fills
 from spfgen.space.extents import Extents
 from spfgen.space.from_steps import join_steps
@@ -100,12 +99,6 @@ def _is_summed(layout: Layout) -> bool:
     return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.turned)
 
 
-def _is_any_of_several(declared: lang.TensorDecl, layout: Layout) -> bool:
-    """Whether several truth values may be stored at one coordinate: as one they are true where one is, which is not how
-    often they are."""
-    return declared.use.value_type == "bool" and bool(layout.indexes) and not stored_once(layout).proved
-
-
 def _recurs(statement: lang.Statement) -> bool:
     """Whether a statement reads its target: this path alone knows an order for that."""
     return any(a.tensor == statement.target.tensor for a in accesses(statement.value))
@@ -137,8 +130,6 @@ def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
     for declared in kernel.tensors:
         if declared.local:
             return f"`{declared.name}` is a tensor of its own"
-        if _is_any_of_several(declared, layouts.get(declared.name, SCALAR)):
-            return f"a truth value of `{declared.name}` may be stored several times"
     for name, layout in layouts.items():
         if not _is_summed(layout):
             return (

@@ -85,7 +85,7 @@ def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fil
     return dense
 
 
-def is_told(values: Array, fill: Any) -> Array:
-    """Where an array is another number than its fill value: a zero of the other sign is none."""
+def differs_as_number(values: Array, fill: Any) -> Array:
+    """Where an array is another number than its fill value: 0 and -0 are one number."""
     found: Array = differs(values, fill) & (values != fill)
     return found

@@ -19,7 +19,7 @@ from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
 from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
-from spfgen.layout.fill import is_told, typed_fill
+from spfgen.layout.fill import differs_as_number, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import assemble, check_shared
 from spfgen.layout.pack_entries import Entries, Together
@@ -99,7 +99,7 @@ def assembled(state: Entries) -> Entries:
     except TooLarge:
         raise
     except DataError as error:
-        told = is_told(begin.values, layout.fill)
+        told = differs_as_number(begin.values, layout.fill)
         if isinstance(error, Together) and begin.linked is None and not told.all():
             columns = {name: column[told] for name, column in begin.columns.items()}
             return assembled(replace(begin, columns=columns, values=begin.values[told]))

@@ -12,7 +12,7 @@ import numpy as np
 from spfgen import tuning
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, show
-from spfgen.layout.fill import differs, filled, is_told
+from spfgen.layout.fill import differs, differs_as_number, filled
 from spfgen.layout.hints import hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout
 from spfgen.layout.pack_chosen import make_places, make_starts, rank_chunks, write_digits
@@ -563,7 +563,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     mask[rows.rows[wrong]] = False
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
     state.elsewhere(~mask & state.more)
-    if not state.lenient and is_told(state.values[~mask], state.layout.fill).any():
+    if not state.lenient and differs_as_number(state.values[~mask], state.layout.fill).any():
         raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)
 
@@ -639,8 +639,8 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
     filled = np.zeros(points.count, dtype=bool)
     for name, place in points.places.items():
         rows = np.flatnonzero(place >= 0)
-        filled[rows] |= is_told(state.arrays[name].reshape(-1)[place[rows]], fill)
-    told = is_told(state.values, fill)
+        filled[rows] |= differs_as_number(state.arrays[name].reshape(-1)[place[rows]], fill)
+    told = differs_as_number(state.values, fill)
     own = [state.columns[c][told] for c in layout.coordinates]
     if int(np.count_nonzero(filled)) != int(np.count_nonzero(told)):
         _report_shared(layout, [c[filled] for c in columns], own)

@@ -12,7 +12,7 @@ import numpy as np
 
 from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Expr, variables
-from spfgen.layout.fill import is_told
+from spfgen.layout.fill import differs_as_number
 from spfgen.layout.hints import Seen, hint_columns
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank, Ranked, shift
@@ -101,7 +101,7 @@ class Entries:
         if self.linked is not None:
             raise NotWhole
         self.elsewhere(~mask & self.more)
-        lost = np.flatnonzero(~mask & is_told(self.values, self.layout.fill))
+        lost = np.flatnonzero(~mask & differs_as_number(self.values, self.layout.fill))
         if len(lost) and not self.lenient:
             at = self.coordinate(int(lost[0]))
             raise NoPlace(

@@ -50,5 +50,8 @@ def test_another_operand_says_what_parts_of_nothing_leave_open() -> None:
 
 def test_coordinates_of_a_table_of_entries_lie_within_the_extents() -> None:
     """So what is computed of them fits in 64 bits for all extents that memory can hold."""
-    kernel = spfgen.compile("R[i, j] = T[i, j]*S[i, j]", T="coo_unsorted", S="sym_lower", R="dense")
+    kernel = spfgen.compile("R[i, j] = max(T[i, j]*S[i, j], 0)", T="coo_unsorted", S="sym_lower", R="csr")
     assert kernel.program.limits.safe >= 2**15
+    t, s = np.arange(9.0).reshape(3, 3), np.array([[1.0, 2, 0], [2, 0, 3], [0, 3, 4]])
+    found = kernel(T=spfgen.pack(t, "coo_unsorted"), S=spfgen.pack(s, "sym_lower"))
+    np.testing.assert_array_equal(found.to_numpy(), t * s)

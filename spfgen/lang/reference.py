@@ -69,7 +69,8 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A list of stored coordinates, one array per dimension, and their values. Equal coordinates add up."""
+    """A list of stored coordinates, one array per dimension, and their values. The values of equal coordinates add up,
+    truth values to whether one is true."""
 
     shape: tuple[int, ...]
     coords: tuple[Array, ...]
@@ -155,6 +156,7 @@ def evaluate(
     """
     statements = _statements(program)
     current: dict[str, Tensor] = {n: _checked(n, t) for n, t in tensors.items()}
+    current |= {n: _added(t) for n, t in current.items() if n not in {s.target.tensor for s in statements}}
     known = _known_sizes(program, current, sizes or {})
     _check_accesses(statements, current, known)
     for statement in statements:
@@ -183,6 +185,17 @@ def _checked(name: str, tensor: Stored | npt.ArrayLike) -> Tensor:
     if any(np.any((c < 0) | (c >= n)) for c, n in zip(coords, shape, strict=True)):
         raise ValueError(f"{name}: expected coordinates within {shape}, but some are not")
     return Stored(shape, coords, values)
+
+
+def _added(tensor: Tensor) -> Tensor:
+    """The tensor with the truth values of a coordinate as one, true where one of them is. Numbers of a coordinate may
+    be added where they are read; truth values would be counted there if they are added to numbers."""
+    if not isinstance(tensor, Stored) or tensor.values.dtype != np.bool_ or not tensor.coords:
+        return tensor
+    coords, first = np.unique(np.stack(tensor.coords), axis=1, return_inverse=True)
+    values = np.zeros(coords.shape[1], np.bool_)
+    np.logical_or.at(values, first.reshape(-1), tensor.values)
+    return Stored(tensor.shape, tuple(coords), values)
 
 
 def _known_sizes(

@@ -17,13 +17,6 @@ static inline void spfgen_map_free(spfgen_map *map) {
     free(map->values);
 }
 
-static inline void spfgen_map_clear(spfgen_map *map) {
-    for (int64_t s = 0; s < map->slots; s++) {
-        map->slot[s] = 0;
-    }
-    map->count = 0;
-}
-
 static inline uint64_t spfgen_map_hash(const spfgen_map *map, const int64_t *at) {
     uint64_t hash = 0;
     for (int64_t k = 0; k < map->rank; k++) {
@@ -49,11 +42,6 @@ static inline int64_t spfgen_map_slot(const spfgen_map *map, const int64_t *at) 
             return s;
         }
     }
-}
-
-/* The entry at these coordinates, or -1. */
-static inline int64_t spfgen_map_find(const spfgen_map *map, const int64_t *at) {
-    return map->slots ? map->slot[spfgen_map_slot(map, at)] - 1 : -1;
 }
 
 static inline bool spfgen_map_grow(spfgen_map *map) {

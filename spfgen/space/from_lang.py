@@ -13,8 +13,9 @@ from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.products import first_beyond
-from spfgen.lang.types import promoted
+from spfgen.lang.types import DEFAULT_VALUE, element_type, promoted
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import as_assembled, is_zero_on_fills
 from spfgen.space.extents import Extents
 from spfgen.space.from_steps import join_steps
@@ -89,14 +90,30 @@ def _computed(kernel: lang.Kernel, tensor: Tensor, tensors: Sequence[Tensor]) ->
     """The tensor as a list of entries, if its pattern is computed."""
     if not any(d.assembled and d.shares is None and d.name == tensor.name for d in kernel.tensors):
         return tensor
-    by_name = {t.name: t for t in tensors}
+    types = {t.name: t.value_type for t in tensors}
     own = [s for s in kernel.statements if s.target.tensor == tensor.name]
-    return as_assembled(tensor, promoted(sorted({combined_type(s, by_name) for s in own})).name)
+    return as_assembled(tensor, promoted(sorted({combined_type(s, types) for s in own})).name)
 
 
 def _is_summed(layout: Layout) -> bool:
     """What is not stored is 0, and what is stored the value, perhaps with another sign."""
     return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.turned)
+
+
+def _counted(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
+    """A tensor of truth values that are added up as numbers, and of which several may be stored at one coordinate; ""
+    where there is none. At such a coordinate the tensor is true if one of them is, which is not how often they are."""
+    known = ((d.name, element_type(d.use.value_type or DEFAULT_VALUE)) for d in kernel.tensors)
+    types = {name: found.name for name, found in known if found is not None}  # others are refused later
+    for statement in kernel.statements:
+        read = {a.tensor for a in accesses(statement.value)}
+        if not read | {statement.target.tensor} <= set(types) or combined_type(statement, types) == "bool":
+            continue
+        for name in sorted(n for n in read if types[n] == "bool"):
+            layout = layouts.get(name, SCALAR)
+            if layout.indexes and not stored_once(layout).proved:
+                return name
+    return ""
 
 
 def _recurs(statement: lang.Statement) -> bool:
@@ -137,6 +154,8 @@ def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
             )
     if (found := first_beyond(kernel.statements)) is not None:
         return _what(found)
+    if name := _counted(kernel, layouts):
+        return f"a truth value of `{name}` may be stored several times"
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     if not kernel.is_scheduled and not any(_recurs(s) for s in kernel.statements):
         if any(is_about_runs(s, layouts, computed) for s in kernel.statements):

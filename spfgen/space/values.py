@@ -40,7 +40,8 @@ def make_expression(
     found: list[Instance] = []
     temporaries: list[Tensor] = []
     labels: set[str] = set()
-    kind, goal = combined_type(statement, tensors), tensors[statement.target.tensor]
+    kind = combined_type(statement, {n: t.value_type for n, t in tensors.items()})
+    goal = tensors[statement.target.tensor]
     for name, terms in apart.sums.items():
         made = instances_of(own, terms, tensors, ranges, labels)
         if not made:  # the condition holds nowhere
@@ -97,9 +98,9 @@ def _check_whole(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> No
         )
 
 
-def combined_type(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> str:
+def combined_type(statement: lang.Statement, types: Mapping[str, str]) -> str:
     """The type in which the parts of the value are combined: the promotion of all, and float64 for quotients."""
-    names = [tensors[a.tensor].value_type for a in (statement.target, *accesses(statement.value))]
+    names = [types[a.tensor] for a in (statement.target, *accesses(statement.value))]
     nodes = list(walk(statement.value))
     fractional = any(
         n.operator.result == QUOTIENT
@@ -107,7 +108,7 @@ def combined_type(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> s
         else isinstance(n, lang.Constant) and isinstance(n.value, float)
         for n in nodes
     )
-    own = TYPES[tensors[statement.target.tensor].value_type]
+    own = TYPES[types[statement.target.tensor]]
     if fractional and own.kind not in "fc":
         names.append("float64")
     return promoted(sorted(set(names))).name

@@ -25,7 +25,7 @@ _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "worksp
           "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "compiler_barrier", "prefetch", "prefetch_far", "prefetch_soon",
           "prefetch_stored", "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch",
-          "quotient", "remainder")  # fmt: skip
+          "quotient", "remainder", "map_find", "map_clear")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
     **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
@@ -36,7 +36,7 @@ _PLAIN = {
         for n in ("kept", "asks", "pair", "order", "clock", "done", "one_thread", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
-    **dict.fromkeys(("map_new", "map_free", "map_clear", "map_find", "map_add"), "map"),
+    **dict.fromkeys(("map_new", "map_free", "map_add"), "map"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "partition", "split", "outer", "outer_split", "hash_build",
@@ -52,6 +52,8 @@ _NEEDS = {
     "outer_split": ("outer",),
     "large_memory": ("memory",),
     "row": ("entries",),
+    "map_find": ("map",),
+    "map_clear": ("map",),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}

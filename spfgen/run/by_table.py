@@ -75,28 +75,35 @@ def by_rows(
     index_types: Mapping[str, str],
 ) -> Packed | None:
     """From entries that come row by row, or column by column, in each by rising coordinates, and whose arrays nobody
-    else needs: for a layout that stores them as they are and says where rows begin. Coordinate number `common` is one
-    of each row, which has so many entries. None for other layouts, and where rows do not rise."""
+    else needs: for a layout that stores them as they are and says where rows begin, all rows or those that it lists.
+    Coordinate number `common` is one of each row, which has so many entries. None for other layouts, and where rows
+    do not rise."""
     kinds = tuple([(a.name, index_types.get(a.name, INDEX_TYPE)) for a in layout.indexes])
     shaped = _shaped(layout, shape, values, kinds)
-    lead = None if shaped is None else shaped.numbers.lead
-    if shaped is None or not lead or len(coords) != 2 or coords[1 - common].dtype != np.int32:
+    if shaped is None or len(coords) != 2 or coords[1 - common].dtype != np.int32:
         return None
-    numbers, places = shaped.numbers, coords[common]
+    numbers, rows = shaped.numbers, coords[common]
+    begins, listed = numbers.ranked or (numbers.lead, ())
     leads = numbers.slots[shaped.table.key.fields[0].name] == common
-    if not leads or common in numbers.columns.values() or (places[1:] <= places[:-1]).any():
+    if not begins or not leads or common in numbers.columns.values() or (rows[1:] <= rows[:-1]).any():
         return None
+    columns = dict.fromkeys(numbers.columns, coords[1 - common])
+    totals: tuple[int, ...] = (len(values),)
+    if numbers.ranked is not None:  # a row is known by its number among those that have entries
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        columns |= dict.fromkeys(listed, rows)
+        totals, rows = (len(rows), len(values)), np.arange(len(rows))
     try:
-        made = _as_they_are(shaped, dict.fromkeys(numbers.columns, coords[1 - common]), values, kinds)
+        made = _as_they_are(shaped, columns, values, kinds, totals)
     except Fall:
         return None
     if made is not None:
-        begin = made.arrays[lead]
-        inside = places.astype(np.int64) + 1 < begin.size
+        begin = made.arrays[begins]
+        inside = rows.astype(np.int64) + 1 < begin.size
         begin[...] = 0
-        begin[places[inside] + 1] = lengths[inside]
+        begin[rows[inside] + 1] = lengths[inside]
         np.cumsum(begin, dtype=begin.dtype, out=begin)
-        _end(shaped, made.arrays, (len(values),))
+        _end(shaped, made.arrays, totals)
     return made
 
 
@@ -130,7 +137,7 @@ def _appended(
     pointers = (address(digits[0]), address(digits[1]) if len(digits) > 1 else None)
     if not shared("table_rises")(count, *pointers, extents[0], extents[-1], threads, address(leads)):
         return None
-    made = _as_they_are(shaped, {name: coords[k] for name, k in numbers.columns.items()}, values, kinds)
+    made = _as_they_are(shaped, {name: coords[k] for name, k in numbers.columns.items()}, values, kinds, (count,))
     if made is not None and numbers.lead:
         begin = made.arrays[numbers.lead]
         shared("table_begins")(count, address(digits[0]), begin.size, address(begin), begin.itemsize, threads)
@@ -139,10 +146,15 @@ def _appended(
 
 
 def _as_they_are(
-    shaped: Shaped, columns: Mapping[str, Array], values: Array, kinds: tuple[tuple[str, str], ...]
+    shaped: Shaped,
+    columns: Mapping[str, Array],
+    values: Array,
+    kinds: tuple[tuple[str, str], ...],
+    totals: tuple[int, ...],
 ) -> Packed | None:
-    """The arrays with the columns and the values in place. Raises Fall when a position might not fit its type."""
-    room = _room(shaped, kinds, values.dtype, (len(values),), (len(values),))
+    """The arrays with the columns and the values in place; `totals` are the positions of each level. Raises Fall when a
+    position might not fit its type."""
+    room = _room(shaped, kinds, values.dtype, totals, totals)
     if room is None:
         return None
     given = {**columns, shaped.table.layout.values[0].name: values}

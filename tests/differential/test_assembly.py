@@ -669,7 +669,9 @@ def runs_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any,
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("layout", "takes_rows"), [("csr", True), ("csc", True), ("coo", False), ("dcsr", False)])
+@pytest.mark.parametrize(
+    ("layout", "takes_rows"), [("csr", True), ("csc", True), ("dcsr", True), ("dcsc", True), ("coo", False)]
+)
 def test_entries_of_a_product_take_no_more_memory_than_the_result(
     layout: str, takes_rows: bool, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -677,6 +679,8 @@ def test_entries_of_a_product_take_no_more_memory_than_the_result(
     entry, only then."""
     rng = np.random.default_rng(5)
     a, b = (scipy.sparse.random_array((2000, 2000), density=0.005, format="csr", rng=rng) for _ in range(2))
+    kept = scipy.sparse.diags_array((np.arange(2000) % 3 > 0).astype(float))
+    a, b = kept @ a, b @ kept  # some rows and columns are empty
     operands = layout if takes_rows else "csr"
     kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A=operands, B=operands, C=layout, threads=threads)
     made: list[tuple[int, bool]] = []
@@ -694,3 +698,37 @@ def test_entries_of_a_product_take_no_more_memory_than_the_result(
     ((taken, is_taken),) = made
     assert is_taken == takes_rows
     assert taken <= 1.02 * sum(array.nbytes for array in found.arrays.values())
+
+
+LISTED = """
+layout listed(m, n) {
+    size some, stored
+    relation { [p, q] -> [i, j] : 0 <= p < some and begin(p) <= q < begin(p + 1) and i = row(p) - %d and j = col(q) }
+    index row[some] { range %d <= row(p) < m + %d  property strictly increasing }
+    index begin[some + 1] {
+        range 0 <= begin(p) <= stored
+        property increasing
+        property begin(0) = 0
+        property begin(some) = stored
+    }
+    index col[stored] { range 0 <= col(q) < n  property strictly increasing within begin }
+    value data[stored] at [q]
+}
+"""
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_that_a_layout_lists(first: int, level: int) -> None:
+    """Numbers of rows from 0 are what the kernel delivers; from 1 they are packed. No row, one, and all of them."""
+    listed = spfgen.parse(LISTED % (first, first, first)).layouts["listed"]
+    rng = np.random.default_rng(7)
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", optimize=level, threads=2, A="csr", B="csr", C=listed)
+    for rows in (set[int](), {4}, {0, 3, 17}, set(range(30))):
+        a = np.where(np.isin(np.arange(30), [*rows])[:, None], rng.integers(0, 3, (30, 30)), 0).astype(float)
+        b = np.where(rng.random((30, 30)) < 0.3, rng.integers(1, 5, (30, 30)), 0).astype(float)
+        found = kernel(A=csr(a), B=csr(b))
+        check(found, a @ b)
+        pattern = (a != 0).astype(int) @ (b != 0) > 0
+        np.testing.assert_array_equal(found.arrays["row"], np.flatnonzero(pattern.any(1)) + first)
+        assert found.arrays["data"].size == pattern.sum()

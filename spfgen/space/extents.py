@@ -33,7 +33,8 @@ class Ranges:
 
     `sizes` are the names of the kernel's sizes, `fixed` the extents that are numbers. `limits` has for each index that
     stands alone as a subscript, anywhere in the statement, the extents that it lies within; `facts` say which of them
-    are the least, where an access repeats an index. `signed` are those of `sizes` that may be negative.
+    are the least, where an access repeats an index. `signed` are those of `sizes` that may be negative, `around` those
+    that are indices of loops around.
     """
 
     sizes: tuple[str, ...]
@@ -41,6 +42,7 @@ class Ranges:
     limits: Mapping[str, tuple[Expr, ...]]
     facts: tuple[Formula, ...] = ()
     signed: frozenset[str] = frozenset()
+    around: frozenset[str] = frozenset()
 
     def of(self, index: str) -> list[Formula]:
         """That the index lies in its range."""

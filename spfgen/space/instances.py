@@ -261,6 +261,7 @@ def _pieces(
             _value(term, operands, encoder, _placed(combination[0].operand, encoder)),
             tuple(_placed(c.operand, encoder) for c in combination[1:]),
             signed=ranges.signed & set(size_names),
+            around=ranges.around & set(size_names),
         )
 
 

@@ -103,7 +103,8 @@ class Instance:
     `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
     defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
-    the dimensions that the schedule adds; `signed` the sizes that may be negative.
+    the dimensions that the schedule adds; `signed` the sizes that may be negative, `around` those that are indices of
+    loops around.
     """
 
     domain: Piece
@@ -122,6 +123,7 @@ class Instance:
     reads: tuple[Operand, ...]
     made: tuple[str, ...] = ()
     signed: frozenset[str] = frozenset()
+    around: frozenset[str] = frozenset()
 
     @property
     def natural(self) -> tuple[str, ...]:

@@ -100,7 +100,8 @@ def full(shape: str) -> Data:
 class Program:
     """`layouts` are several choices, each as `"A: csr; x: dense"`; `sizes` says extents of indices that do not follow,
     `"n + 2"` of the extents' names. `apart`: extents that are not random. `empty`: whether numpy has an answer where
-    extents are 0. `in_place` are operands that the program changes, which are results, too."""
+    extents are 0. `in_place` are operands that the program changes, which are results, too. `reads_result`: it reads
+    of a result what it stored before, for which the result has to have a place."""
 
     text: str
     expected: Callable[..., Any]
@@ -114,6 +115,7 @@ class Program:
     exact: bool = True
     least: int = 2
     in_place: tuple[str, ...] = ()
+    reads_result: bool = False
     extra: str = ""
 
     def choices(self) -> list[dict[str, str]]:
@@ -152,7 +154,7 @@ def check(
     if mode == "every layout":
         found = [*program.choices(), *_every(program)]
     if mode == "sparse results":
-        found = list(_assembled(program))
+        found = [] if program.reads_result else list(_assembled(program))
     for choice in found:
         for seed, extents, density in data_sets(program):
             _check_one(program, choice, seed, extents, density, level)
@@ -284,7 +286,7 @@ def packed(array: Array, layout: str, fill: Any, seed: int) -> tuple[Any, Array]
 
 def _unseen(array: Array, layout: str, fill: Any, seed: int) -> tuple[Any, Array]:
     """Index arrays are random; every place gets the value that the array has at its coordinate."""
-    handle = unseen_layout(layout)
+    handle = unseen_layout(layout, fill)
     made = operands.make(handle, array.shape, 0.4, seed, array.dtype.name)
     for entry in made.entries:
         made.tensor.arrays[entry.array][entry.place] = array[entry.coordinate]
@@ -298,11 +300,11 @@ def _unseen(array: Array, layout: str, fill: Any, seed: int) -> tuple[Any, Array
 
 
 @cache
-def unseen_layout(name: str) -> Any:
+def unseen_layout(name: str, fill: Any = 0) -> Any:
     from spfgen.pipeline import layout_of
 
     declaration, settings = unseen.tree().resolve(parse_layout_use(name))
-    return layout_of(declaration, settings)
+    return layout_of(declaration, settings, None if fill == 0 else fill)
 
 
 def with_fill(layout: str, fill: Any) -> str:

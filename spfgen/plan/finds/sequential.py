@@ -22,6 +22,7 @@ from spfgen.plan.nodes import Key, Rejected, State
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.named import Constraint
+from spfgen.space.own import COUNT
 
 NAME, GALLOP = "sequential", "gallop"
 ALGORITHMS = {NAME: "sequential iteration", GALLOP: "galloping"}
@@ -177,8 +178,8 @@ def _side_by_side(query: Query, inner: list[str], above: str) -> bool:
 
 
 def _array_extent(query: Query, index: str) -> Expr | None:
-    """n when the index is proved to lie in [0, n) for an n in the sizes."""
-    sizes = set(query.instance.sizes)
+    """n when the index is proved to lie in [0, n) for an n in the sizes that are known when the kernel is called."""
+    sizes = {s for s in query.instance.sizes if s not in query.instance.around and not s.endswith(f".{COUNT}")}
     lower, upper = bounds(query.before.project({*sizes, index}).constraints(index), index)
     if not any(not e.terms and e.constant <= 0 for _, e in lower):
         return None

@@ -253,6 +253,7 @@ class Nests(State):
             {i: (self.extents[i],) for i in unknown if i in self.extents},
             tuple(facts),
             self.steps.free & env.known,
+            frozenset(env.known),
         )
         where = conjunction(list(conditions)) if conditions else None
         statement = lang.Statement(lang.Access(POINT, ()), "=", term, where)

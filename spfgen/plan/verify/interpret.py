@@ -831,7 +831,7 @@ class _Interpreter:
             case Bin(op, left, right):
                 a, b = self.number(plan, left, env), self.number(plan, right, env)
                 if op in ("/", "%", "quot", "rem") and b <= 0:
-                    raise WrongPlan(plan, f"{a} is divided by {b}")
+                    return 0  # as in rt/quotient.h: of a coordinate of nothing, which is stored nowhere
                 if op in ("quot", "rem") and a < 0:
                     raise WrongPlan(plan, f"{a} is negative where the plan says that it is not")
                 return int(apply_operator(op, a, b))

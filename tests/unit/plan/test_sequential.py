@@ -407,3 +407,18 @@ def test_keys_of_a_loop_that_runs_downwards() -> None:
     u = np.arange(1.0, 6.0)
     wanted = np.linalg.solve(matrix.T + 2 * np.eye(5), u)
     assert np.allclose(kernel(A=matrix, u=u), wanted)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize(("image", "weights"), [("coo_unsorted", "dcsr"), ("csc", "coo")])
+def test_states_within_loops_have_room_for_all_of_them(image: str, weights: str, level: int) -> None:
+    """One for each row of the weights, of which an index of the loops around says how many there are."""
+    text = "A[i, j] = where(I[i, j] != 0, sum(p, q: coalesce(I[i + p - 1, j + q - 1], 0)*F[p, q]), 0)"
+    rng = np.random.default_rng(3)
+    given = np.where(rng.random((6, 7)) < 0.5, rng.integers(1, 5, (6, 7)), 0).astype(float)
+    filter_ = np.arange(1.0, 10.0).reshape(3, 3)
+    kernel = spfgen.compile(text, optimize=level, I=image, F=weights, A="dense")
+    padded = np.pad(given, 1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
+    expected = np.where(given != 0, (windows * filter_).sum((2, 3)), 0)
+    np.testing.assert_array_equal(kernel(I=given, F=filter_), expected)

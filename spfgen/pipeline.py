@@ -54,11 +54,12 @@ from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out
 from spfgen.plan.analyse.comparisons import compares_all
+from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
-from spfgen.plan.nodes import PLANS, Append, Levels, Plan
+from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.plan.transform import passes
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
@@ -162,8 +163,7 @@ def print_kernel(
 ) -> Generated:
     """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do."""
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
-    axes = {n.tensor: n.axis for p in plans for n in walk(p, PLANS) if isinstance(n, Append) and n.last is not None}
-    tensors = tuple(replace(t, axis=axes.get(t.name)) for t in program.tensors)
+    tensors = tuple(as_delivered(t, plans) for t in program.tensors)
     program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans))
     functions = [f for lowered in lower(program, plans) for f in c_passes.passed(lowered, program.level, stop_after)]
     function = functions[-1]

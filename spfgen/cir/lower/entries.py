@@ -144,23 +144,12 @@ def divided(
 
 def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     """None yet; as many as there are values in all operands are about as many as there will be."""
-    own = low.entries[name]
+    own, common = low.entries[name], low.program.tensor(name).common
     return [
-        *(c.Do(c.Call("spfgen_entries_by_rows", (own, c.Int(k)))) for k in _in_common(low.plans, name)),
+        *([] if common is None else [c.Do(c.Call("spfgen_entries_by_rows", (own, c.Int(common))))]),
         c.Assign(c.Field(own, "count"), "=", c.Int(0)),
         c.Assign(c.Field(own, "expected"), "=", _in_doubles(low.values_held())),
     ]
-
-
-def _in_common(plans: Sequence[Plan], name: str) -> list[int]:
-    """The first coordinate that all have in common which are appended to a tensor together, if they are."""
-    rows = [n for p in plans for n in walk(p, PLANS) if isinstance(n, Gather) and n.tensor == name and n.common]
-    first = {0 if n.axis else 1 for n in rows}
-    return list(first) if len(first) == 1 and _appends(plans, name) == _appends([n.body for n in rows], name) else []
-
-
-def _appends(plans: Sequence[Plan], name: str) -> int:
-    return sum(isinstance(n, Append) and n.tensor == name for p in plans for n in walk(p, PLANS))
 
 
 def _in_doubles(value: c.Expr) -> c.Expr:

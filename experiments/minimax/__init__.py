@@ -1,10 +1,9 @@
 """The value of a game: the greatest of the least of the greatest ... over a sparse tree, as in Henry et al. 2021.
 
-A tensor of order 3, 5 or 7 holds the leaves that were looked at; those that were pruned count as 0. ours up to order 5
-is the nested reductions as they are written; their inner loops run over all nodes, pruned or not, which for order 7 are
-59 billion. So ours of order 7, and `ours-steps` of the others, says what is done level by level: the best of the nodes
-that are there, how many they are, and 0 where some are missing. PyData/Sparse has one thread; numpy takes part where
-the tensor fits into memory.
+A tensor of order 3, 5 or 7 holds the leaves that were looked at; those that were pruned count as 0. ours is the nested
+reductions as they are written, `ours-steps` says what is done level by level: the best of the nodes that are there, how
+many they are, and 0 where some are missing. PyData/Sparse has one thread; numpy takes part where the tensor fits into
+memory.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ CALL_SECONDS, TOTAL_SECONDS = 20.0, 5.0
 FIRST, LATER = 20, 43
 """Moves of chess: 20 at first for each player, then 43 on average."""
 INDICES = "ijklmno"
-NESTED = 5
-"""The greatest order whose nodes can be gone through, pruned or not."""
 MOST_DENSE = 100_000
 TARGETS = (
     Target("PyData/Sparse", ("sparse",), 20.0),
@@ -116,12 +113,11 @@ def case(order: int, leaves: int, threads: int) -> Case:
     peers = [Contestant("sparse", prepare_sparse, "1 thread")]
     if math.prod(shape) <= MOST_DENSE:
         peers.append(Contestant("numpy", prepare_numpy, "1 thread"))
-    if order <= NESTED:
-        peers.insert(0, Contestant("ours-steps", partial(prepare_ours, text=steps(order), threads=threads)))
+    peers.insert(0, Contestant("ours-steps", partial(prepare_ours, text=steps(order), threads=threads)))
     return Case(
         label=f"order {order}, {leaves:,} leaves, {threads} thread{'s' if threads > 1 else ''}",
         data=partial(tree, order, leaves),
-        ours=partial(prepare_ours, text=nested(order) if order <= NESTED else steps(order), threads=threads),
+        ours=partial(prepare_ours, text=nested(order), threads=threads),
         peers=tuple(peers),
         check=lambda data: same(np.asarray(value(data))),
         facts=lambda data: {"leaves": data.values.size},

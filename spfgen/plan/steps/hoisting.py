@@ -10,13 +10,16 @@ from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
+from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Let, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import one_index, outermost
 from spfgen.plan.steps.stores import Stores
+from spfgen.plan.steps.streamed import Grouped
+from spfgen.space.nodes import Program
 from spfgen.space.own import entries_of, own_tensor
 from spfgen.space.regions import Region
-from spfgen.space.steps import Equation, Gathered
+from spfgen.space.steps import Equation, Gathered, Steps
 from spfgen.space.typed import Scalar
 
 ARGUMENTS = ("argmin", "argmax")
@@ -24,6 +27,11 @@ ARGUMENTS = ("argmin", "argmax")
 
 class Hoisting(Stores):
     """Reductions of all points at once, in the order in which their operands are stored."""
+
+    def __init__(self, steps: Steps, program: Program, context: Context) -> None:
+        super().__init__(steps, program, context)
+        self.grouped: list[Grouped] = []
+        """Tables of reductions."""
 
     def hoisted(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
         """Reductions whose operand cannot be gone through point by point without looking for each entry are made for
@@ -319,6 +327,8 @@ class Hoisting(Stores):
             made += [*(Emptied(name) for name, _ in names), *body] if again else body
         else:
             made.append(Collect(table, kind.name, extents, Block(tuple(body)), why))
+        seen = "" if counts else self.fresh("seen")
+        self.grouped.append(Grouped(table, kind.name, counts, seen, subscripts, extents))
         if counts:
             made += self.nests((lang.Access(counts, subscripts),), (), (), self.completing(node, total, counts), alone)
         return made, total, fills

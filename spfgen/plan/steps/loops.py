@@ -28,6 +28,7 @@ from spfgen.plan.steps.loop_order import (
     with_lets_inside,
 )
 from spfgen.plan.steps.places import Places
+from spfgen.plan.steps.streamed import streamed
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds, Scalar
@@ -46,13 +47,18 @@ class Loops(Places):
             if is_asked:
                 self.before.insert(0, Let(name, "bool", lang.Constant(False)))
                 parts.append(Refuse(name, status))
+        whole = Block((*self.before, *parts))
         if self.context.level:
+            whole = streamed(whole, self.grouped, self.tells_apart)
+            first = [p for p in whole.parts if any(p is own for own in self.before)]
+            parts = list(whole.parts[len(first) :])
             sizes = {*self.program.parameters, *self.program.size_of}
             parts = [with_split_loops(with_invariants_outside(p), sizes, self.kinds) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
             exactly = self.context.deterministic
             parts = [with_copies(p, self.kinds, self.sizes, self.context.is_serial, exactly) for p in parts]
-        return Block((*self.before, *parts))
+            whole = Block((*first, *parts))
+        return whole
 
     @property
     def axes(self) -> dict[str, int]:

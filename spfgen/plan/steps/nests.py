@@ -29,6 +29,7 @@ from spfgen.plan.analyse.lexicographic import is_in_order
 from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.build.drivers import driven
 from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
@@ -40,14 +41,27 @@ from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify.meaning import check_nest
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, value_of
+from spfgen.space.nodes import Instance, Program, value_of
 from spfgen.space.regions import Region
-from spfgen.space.steps import Gather, Link, Tie
+from spfgen.space.steps import Gather, Link, Steps, Tie
 from spfgen.space.typed import Holds
 
 
 class Nests(State):
     """Nests of loops over the points at which accesses store something, and links between indices."""
+
+    def __init__(self, steps: Steps, program: Program, context: Context) -> None:
+        super().__init__(steps, program, context)
+        self.scanned: dict[str, tuple[Instance, tuple[Step, ...]]] = {}
+        """The points of the nest that a loop is in, by the name of the loop."""
+
+    def tells_apart(self, loop: str, at: Sequence[Expr]) -> bool:
+        """Whether iterations of a loop with different values come by different coordinates."""
+        if loop not in self.scanned:
+            return False
+        instance, steps = self.scanned[loop]
+        written = _writing(instance, at)
+        return distinct_places(written, loop) or distinct_by_facts(written, loop, steps)
 
     def driven_by(
         self,
@@ -320,9 +334,11 @@ class Nests(State):
             if context.level > 1:
                 nest = with_early_exits(instance, nest)
             check_nest(instance, nest)
-            best = best or nest
-            if not any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan)):
-                return nest
+            if best is None or not _compares_all(nest):
+                best = nest
+                self.scanned |= {s.dim: (instance, tuple(steps)) for s in steps if s.dim}
+            if not _compares_all(nest):
+                break
         if best is None:
             raise OutOfOrder
         return best
@@ -340,13 +356,23 @@ class Nests(State):
             return None
         if scans[0] not in sources(steps, {v for place in distinct for v in variables(place)}):
             return None  # all iterations have one place, which at most one of them writes
-        extents = tuple(ONE for _ in distinct)
-        written = replace(instance, target=replace(instance.target, place=tuple(distinct), extents=extents))
+        written = _writing(instance, distinct)
         if distinct_places(written, scans[0]):
             return scans[0], "its iterations write different places"
         if distinct_by_facts(written, scans[0], steps):
             return scans[0], "its iterations write different places (by Z3 from the declared properties)"
         return None
+
+
+def _writing(instance: Instance, at: Sequence[Expr]) -> Instance:
+    """The instance with these coordinates as what it writes."""
+    place = tuple(at)
+    return replace(instance, target=replace(instance.target, place=place, extents=tuple(ONE for _ in place)))
+
+
+def _compares_all(nest: Plan) -> bool:
+    """Whether a find in it compares all that there is."""
+    return any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan))
 
 
 def names_in(value: Any) -> set[str]:

@@ -19,6 +19,7 @@ from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import LOOPS, with_invariants_outside
+from spfgen.plan.steps.lookups import with_lookups_outside
 from spfgen.plan.steps.loop_order import (
     are_independent,
     ends_early,
@@ -53,7 +54,8 @@ class Loops(Places):
             first = [p for p in whole.parts if any(p is own for own in self.before)]
             parts = list(whole.parts[len(first) :])
             sizes = {*self.program.parameters, *self.program.size_of}
-            parts = [with_split_loops(with_invariants_outside(p), sizes, self.kinds) for p in parts]
+            parts = [with_lookups_outside(with_invariants_outside(p), self.fresh) for p in parts]
+            parts = [with_split_loops(p, sizes, self.kinds) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
             exactly = self.context.deterministic
             parts = [with_copies(p, self.kinds, self.sizes, self.context.is_serial, exactly) for p in parts]

@@ -100,8 +100,8 @@ def full(shape: str) -> Data:
 class Program:
     """`layouts` are several choices, each as `"A: csr; x: dense"`; `sizes` says extents of indices that do not follow,
     `"n + 2"` of the extents' names. `apart`: extents that are not random. `empty`: whether numpy has an answer where
-    extents are 0. `in_place` are operands that the program changes, which are results, too. `reads_result`: it reads
-    of a result what it stored before, for which the result has to have a place."""
+    extents are 0. `in_place` are operands that the program changes, which are results, too. `only_dense`: with a
+    sparse result it is another program: what is read of a result needs a place, a quotient is 0 without a dividend."""
 
     text: str
     expected: Callable[..., Any]
@@ -115,7 +115,7 @@ class Program:
     exact: bool = True
     least: int = 2
     in_place: tuple[str, ...] = ()
-    reads_result: bool = False
+    only_dense: bool = False
     extra: str = ""
 
     def choices(self) -> list[dict[str, str]]:
@@ -154,7 +154,7 @@ def check(
     if mode == "every layout":
         found = [*program.choices(), *_every(program)]
     if mode == "sparse results":
-        found = [] if program.reads_result else list(_assembled(program))
+        found = [] if program.only_dense else list(_assembled(program))
     for choice in found:
         for seed, extents, density in data_sets(program):
             _check_one(program, choice, seed, extents, density, level)

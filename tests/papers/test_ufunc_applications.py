@@ -132,7 +132,7 @@ def test_functions_of_three_arguments(check: Check) -> None:
         ("(a[i] << 2) + (b[i] >> 1)", lambda a, b: (a << 2) + (b >> 1), ints),
         ("a[i] % 3 + b[i]//2", lambda a, b: a % 3 + b // 2, ints),
         ("a[i]**2 - b[i]**3", lambda a, b: a**2 - b**3, floats),
-        ("(a[i] == b[i]) + (a[i] != 0)", lambda a, b: (a == b).astype(float) + (a != 0), floats),
+        ("(a[i] == b[i]) + (a[i] != 0)", lambda a, b: (a == b) | (a != 0), floats),
         ("(a[i] <= b[i]) and (a[i] >= -1) or not (b[i] < 2)", lambda a, b: (a <= b) & (a >= -1) | ~(b < 2), floats),
         ("i*a[i] + (i > 2)", lambda a, b: np.arange(len(a)) * a + (np.arange(len(a)) > 2), floats),
         ("-a[i] + +b[i]", lambda a, b: -a + b, floats),

@@ -119,6 +119,7 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
     """The nest that fills a table, with what is done for an entry where all of it is there; None where that is not
     proved."""
     bound = {s.name for n in walk(nest, Plan) for s in n.computed() if s.name}
+    bound |= {n.dim for n in walk(nest, Plan) if isinstance(n, Define)}
     done = _for_entry(loop, table, table.name, bound)
     completed = None if completing is None else _for_entry(completing, table, table.counts, bound)
     entries = [n for n in walk(nest, Plan) if isinstance(n, Entry) and n.name in table.names]
@@ -158,6 +159,10 @@ def _within(
             pass
         case Load() | Locate() | Guard():
             pass
+        case Block((*defined, last)) if all(isinstance(p, Define) for p in defined):
+            names = {p.dim for p in defined if isinstance(p, Define)}
+            inner = _within(last, needed - names, at, apart, rule)
+            return None if inner is None else replace(plan, parts=(*defined, inner))
         case _:
             return None
     inner = _within(plan.inner, needed, at, apart, rule) if plan.inner is not None else None

@@ -120,3 +120,15 @@ def test_on_several_threads() -> None:
     a = matrix(400, 6, 0.9, 3)
     assert kernel(A=a) == a.min(1).max()
     assert "parallel" in kernel.explain()
+
+
+@pytest.mark.parametrize("first", ["csr", "diagonal"])
+def test_coordinates_that_follow_from_others(first: str) -> None:
+    """The column of a product with a diagonal is the one that is summed over."""
+    b, c = np.where(matrix(4, 4, 0.6) != 0, matrix(4, 4, 1.0, 2), np.inf), np.where(np.eye(4) > 0, 2.0, np.inf)
+    layouts = {"B": "csr", "C": "diagonal"} if first == "csr" else {"B": "diagonal", "C": "csr"}
+    one, other = (b, c) if first == "csr" else (c, b)
+    named = {n: f"{layout} fill inf" for n, layout in layouts.items()}
+    kernel = spfgen.compile("A[i,j] = min(k: B[i,k] + C[k,j])", A="csr fill inf", **named)
+    given = {n: spfgen.pack(v, layouts[n], fill=np.inf) for n, v in zip("BC", (one, other), strict=True)}
+    np.testing.assert_array_equal(kernel(**given).to_numpy(), (one[:, :, None] + other[None]).min(1))

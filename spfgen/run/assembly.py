@@ -118,7 +118,7 @@ class Assembly:
             made = self._of_rows(entries) if isinstance(entries, DeliveredRows) else None
             if made is None:
                 entries = entries.one_by_one() if isinstance(entries, DeliveredRows) else entries
-                made = self._packed(name, entries, threads)
+                made = self._placed(name, entries, threads)
             if made.dtype != entries.values.dtype:
                 return self._of_what_differs(name, entries, threads)
             if self.prune:
@@ -150,6 +150,20 @@ class Assembly:
             return None
         coords = entries.common, entries.coords, entries.lengths
         return of_rows(self.layout, entries.shape, *coords, entries.values, self.index_types, self.is_fixed)
+
+    def _placed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
+        """What equals the fill value need not be stored: where the layout has no place for all, it is left out."""
+        from spfgen.run.calls.entries import summed
+
+        try:
+            return self._packed(name, entries, threads)
+        except DataError:
+            found = summed(entries, self.update)
+            kept = differs(found.values, self.layout.fill)
+            if kept.all():
+                raise
+            columns = tuple(c[kept] for c in found.coords)
+            return self._packed(name, Delivered(found.shape, columns, found.values[kept]), threads)
 
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         from spfgen.run.calls.bind import appended, packed

@@ -732,3 +732,21 @@ def test_rows_that_a_layout_lists(first: int, level: int) -> None:
         pattern = (a != 0).astype(int) @ (b != 0) > 0
         np.testing.assert_array_equal(found.arrays["row"], np.flatnonzero(pattern.any(1)) + first)
         assert found.arrays["data"].size == pattern.sum()
+
+
+def test_fill_values_without_a_place_are_left_out() -> None:
+    """An operand may store its fill value where the layout of the result has no place: two rows have one column."""
+    pairs = spfgen.parse("""
+        layout pairs(m, n) {
+            relation { [b, r] -> [i, j] : 0 <= r < 2 and i = 2*b + r and 0 <= i < m and j = col(b) and j < n }
+            index col[floor((m + 1)/2)] { range 0 <= col(b) <= n }
+            value val[m] at [2*b + r]
+        }
+    """).layouts["pairs"]
+    kernel = spfgen.compile("C[i,j] = A[i,j]", A="coo", C=pairs)
+    at = {"idx_1": np.array([0, 0, 2, 3], np.int32), "idx_2": np.array([0, 1, 2, 2], np.int32)}
+    a = spfgen.tensor("coo", shape=(4, 3), **at, val=np.array([0.0, 3.0, 4.0, 5.0]))
+    np.testing.assert_array_equal(kernel(A=a).to_numpy(), a.to_numpy())
+    a = spfgen.tensor("coo", shape=(4, 3), **at, val=np.array([2.0, 3.0, 4.0, 5.0]))
+    with pytest.raises(DataError, match="one value of `col"):
+        kernel(A=a)

@@ -321,6 +321,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("text", "a", "b", "result"), PAIRS)
 def test_pairs_of_layouts(text: str, a: str, b: str, result: str) -> None:
     """Of four times the rows, columns and entries there is about four times as much to do: no tensor is gone through

@@ -213,6 +213,7 @@ def test_bits_that_say_what_is_stored() -> None:
     np.testing.assert_array_equal(kernel(A=tensors[0], B=tensors[1]), np.outer(*vectors))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["y[i] = A[i, j]*A[j, k]*x[k]", "C[j, k] = A[i, j]*A[i, k]"])
 def test_products_of_blocks_with_bits(text: str) -> None:
     """Points of some forty dimensions, most of them quotients that the plan need not compute."""
@@ -275,6 +276,7 @@ def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     np.testing.assert_array_equal(tensor.to_numpy(), dense)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("na", "nb"), [(4, 1), (1, 4), (0, 3), (3, 3)])
 def test_an_alternative_holds_where_the_array_of_the_other_ends(na: int, nb: int) -> None:
     rng = np.random.default_rng(na)

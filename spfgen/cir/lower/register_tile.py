@@ -22,7 +22,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, SIMD, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Num, Var, substitute, variables
-from spfgen.ir import rewrite
+from spfgen.ir import fresh, rewrite
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
 
@@ -74,7 +74,8 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     """The first piece stores its sums, later ones add to them. A short loop, or one for a single tile, is all one; one
     without iterations stores zeros."""
     name = low.names[scan.dim]
-    start, end = f"{scan.dim} from", f"{scan.dim} to"
+    bounds = frozenset(v for e in (*scan.low, *scan.high) for v in variables(e))  # a search has such names, too
+    start, end = fresh(f"{scan.dim} from", bounds), fresh(f"{scan.dim} to", bounds)
     low.names.table |= {start: low.names.new(f"{name}_from"), end: low.names.new(f"{name}_to")}
     at, after, few = c.Name(low.names[start]), c.Name(low.names[end]), c.Name(low.names.new(f"{name}_few"))
     lines: list[c.Stmt] = []

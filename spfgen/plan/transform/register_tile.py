@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from spfgen import tuning
 from spfgen.facts.formula import Num, Var, variables
-from spfgen.ir import rewrite, walk
+from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.scan import Step, sources
 from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Reduce, Scan, Tile, chain, with_body
@@ -92,7 +92,8 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     element = TYPES[kinds.pop()]
     if kinds or element.kind == "b":
         return None
-    start, end = f"{scan.dim} from", f"{scan.dim} to"
+    bounds = frozenset(v for e in (*scan.low, *scan.high) for v in variables(e))  # a search has such names, too
+    start, end = fresh(f"{scan.dim} from", bounds), fresh(f"{scan.dim} to", bounds)
     held = tuple(dict.fromkeys(o.label for o in reads))
     inner: Plan = Scan(scan.dim, (Var(start),), (Var(end),), do, held=held, vector=True)
     above = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.plan.nodes import Load, Locate, Scan, Seq, Tile, chain
 
@@ -194,3 +195,29 @@ def test_a_tree_with_two_factors() -> None:
 def test_where_segments_begin_and_end_is_read_above_the_tiles() -> None:
     (found,) = tiles(kernel("kernel k { tensor A : csf3 tensor B, C : dense C[i, j, r] = A[i, j, k]*B[k, r] }"))
     assert not isinstance(found.body, Load | Locate)
+
+
+def test_tiles_have_names_of_their_own() -> None:
+    """Where the loop begins is searched for, which has a name, too: the rows of a column of y from w on."""
+    made = kernel("""
+        layout fibres(n1, n2, n3) {
+            size nf
+            relation { [f, t] -> [i, j, k] : 0 <= f < nf and 0 <= t < n3 and i = one(f) and j = two(f) and k = t }
+            index one[nf] { range 0 <= one(f) < n1 }
+            index two[nf] {
+                range 0 <= two(f) < n2
+                property forall f < g : one(f) = one(g) => two(f) < two(g)
+            }
+            value val[nf, n3] at [f, t]
+        }
+        kernel k {
+            size w
+            tensor C : dcsc  tensor y : csc  tensor D, E : dense  tensor L : lower  tensor F : fibres
+            tensor z : csc shares y
+            y[k + w, l] = (C[j, j] + D[j, i, j])*(L[j, k] + D[j, i, j])*E[j, 0]/4 + 2*F[k, i, 0]*a*b + b
+            z[i, l] = y[i, 1]/a
+        }
+    """)
+    found = tiles(made)
+    assert any(variables(e) for t in found for e in t.low)
+    assert all(t.start not in variables(e) for t in found for e in (*t.low, *t.high))

@@ -190,10 +190,11 @@ def _bound_by(node: Plan) -> Iterator[str]:
 
 def _changed(plan: Plan) -> set[str]:
     """The tensors and tables that something in the loop writes."""
-    return set(_written(walk(plan)))
+    return set(written(walk(plan)))
 
 
-def _written(nodes: Iterable[Any]) -> Iterator[str]:
+def written(nodes: Iterable[Any]) -> Iterator[str]:
+    """The tensors and tables that nodes change."""
     for node in nodes:
         match node:
             case Store(target):

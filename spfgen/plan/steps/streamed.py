@@ -18,7 +18,6 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
     Assign,
     Block,
-    Clear,
     Collect,
     Define,
     Emptied,
@@ -33,11 +32,10 @@ from spfgen.plan.nodes import (
     Probe,
     Scan,
     State,
-    Store,
     with_body,
 )
 from spfgen.plan.steps.env import number_of
-from spfgen.plan.steps.invariant import ends_loop
+from spfgen.plan.steps.invariant import ends_loop, written
 from spfgen.space.nodes import Operand, Read
 from spfgen.space.own import AT, COUNT
 from spfgen.space.typed import Scalar
@@ -95,7 +93,7 @@ def _fused(block: Block, table: Grouped, apart: Apart) -> Block | None:
         return None
     place, (loop, before) = after[0]
     between = [*(p for k, p in enumerate(parts[first + 1 : place], first + 1) if k != last), *before]
-    if _written(between) & _read(nest):
+    if _changed(between) & _read(nest):
         return None
     completing = None if first == last else parts[last]
     made = _nest(nest, completing, loop, table, apart)
@@ -239,14 +237,10 @@ def _enters(node: Any, name: str) -> bool:
     return isinstance(node, Entry) and node.name == name
 
 
-def _written(plans: Sequence[Plan]) -> set[str]:
+def _changed(plans: Sequence[Plan]) -> set[str]:
     """The tensors, tables and scalars that are changed."""
-    found: set[str] = set()
-    for node in (n for p in plans for n in walk(p, Plan)):
-        match node:
-            case Store(Operand(tensor=name)) | Clear(name) | Entry(name) | Emptied(name) | Collect(name) | Assign(name):
-                found.add(name)
-    return found
+    nodes = [n for p in plans for n in walk(p, Plan)]
+    return {*written(nodes), *(n.name for n in nodes if isinstance(n, Assign))}
 
 
 def _read(plan: Plan) -> set[str]:

@@ -169,3 +169,21 @@ def matrix(shape: tuple[int, int], density: float, seed: int = 0) -> Any:
     """A random dense array of small whole numbers."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(shape) < density, rng.integers(1, 9, shape), 0).astype(float)
+
+
+LISTED_ROWS = """
+layout rows(m, n) {
+    size some, stored
+    relation { [p, q] -> [i, j] : 0 <= p < some and begin(p) <= q < begin(p + 1) and i = row(p) and j = col(q) }
+    index row[some] { range 0 <= row(p) < m  property %s }
+    index begin[some + 1] {
+        range 0 <= begin(p) <= stored
+        property increasing
+        property begin(0) = 0
+        property begin(some) = stored
+    }
+    index col[stored] { range 0 <= col(q) < n  property strictly increasing within begin }
+    value data[stored] at [q]
+}
+"""
+"""Rows that are listed, with a property of the list; each has its entries one after another."""

@@ -14,6 +14,7 @@ from spfgen.pipeline import make_plans
 from spfgen.plan.nodes import PLANS, Find, Scan
 from spfgen.plan.verify.effort import Effort
 from tests.fuzz.carried import by_the_interpreter
+from tests.unit.plan.asking import LISTED_ROWS
 
 Array = np.ndarray[Any, Any]
 PROGRAMS: dict[str, Callable[..., Array]] = {
@@ -70,26 +71,9 @@ def test_each_level_is_looked_up_where_it_is_known() -> None:
     assert [found[f"B.idx_{k}(B.p_{k})"] for k in (1, 2, 3)] == [1, 2, 3]
 
 
-ROWS = """
-layout rows(m, n) {
-    size some, stored
-    relation { [p, q] -> [i, j] : 0 <= p < some and begin(p) <= q < begin(p + 1) and i = row(p) and j = col(q) }
-    index row[some] { range 0 <= row(p) < m  property %s }
-    index begin[some + 1] {
-        range 0 <= begin(p) <= stored
-        property increasing
-        property begin(0) = 0
-        property begin(some) = stored
-    }
-    index col[stored] { range 0 <= col(q) < n  property strictly increasing within begin }
-    value data[stored] at [q]
-}
-"""
-
-
 @pytest.mark.parametrize(("rule", "moves"), [("strictly increasing", True), ("increasing", False)])
 def test_rows_that_may_stand_twice_are_no_one_position(rule: str, moves: bool) -> None:
-    layout = spfgen.parse(ROWS % rule).layouts["rows"]
+    layout = spfgen.parse(LISTED_ROWS % rule).layouts["rows"]
     text = "C[i,j] = maximum(A[i,j], B[i,j])"
     found = depths(text, A="csr", B=layout, C="dense")
     assert (found.get("B.row(B.p)") == 1) == moves

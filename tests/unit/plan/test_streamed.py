@@ -13,23 +13,9 @@ from spfgen.ir import walk
 from spfgen.pipeline import make_plans
 from spfgen.plan.nodes import PLANS, Collect
 from tests.fuzz.carried import by_the_interpreter
+from tests.unit.plan.asking import LISTED_ROWS
 
 Array = np.ndarray[Any, Any]
-ROWS = """
-layout rows(m, n) {
-    size some, stored
-    relation { [p, q] -> [i, j] : 0 <= p < some and begin(p) <= q < begin(p + 1) and i = row(p) and j = col(q) }
-    index row[some] { range 0 <= row(p) < m  %s }
-    index begin[some + 1] {
-        range 0 <= begin(p) <= stored
-        property increasing
-        property begin(0) = 0
-        property begin(some) = stored
-    }
-    index col[stored] { range 0 <= col(q) < n  property strictly increasing within begin }
-    value data[stored] at [q]
-}
-"""
 MATRICES = ["csr", "csc", "dcsr", "dcsc", "coo", "coo_unsorted", "csf", "bcsr(R=2, C=3)", "ell", "dense"]
 PROGRAMS: dict[str, Callable[[Array], Any]] = {
     "s = max(i: min(j: A[i,j]))": lambda a: a.min(1).max(),
@@ -105,7 +91,7 @@ def test_trees(order: int, layout: str, is_tree: bool) -> None:
     [("strictly increasing", True), ("injective", True), ("increasing", False)],
 )
 def test_rows_that_may_come_twice_need_a_table(rule: str, come_together: bool) -> None:
-    layout = spfgen.parse(ROWS % f"property {rule}").layouts["rows"]
+    layout = spfgen.parse(LISTED_ROWS % rule).layouts["rows"]
     kernel = spfgen.compile("s = max(i: min(j: A[i,j]))", A=layout)
     assert (tables(kernel) == 0) == come_together
     row = np.array([0, 2, 3], np.int32) if come_together else np.array([0, 2, 2], np.int32)

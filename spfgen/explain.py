@@ -17,7 +17,7 @@ from spfgen.plan.context import context_of
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment
+from spfgen.plan.nodes import Accumulate, Choose, Clear, Find, Guard, Key, Levels, Plan, Scan, Segment, Variable
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Program
@@ -206,7 +206,7 @@ def proved(plan: Plan) -> list[str]:
         match node:
             case Scan(dim, low, high, parallel=True, because=why) | Find(dim, low, high, parallel=True, because=why):
                 facts.append(f"the loop over {dim} in {interval(low, high)} is parallel: {why}")
-            case Reduce(target, op="="):
+            case Accumulate(target, op="=", storage=Variable()):
                 text = f"{show_operand(target)} is stored, {target.tensor} is not cleared first"
                 facts.append(f"{text}: each place is reached exactly once")
             case Find(dim, algorithm=name, because=why, key=Key()):

@@ -89,20 +89,22 @@ def rewrite(rule: Callable[[Any], Any | None], node: Any, within: Kind = object)
 
 
 def _rewritten(rule: Callable[[Any], Any | None], node: Any, fields_of: _Fields) -> Any:
-    changes: dict[str, Any] = {}
-    for name in fields_of[type(node)] or ():
-        value = getattr(node, name)
-        if type(value) is tuple:
-            new: Any = [_rewritten(rule, v, fields_of) if fields_of[type(v)] is not None else v for v in value]
-            if any(map(is_not, new, value)):
-                changes[name] = tuple(new)
-        elif fields_of[type(value)] is not None:
-            new = _rewritten(rule, value, fields_of)
-            if new is not value:
-                changes[name] = new
-    if changes:
-        kind = type(node)
-        node = kind(**{name: changes[name] if name in changes else getattr(node, name) for name in _MADE[kind]})
+    names = fields_of[type(node)]
+    if names:
+        changes: dict[str, Any] = {}
+        for name in names:
+            value = getattr(node, name)
+            if type(value) is tuple:
+                new: Any = [_rewritten(rule, v, fields_of) if fields_of[type(v)] is not None else v for v in value]
+                if any(map(is_not, new, value)):
+                    changes[name] = tuple(new)
+            elif fields_of[type(value)] is not None:
+                new = _rewritten(rule, value, fields_of)
+                if new is not value:
+                    changes[name] = new
+        if changes:
+            kind = type(node)
+            node = kind(**{name: changes[name] if name in changes else getattr(node, name) for name in _MADE[kind]})
     result = rule(node)
     return node if result is None else result
 

@@ -10,7 +10,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import PLANS, Bound, Clear, Find, Fold, Levels, Plan, Scan, Segment
+from spfgen.plan.nodes import PLANS, Bound, Clear, Do, Find, Levels, Plan, Scan, Segment, Seq
 from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
 
@@ -143,10 +143,19 @@ def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
 
 def _no_levels(mark: Mark, nodes: Sequence[object]) -> SpecError:
     own = [n for n in nodes if isinstance(n, Scan) and n.dim == mark.dim]
-    if any(isinstance(n, Fold) and n.after is not None for scan in own for n in walk(scan)):
+    if any(map(_adds_behind, (n for scan in own for n in walk(scan, PLANS)))):
         message = f"expected a loop that reads what others have written, but `{mark.dim}` adds to what others read"
         hint = "iterations that add to one place cannot run at once: convert to a layout by rows, such as csr"
     else:
         message = f"expected a loop whose iterations need others as index arrays say, but `{mark.dim}` is not one"
         hint = "levels are for the outermost loop of statements such as `x[i] = b[i] - sum(j < i: L[i, j]*x[j])`"
     return SpecError(message, mark.span, (hint,))
+
+
+def _adds_behind(node: object) -> bool:
+    """Whether something is added to behind what is stored there."""
+    if not isinstance(node, Seq):
+        return False
+    ops = [[n.op for n in walk(part, PLANS) if isinstance(n, Do)] for part in node.parts]
+    first = next((k for k, found in enumerate(ops) if "=" in found), len(ops))
+    return any("+=" in found for found in ops[first + 1 :])

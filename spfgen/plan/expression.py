@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from spfgen.errors import InternalError, SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Var, variables
@@ -27,18 +28,20 @@ from spfgen.plan.build.parts import Part, steps_of
 from spfgen.plan.build.riding import Nest, alike, fused, step_of
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
+    Accumulate,
     Clear,
     Do,
-    Fold,
     Guard,
     Levels,
-    Materialized,
     Plan,
+    Row,
     Scan,
     Seq,
-    Start,
     State,
     Table,
+    Variable,
+    Workspace,
+    is_temporary,
     with_body,
 )
 from spfgen.plan.transform.guard_hoisting import with_hoisted_guards
@@ -81,7 +84,9 @@ def plan_expression(group: Group, context: Context, separate: Separate) -> Plan:
     if group.op == "=" and not order.covers:
         first.append(Clear(group.target, "not every place is reached exactly once"))
     whole = Seq((*first, plan)) if first else plan
-    return Materialized(tuple(kept.values()), whole) if kept else whole
+    for target in reversed(kept.values()):
+        whole = Accumulate(target, "", whole, Workspace())
+    return whole
 
 
 def _as_said(fusion: _Fusion, plan: Plan) -> Plan:
@@ -358,9 +363,8 @@ class _Fusion:
         if starts:
             then = self.stored(value)
         if self.found:
-            after = _joined([p.body for p in last]) if last else None
-            rows = tuple(replace(o, tensor=n) for n, o in self.rows.items())
-            then = Fold(tuple(self.sums), _joined([n.body for n in self.nests]), then, rows, after, starts)
+            added = [n.body for n in self.nests]
+            then = self.accumulated(_joined([*added, then, *(p.body for p in last)]), starts)
         for step in reversed(self.order.inner if starts else ()):
             then = self.order.placed(step, then)
         if not last:
@@ -368,6 +372,16 @@ class _Fusion:
             if levels is not None:
                 return self.checked(levels, value)
         return self.checked(self.folded(then, setups), value)
+
+    def accumulated(self, plan: Plan, starts: Mapping[str, Value]) -> Plan:
+        """The accumulators of the sums around what adds to them and reads them."""
+        targets = {p.instance.target.tensor: p.instance.target for p in self.found}
+        for tensor in reversed(self.sums):
+            target = replace(targets[tensor], place=(), extents=(), subscripts=())
+            plan = Accumulate(target, "", plan, start=starts.get(tensor))
+        for tensor, row in reversed(self.rows.items()):
+            plan = Accumulate(replace(row, tensor=tensor), "", plan, Row())
+        return plan
 
     def checked(self, plan: Plan, value: Value) -> Plan:
         """The plan, read back: the value and each sum at their points, in the loops that they share."""
@@ -390,7 +404,7 @@ class _Fusion:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""
         point, loop = self.point, mark.dim
         inside = {n.target.tensor for n in walk(scan.body) if isinstance(n, Do)}
-        inside -= {t for n in walk(scan.body) if isinstance(n, Fold) for t in n.sums}  # each iteration has its own
+        inside -= {n.target.tensor for n in walk(scan.body) if _is_variable(n)}  # each iteration has its own
         shared = []
         if point.target.tensor in inside:
             self.order.check_free(mark, "be vectorized")
@@ -423,15 +437,15 @@ class _Fusion:
             result = Guard(conditions, result, "the place in the value array could not be proved to lie within it")
         return result
 
-    def started(self, inside: Sequence[Part]) -> tuple[Value, tuple[Start, ...]]:
+    def started(self, inside: Sequence[Part]) -> tuple[Value, dict[str, Value]]:
         """The value in which a difference `b - sum` is one variable that starts at b, where the sum is of what was
-        just written: one operation less between it and what is written next."""
+        just written: one operation less between it and what is written next; and what it starts at."""
         value = self.point.value
         waiting = {p.instance.target.tensor for p in inside if p.need is not None} & set(self.sums)
         dense = {p.instance.target.tensor for p in inside if not p.instance.calls}  # their sums are vectors
         waiting = {t for t in waiting - dense if TYPES[self.context.types[t]].kind in "fc"}
         if not self.context.tuned or self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
-            return value, ()
+            return value, {}
         reads = [n.operand.tensor for n in walk(value) if isinstance(n, Read)]
         made = {*self.sums, *(p.instance.target.tensor for p in self.found)}
         for node in walk(value):
@@ -440,8 +454,8 @@ class _Fusion:
                     name in waiting and reads.count(name) == 1
                 ):
                     if not any(isinstance(n, Read) and n.operand.tensor in made for n in walk(first)):
-                        return _replaced(value, node, last), (Start(name, first),)
-        return value, ()
+                        return _replaced(value, node, last), {name: first}
+        return value, {}
 
     def with_rows(self, value: Value) -> Value:
         """The value with the sums of rows read there."""
@@ -514,6 +528,11 @@ def _needed(plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> dict[str, list[
 def _is_same(one: Plan, other: Plan) -> bool:
     """Whether two nests need the same table."""
     return isinstance(one, Table) and isinstance(other, Table) and one.name == other.name
+
+
+def _is_variable(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is a temporary that each iteration around has for itself."""
+    return is_temporary(node) and isinstance(node.storage, Variable)
 
 
 def _joined(plans: Sequence[Plan]) -> Plan:

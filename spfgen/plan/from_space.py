@@ -33,6 +33,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Append,
     Choose,
     Clear,
@@ -41,13 +42,13 @@ from spfgen.plan.nodes import (
     Guard,
     Levels,
     Plan,
-    Reduce,
+    RegisterTile,
     Scan,
     Segment,
     Seq,
-    Tile,
     Variant,
     chain,
+    is_tile,
 )
 from spfgen.plan.transform.blocks import blocked
 from spfgen.plan.transform.legal import check_order, parallel_loop
@@ -104,7 +105,7 @@ def _is_as_said(context: Context, plan: Plan) -> bool:
     share those that they are to. Within a tile they cannot: its sums are in registers."""
     if isinstance(plan, Choose):
         return all(_is_as_said(context, v.body) for v in plan.variants)
-    in_tiles = (n for tile in walk(plan, PLANS) if isinstance(tile, Tile) for n in walk(tile, PLANS))
+    in_tiles = (n for tile in walk(plan, PLANS) if is_tile(tile) for n in walk(tile, PLANS))
     loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan)]
     if any(isinstance(n, Scan) and n.parallel for n in in_tiles) or not {*context.named} <= {n.dim for n in loops}:
         return False
@@ -112,7 +113,8 @@ def _is_as_said(context: Context, plan: Plan) -> bool:
         shared = [n.parallel for n in loops if n.dim == mark.dim]
         if (mark.word == "parallel" and not any(shared)) or (mark.word == "serial" and any(shared)):
             return False
-    order = [n.dim for n in chain(plan) if isinstance(n, Scan | Find | Tile)]
+    nodes = (n.storage if isinstance(n, Accumulate) else n for n in chain(plan))
+    order = [n.dim for n in nodes if isinstance(n, Scan | Find | RegisterTile)]
     inside = dict(context.outside)
     return order[: len(context.order)] == [*context.order] and all(
         a not in inside or inside[a] == b for a, b in pairwise((*order, ""))
@@ -165,7 +167,7 @@ def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], 
 
 
 def _has_tile(instance: Instance, nest: Plan, context: Context) -> bool:
-    return any(isinstance(n, Tile) for n in walk(tiled(simplify(nest, instance.indices), context.types)))
+    return any(is_tile(n) for n in walk(tiled(simplify(nest, instance.indices), context.types)))
 
 
 def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
@@ -230,7 +232,7 @@ def _reduced(target: Operand, stored: bool, body: Plan) -> Plan:
     why = f"all loops below write one place of {target.tensor}"
     if stored:
         why += ", and every place is reached exactly once"
-    return Reduce(target, "=" if stored else "+=", body, why)
+    return Accumulate(target, "=" if stored else "+=", body, because=why)
 
 
 def _sum_level(

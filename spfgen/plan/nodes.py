@@ -14,13 +14,9 @@
            | Table(name)           where each value of an index array stands, for the finds inside
            | Prefetch(dim)         the beginning of a later iteration's segment is fetched
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
-           | Reduce(target, body)  values of the body are summed and stored once
-           | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
-           | Materialized(sums, body)  the values of temporaries are kept for all places
+           | Accumulate(target, op, body, storage) what the body adds to the target is kept in an accumulator
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
-           | Tile(dim, body)       the same for neighbouring places at once, a tile of them at a time
-           | Sums(dim, count, body) the same for a few neighbouring places at once, each with a sum of its own
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
            | UnrollAndJam(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Versioned(when, whole, body) the same with less to ask where the conditions hold, else the body
@@ -49,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Formula, Num
 from spfgen.facts.reach import Step, compared
@@ -499,47 +495,75 @@ class Choose(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce(Nested):
-    """Sums what the body adds to `target`, whose place is fixed here, and stores the sum with `op` (= or +=)."""
+class Variable:
+    """The accumulator is a scalar variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """It has a place for each 0 <= dim < `count`, a number, so that compilers keep it in registers: the body adds to
+    (dim) of `added`. Those for dim < min(high) are stored; the target is in terms of `dim` and of the dimensions
+    outside."""
+
+    dim: str
+    count: int
+    high: tuple[Expr, ...]
+    added: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """It has the places of a tile of max(low) <= dim < min(high), the fastest-running subscript of the target, and the
+    body runs once for each tile, from `start` to before `end`, names that the loop over `dim` in it speaks of. A tile
+    is `width` wide, a power of two, or half, a quarter, ... of it where no more is left. What lies `ahead` places
+    further is fetched, to be stored soon, if `when` holds."""
+
+    dim: str
+    start: str
+    end: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    width: int
+    ahead: Expr | None = None
+    when: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """It has the places of the target's extents, an array for each thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """It has all places of the target, an array for all threads."""
+
+
+Storage = Variable | Registers | RegisterTile | Row | Workspace
+VARIABLE = Variable()
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate(Nested):
+    """What the body adds to `target` goes to an accumulator that starts at 0, and comes to its place with `op` (= or
+    +=) when the body is through. A temporary has no place besides (no `op`): later parts of the body read it. With
+    `start` it starts at this value, and what is added is taken off it."""
 
     target: Operand
     op: str
     body: Plan
+    storage: Storage = VARIABLE
     because: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The variable of a sum starts at this value, and what is added to the sum is taken off it."""
-
-    tensor: str
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Fold(Plan):
-    """Each of `sums`, temporaries at one place, is a variable that starts at 0; `body` adds to them, `then` reads
-    them, and last comes `after`. `rows` are temporaries that have several places here, in arrays of these extents;
-    `starts` are the variables that start at something else and hold that less the sum."""
-
-    sums: tuple[str, ...]
-    body: Plan
-    then: Plan
-    rows: tuple[Operand, ...] = ()
-    after: Plan | None = None
-    starts: tuple[Start, ...] = ()
-    because: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Materialized(Nested):
-    """The temporaries of these operands have all their places in a workspace, which starts at 0."""
-
-    sums: tuple[Operand, ...]
-    body: Plan
+    start: Value | None = None
 
     def computed(self) -> Iterator[Step]:
-        yield Step(tuple(product(o.extents) for o in self.sums))
+        match self.storage:
+            case Workspace():
+                yield Step((product(self.target.extents),))
+            case Registers(dim, count, high):
+                yield Step(high)
+                yield Step((), dim, (ZERO,), (Num(count),))
+            case RegisterTile(dim, start, end, low, high):
+                yield from (Step((), n, low, high, end=n != dim) for n in (dim, start, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -571,53 +595,6 @@ class Needs(Plan):
 
     def computed(self) -> Iterator[Step]:
         yield Step((self.value,))
-
-
-@dataclass(frozen=True, slots=True)
-class Tile(Nested):
-    """Sums for max(low) <= dim < min(high), the fastest-running subscript of `target`: a tile of them at a time.
-
-    Each tile begins at `start` and ends before `end`, names that the loop over `dim` in the body speaks of; it is
-    `width` wide, a power of two, or half, a quarter, ... of it where no more is left. What the body adds to the places
-    is stored with `op` (= or +=) when it is through. What lies `ahead` places further is fetched, to be stored soon, if
-    `when` holds.
-    """
-
-    dim: str
-    start: str
-    end: str
-    low: tuple[Expr, ...]
-    high: tuple[Expr, ...]
-    width: int
-    target: Operand
-    op: str
-    body: Plan
-    because: str = ""
-    ahead: Expr | None = None
-    when: Formula | None = None
-
-    def computed(self) -> Iterator[Step]:
-        yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.start, self.end))
-
-
-@dataclass(frozen=True, slots=True)
-class Sums(Nested):
-    """Sums what the body adds to `added` for each 0 <= dim < `count`, a number; what comes out is stored with `op` in
-    `target`, the same place in terms of the dimensions outside, for dim < min(high). With several `lanes`
-    there are so many sums for each: the body adds to (dim, lane) of `added`."""
-
-    dim: str
-    count: int
-    high: tuple[Expr, ...]
-    target: Operand
-    op: str
-    added: Operand
-    body: Plan
-    because: str = ""
-
-    def computed(self) -> Iterator[Step]:
-        yield Step(self.high)
-        yield Step((), self.dim, (ZERO,), (Num(self.count),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -867,6 +844,21 @@ STATEMENTS = (
 """The statements of steps: what is lowered and carried out beside the nests."""
 PLANS = Plan | Variant
 """What plans consist of, but for their expressions: `walk` and `rewrite` pass these over when told so."""
+
+
+def is_sum(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is the sum of one place, in a variable."""
+    return isinstance(node, Accumulate) and bool(node.op) and isinstance(node.storage, Variable)
+
+
+def is_tile(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is sums in register tiles."""
+    return isinstance(node, Accumulate) and isinstance(node.storage, RegisterTile)
+
+
+def is_temporary(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is an accumulator that the body itself reads."""
+    return isinstance(node, Accumulate) and not node.op
 
 
 def body(plan: Plan) -> Plan | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
+from spfgen.ir import Kind, walk
 from spfgen.lang.nodes import Apply, Constant, Index
 from spfgen.lang.ops import SHIFTED, show_applied
 from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
     Append,
     Array,
     Assign,
@@ -24,7 +27,6 @@ from spfgen.plan.nodes import (
     Emptied,
     Entry,
     Find,
-    Fold,
     Gather,
     Guard,
     If,
@@ -32,27 +34,28 @@ from spfgen.plan.nodes import (
     Levels,
     Load,
     Locate,
-    Materialized,
     Needs,
     Partition,
     Plan,
     Prefetch,
     Probe,
     Reach,
-    Reduce,
     Refuse,
+    Registers,
+    RegisterTile,
     Repeat,
+    Row,
     Scan,
     Segment,
     Seq,
     State,
     Store,
-    Sums,
     Table,
-    Tile,
     Transpose,
     UnrollAndJam,
+    Variable,
     Versioned,
+    Workspace,
 )
 from spfgen.space.nodes import Operand, Read
 from spfgen.space.typed import Holds, Scalar
@@ -155,29 +158,34 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             for number, variant in enumerate(variants, 1):
                 add(f"variant {number} of {len(variants)}", why if number == 1 else "")
                 _lines(variant.body, depth + 1, lines)
-        case Reduce(target, op, body, why):
+        case Accumulate(target, op, body, Variable(), why) if op:
             add(f"sum into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
-        case Fold(sums, body, then, rows, after, starts, why):
-            for begin in starts:
-                add(f"take off {begin.tensor}, which begins as {show_value(begin.value)}")
-            add(f"sum into {', '.join((*sums, *map(show_operand, rows)))}" if sums or rows else "sum", why)
+        case Accumulate(storage=Workspace()):
+            inside, targets = _temporaries(plan, Workspace)
+            add(f"keep {', '.join(map(show_operand, targets))} for all places")
+            _lines(inside, depth, lines)
+        case Accumulate(target, op, body, Registers(dim, count), why):
+            add(f"sum into {count} neighbours {show_operand(target)} with {op}, {dim} < {count}", why)
             _lines(body, depth + 1, lines)
-            _lines(then, depth, lines)
-            if after is not None:
-                _lines(after, depth, lines)
-        case Materialized(sums, body):
-            add(f"keep {', '.join(map(show_operand, sums))} for all places")
-            _lines(body, depth, lines)
+        case Accumulate(target, op, body, RegisterTile(dim, _, _, low, high, width), why):
+            text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
+            add(f"{text}, sums into {show_operand(target)} with {op}", why)
+            _lines(body, depth + 1, lines)
+        case Accumulate(target, start=start):
+            if start is not None:
+                add(f"take off {target.tensor}, which begins as {show_value(start)}")
+            inside, targets = _temporaries(plan, Variable | Row)
+            add(f"sum into {', '.join(map(show_operand, targets))}")
+            parts = inside.parts if isinstance(inside, Seq) else (inside,)
+            for part in parts:
+                _lines(part, depth + _adds(part, {o.tensor for o in targets}), lines)
         case Levels(dim, low, high, body, inspect, down, why):
             add(f"levels of {dim} in {interval(low, high)}{', downwards' if down else ''}", why)
             add("  inspect each:")
             _lines(inspect, depth + 2, lines)
             add("  run each:")
             _lines(body, depth + 2, lines)
-        case Sums(dim, count, _, target, op, _, body, why):
-            add(f"sum into {count} neighbours {show_operand(target)} with {op}, {dim} < {count}", why)
-            _lines(body, depth + 1, lines)
         case Transpose(operand, _, copy, body, why):
             add(f"copy {show_operand(operand)} to {show_operand(copy)}", why)
             _lines(body, depth, lines)
@@ -194,10 +202,6 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 _lines(body, depth + 1, lines)
         case Needs(value):
             add(f"after {show(value)}")
-        case Tile(dim, low=low, high=high, width=width, target=target, op=op, body=body, because=why):
-            text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
-            add(f"{text}, sums into {show_operand(target)} with {op}", why)
-            _lines(body, depth + 1, lines)
         case Gather(tensor, axis, common, _, body, why):
             at = [*map(show, common[:axis]), "...", *map(show, common[axis:])]
             add(f"gather what is appended to {tensor} at ({', '.join(at)})", why)
@@ -250,6 +254,20 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             add(f"let {dim} be the entry of {name} at ({', '.join(map(show, at))})", "it is looked up in a hash table")
         case _:
             raise InternalError(f"no text for {plan!r}")
+
+
+def _temporaries(plan: Plan, kept: Kind) -> tuple[Plan, list[Operand]]:
+    """What is inside of accumulators of one kind that the body reads, and these."""
+    targets: list[Operand] = []
+    while isinstance(plan, Accumulate) and not plan.op and isinstance(plan.storage, kept):
+        targets.append(plan.target)
+        plan = plan.body
+    return plan, targets
+
+
+def _adds(plan: Plan, tensors: Collection[str]) -> bool:
+    """Whether something is added to one of these tensors."""
+    return any(isinstance(n, Do) and n.op == "+=" and n.target.tensor in tensors for n in walk(plan, PLANS))
 
 
 def _marks(scan: Scan) -> str:

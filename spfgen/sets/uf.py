@@ -178,6 +178,8 @@ def solved_for(condition: Formula, name: str) -> tuple[str, Affine] | None:
 
 def with_floors(expr: Expr) -> Expr:
     """C's own division, where a plan has proved it right, read as division rounded down again."""
+    if isinstance(expr, Var | Num):
+        return expr
 
     def rule(n: object) -> Expr | None:
         match n:

@@ -8,12 +8,11 @@ from functools import reduce
 from itertools import zip_longest
 
 from spfgen import tuning
-from spfgen.cir.lower import entries, finds, folds, from_steps, hoist, levels, parallel, sums
+from spfgen.cir.lower import accumulators, entries, finds, from_steps, hoist, levels, parallel, sums
 from spfgen.cir.lower.clearing import cleared, cleared_span
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
 from spfgen.cir.lower.parallel import privatised
-from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.transpose import transpose
 from spfgen.cir.lower.unroll import unrolled
@@ -38,6 +37,7 @@ from spfgen.plan.analyse.cost import over, plus, times
 from spfgen.plan.nodes import (
     PLANS,
     STATEMENTS,
+    Accumulate,
     Append,
     Array,
     Block,
@@ -49,31 +49,30 @@ from spfgen.plan.nodes import (
     Do,
     Entry,
     Find,
-    Fold,
     Gather,
     Guard,
     Let,
     Levels,
     Load,
     Locate,
-    Materialized,
     Needs,
     Plan,
     Prefetch,
     Probe,
     Reach,
-    Reduce,
+    RegisterTile,
     Scan,
     Segment,
     Seq,
     State,
-    Sums,
     Table,
-    Tile,
     Transpose,
     UnrollAndJam,
     Versioned,
     chain,
+    is_sum,
+    is_temporary,
+    is_tile,
 )
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.plan.transform.unroll import side_by_side
@@ -319,8 +318,7 @@ class Lowering(Values):
     def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
         match plan:
             case Seq(parts):
-                inside = scope.folded or scope.paired is not None  # nests within a loop may declare the same
-                return [s for p in parts for s in (in_braces(self.plan(p, scope)) if inside else self.plan(p, scope))]
+                return [s for p in parts for s in in_braces(self.plan(p, scope))]  # they may declare the same
             case Clear(tensor, part=None):
                 return self.clear(tensor)
             case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
@@ -363,27 +361,19 @@ class Lowering(Values):
                 return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
             case Choose():
                 return choose(self, plan, scope)
-            case Reduce():
-                return self.reduce(plan, scope)
-            case Sums():
-                return sums.small_sums(self, plan, scope)
+            case Accumulate():
+                return accumulators.accumulate(self, plan, scope)
             case Versioned(when, whole, body):
                 within = replace(scope, cleared=())
                 if not when:
                     return self.plan(whole, within)
                 branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
-                reason = [] if isinstance(whole, Sums) else [c.Comment(plan.because)]  # which say why themselves
+                reason = [] if isinstance(whole, Accumulate) else [c.Comment(plan.because)]  # which say why themselves
                 return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
-            case Fold():
-                return folds.fold(self, plan, scope)
-            case Materialized():
-                return folds.materialized(self, plan, scope)
             case Levels():
                 return levels.levels(self, plan, scope)
             case Needs(value):
                 return [levels.pair(self, value, scope)]
-            case Tile():
-                return tile(self, plan, scope)
             case UnrollAndJam():
                 return sums.unroll_and_jam(self, plan, scope)
             case Transpose():
@@ -394,7 +384,7 @@ class Lowering(Values):
                 return entries.append(self, plan, scope)
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
-                is_memory = (target.tensor, target.place) not in scope.sums
+                is_memory = scope.accumulator(target) is None
                 return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
             case _ if isinstance(plan, STATEMENTS):
                 return from_steps.statement(self, plan, scope)
@@ -461,7 +451,8 @@ class Lowering(Values):
             return [*comment, *lines, self.loop(plan, scope, body, private), *after]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
-            barrier = [sums.compiler_barrier()] if scope.rows else []
+            in_array = not all(a.variable for a in scope.accumulators.values())
+            barrier = [sums.compiler_barrier()] if in_array else []
             inside = replace(scope, looped=True)
             limits = (self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope))
             soon = sums.fetched(self, plan, inside, *limits, some=True, function="spfgen_prefetch_soon")
@@ -480,7 +471,7 @@ class Lowering(Values):
         if side is not None:
             return [*before, *side]
         lines, own, private, after, inner = self.divided(plan, scope)
-        inner = replace(inner, carried=frozenset(n for n, _ in (*scope.sums.values(), *scope.folded.values())))
+        inner = replace(inner, accumulators={k: replace(a, carried=True) for k, a in scope.accumulators.items()})
         barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []
         body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
@@ -498,7 +489,7 @@ class Lowering(Values):
             plan = replace(plan, vector=False)  # one atomic addition after another
         made = self.loop(plan, scope, body)
         totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
-        names = dict.fromkeys(t[0] for t in totals if t is not None)
+        names = dict.fromkeys(t.variable for t in totals if t is not None)
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]
 
     def held(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], Scope]:
@@ -631,29 +622,6 @@ class Lowering(Values):
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
         return [comment, *lines, self.loop(plan, scope, [*own, *body], private), *after]
 
-    def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
-        kind = self.compute_type(plan.body, plan.target)
-        name = self.names.new(f"{plan.target.tensor}_sum")
-        inner = scope.summed(plan.target, name, kind)
-        if kind.kind == "f" and _scatters(plan.body):
-            body = self.plan(plan.body, replace(inner, numbers=True))
-            if any(isinstance(s, c.Declare) for s in body):
-                body = [c.Scope(c.Block(tuple(body)))]  # the same is declared again below
-            again = [c.Assign(c.Name(name), "=", zero(kind)), *self.plan(plan.body, inner)]
-            why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
-            body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))
-        else:
-            body = self.plan(plan.body, inner)
-        kept = scope.rows.get((plan.target.tensor, plan.target.place))
-        place, own = kept or (self.place(plan.target, scope), self.kinds[plan.target.tensor])
-        atomic = [c.Pragma("omp atomic")] if scope.atomic and kept is None else []
-        return [
-            c.Declare(kind.c, name, zero(kind)),
-            *body,
-            *atomic,
-            self.combine(place, plan.op, c.Name(name), own, kind),
-        ]
-
 
 def _in_fused(body: list[c.Stmt], own: list[c.Stmt], loops: int) -> list[c.Stmt]:
     """The body of a loop, which begins with what each thread has of its own: inside of all loops that run as one."""
@@ -685,7 +653,7 @@ def work_of(plan: Plan) -> Expr | None:
     if isinstance(plan, Seq):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))
-    if isinstance(plan, Block) or any(isinstance(n, Fold | Materialized | Levels) for n in walk(plan, PLANS)):
+    if isinstance(plan, Block) or any(isinstance(n, Levels) or is_temporary(n) for n in walk(plan, PLANS)):
         return None
     found = next(
         (n.partition for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None), None
@@ -703,12 +671,6 @@ def _stores(plan: Plan) -> bool:
     while isinstance(plan, Load | Locate):
         plan = plan.body
     return isinstance(plan, Versioned) and plan.stores
-
-
-def _scatters(plan: Plan) -> bool:
-    """Whether all there is in the nest are loops and values from the workspace of a scatter."""
-    inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Locate | Do)]
-    return bool(inside) and all(isinstance(n, Find) and n.algorithm == "scatter" for n in inside)
 
 
 def _dims(plan: Plan) -> list[str]:
@@ -729,8 +691,8 @@ def _dims(plan: Plan) -> list[str]:
             result.append(f"{node.name}.{COUNT}")
         if isinstance(node, Entry):
             result.append(node.old)
-        if isinstance(node, Tile):
-            result += [node.start, node.end]
+        if is_tile(node) and isinstance(node.storage, RegisterTile):
+            result += [node.storage.start, node.storage.end]
         if isinstance(node, UnrollAndJam):
             result.append(node.start)
     return result
@@ -768,7 +730,7 @@ def _used_once_here(dim: str, body: Plan) -> bool:
                 if any(dim in variables(f) for f in conditions):
                     return True
                 node = inner
-            case Reduce(target, _, inner):
+            case Accumulate(target, body=inner) if is_sum(node):
                 if any(dim in variables(p) for p in target.place):
                     return False
                 node = inner

@@ -17,14 +17,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen import tuning
-from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, SIMD, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Num, Var, substitute, variables
 from spfgen.ir import fresh, rewrite
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
+from spfgen.plan.nodes import Accumulate, Do, Guard, Load, Locate, Plan, RegisterTile, Scan, chain
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -39,13 +39,13 @@ def widest(width: int) -> c.Expr:
     return c.Select(REGISTERS, c.Int(2 * width), c.Int(width))
 
 
-def tile(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
+def tile(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> list[c.Stmt]:
     """The tiles, for one piece after another of a loop that may be cut."""
-    scan = _cut(low, plan)
-    return _tiles(low, plan, scope) if scan is None else _in_pieces(low, plan, scan, scope)
+    scan = _cut(low, plan, tiles)
+    return _tiles(low, plan, tiles, scope) if scan is None else _in_pieces(low, plan, tiles, scan, scope)
 
 
-def _cut(low: Lowering, plan: Tile) -> Scan | None:
+def _cut(low: Lowering, plan: Accumulate, tiles: RegisterTile) -> Scan | None:
     """The loop inside, where it is the only one and the sums lose nothing when they are stored in between."""
     scan, *others = chain(plan.body)
     if not isinstance(scan, Scan) or low.compute_type(plan.body, plan.target) != low.kinds[plan.target.tensor]:
@@ -67,10 +67,10 @@ def _cut(low: Lowering, plan: Tile) -> Scan | None:
         return None
     loops = [n for n in others if isinstance(n, Scan)]
     plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
-    return scan if plain and len(loops) == 1 and loops[0].dim == plan.dim else None
+    return scan if plain and len(loops) == 1 and loops[0].dim == tiles.dim else None
 
 
-def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.Stmt]:
+def _in_pieces(low: Lowering, plan: Accumulate, tiles: RegisterTile, scan: Scan, scope: Scope) -> list[c.Stmt]:
     """The first piece stores its sums, later ones add to them. A short loop, or one for a single tile, is all one; one
     without iterations stores zeros."""
     name = low.names[scan.dim]
@@ -85,20 +85,20 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
             lines.append(c.Declare(f"const {INT}", low.names.new(f"{name}_{word}"), limits[k]))
             limits[k] = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     first, high = limits
-    columns = minus(low.fold("spfgen_min", plan.high, scope), low.fold("spfgen_max", plan.low, scope))
-    several: c.Expr = c.Bin(">", columns, widest(plan.width))
-    wide = c.Bin(">", columns, c.Int(tuning.TILE_MANY * plan.width))
-    if {v for e in (*plan.low, *plan.high) for v in variables(e)} <= low.program.size_of.keys():
-        several = low.chosen("const bool", "several", several, f"more {low.names[plan.dim]} than one tile has")
+    columns = minus(low.fold("spfgen_min", tiles.high, scope), low.fold("spfgen_max", tiles.low, scope))
+    several: c.Expr = c.Bin(">", columns, widest(tiles.width))
+    wide = c.Bin(">", columns, c.Int(tuning.TILE_MANY * tiles.width))
+    if {v for e in (*tiles.low, *tiles.high) for v in variables(e)} <= low.program.size_of.keys():
+        several = low.chosen("const bool", "several", several, f"more {low.names[tiles.dim]} than one tile has")
     body = replace(scan, low=(Var(start),), high=(Var(end),))
-    tiles = _tiles(low, replace(plan, body=body), scope, first=c.Bin("==", at, first))
-    some = c.If(c.Bin("<", at, after), c.Block(tuple(tiles)))
-    nothing = c.Block((c.Comment("nothing is added"), _zeros(low, plan, scope))) if plan.op == "=" else None
+    made = _tiles(low, replace(plan, body=body), tiles, scope, first=c.Bin("==", at, first))
+    some = c.If(c.Bin("<", at, after), c.Block(tuple(made)))
+    nothing = c.Block((c.Comment("nothing is added"), _zeros(low, plan, tiles, scope))) if plan.op == "=" else None
     step, length = c.Name(low.names.new(f"{name}_piece")), minus(high, first)
     long = c.Bin(">", length, c.Bin("*", c.Int(2), few))
     further = c.Bin("+", at, step)
     piece = c.Block((c.Declare(f"const {INT}", after.name, c.Call("spfgen_min", (further, high))), some))
-    fetched = _fetched(low, plan, scope)
+    fetched = _fetched(low, plan, tiles, scope)
     pieces = (
         *fetched,
         *([] if nothing is None else [c.If(c.Bin(">=", first, high), nothing)]),
@@ -114,61 +114,65 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     return [*lines, c.If(several, c.Block(pieces), c.Block(whole))]
 
 
-def _zeros(low: Lowering, plan: Tile, scope: Scope) -> c.Stmt:
+def _zeros(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> c.Stmt:
     """What sums over nothing store."""
     place, kind = low.place(plan.target, scope), low.kinds[plan.target.tensor]
-    start, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
-    return loop(low.names[plan.dim], start, end, [c.Assign(place, "=", _nothing(low, kind))], SIMD)
+    start, end = low.fold("spfgen_max", tiles.low, scope), low.fold("spfgen_min", tiles.high, scope)
+    return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", _nothing(low, kind))], SIMD)
 
 
-def _tiles(low: Lowering, plan: Tile, scope: Scope, first: c.Expr | None = None) -> list[c.Stmt]:
+def _tiles(
+    low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope, first: c.Expr | None = None
+) -> list[c.Stmt]:
     """Wide tiles, then one of each smaller width that is left; `first` is what says that sums are stored, not added."""
-    at, high = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
+    at, high = c.Name(low.names[tiles.start]), low.fold("spfgen_min", tiles.high, scope)
     lines: list[c.Stmt] = [
         c.Comment(
-            f"tiles of {plan.width}, {plan.width // 2}, ... {low.names[plan.dim]}, and of {2 * plan.width} where "
+            f"tiles of {tiles.width}, {tiles.width // 2}, ... {low.names[tiles.dim]}, and of {2 * tiles.width} where "
             f"registers are wide: {plan.because}"
         )
     ]
     if not isinstance(high, c.Name | c.Int):
-        lines.append(c.Declare(f"const {INT}", low.names[plan.end], high))
-        high = c.Name(low.names[plan.end])
-    low.names.table[_inside(plan)] = low.names.new(f"{low.names[plan.dim]}_in")
-    low.names.table[_width(plan)] = low.names.new("width")
-    width = c.Name(low.names[_width(plan)])
-    body = c.Block((*_sums(low, plan, scope, width, first), c.Assign(at, "+=", width)))
-    tiles = c.While(c.Bin("<=", c.Bin("+", at, width), high), body)
+        lines.append(c.Declare(f"const {INT}", low.names[tiles.end], high))
+        high = c.Name(low.names[tiles.end])
+    low.names.table[_inside(tiles)] = low.names.new(f"{low.names[tiles.dim]}_in")
+    low.names.table[_width(tiles)] = low.names.new("width")
+    width = c.Name(low.names[_width(tiles)])
+    body = c.Block((*_sums(low, plan, tiles, scope, width, first), c.Assign(at, "+=", width)))
+    several = c.While(c.Bin("<=", c.Bin("+", at, width), high), body)
     half, some = c.Bin("/", width, c.Int(2)), c.Bin(">", width, c.Int(0))
-    widths = c.For(INT, width.name, widest(plan.width), some, half, c.Block((tiles,)))
-    begin = c.Declare(INT, at.name, low.fold("spfgen_max", plan.low, scope))
+    widths = c.For(INT, width.name, widest(tiles.width), some, half, c.Block((several,)))
+    begin = c.Declare(INT, at.name, low.fold("spfgen_max", tiles.low, scope))
     return [*lines, c.Scope(c.Block((begin, widths)))]
 
 
-def _inside(plan: Tile) -> str:
+def _inside(tiles: RegisterTile) -> str:
     """The dimension within a tile."""
-    return f"{plan.dim} in"
+    return f"{tiles.dim} in"
 
 
-def _width(plan: Tile) -> str:
+def _width(tiles: RegisterTile) -> str:
     """How many there are of it."""
-    return f"{plan.dim} width"
+    return f"{tiles.dim} width"
 
 
-def _sums(low: Lowering, plan: Tile, scope: Scope, width: c.Name, first: c.Expr | None) -> list[c.Stmt]:
+def _sums(
+    low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope, width: c.Name, first: c.Expr | None
+) -> list[c.Stmt]:
     """One tile: zeros, the loops that add, the sums stored."""
     kind = low.compute_type(plan.body, plan.target)
-    name, row = low.names[_inside(plan)], low.names.new(f"{plan.target.tensor}_tile")
-    further = {plan.dim: Bin("+", Var(plan.start), Var(_inside(plan)))}
+    name, row = low.names[_inside(tiles)], low.names.new(f"{plan.target.tensor}_tile")
+    further = {tiles.dim: Bin("+", Var(tiles.start), Var(_inside(tiles)))}
     target = substitute(plan.target, further)
     value = c.Load(c.Name(row), c.Name(name))
-    inside = replace(scope, rows={**scope.rows, (target.tensor, target.place): (value, kind)}, looped=True)
+    inside = replace(scope.accumulating(target, at=Accumulator(value, kind)), looped=True)
 
     def from_zero(node: object) -> Plan | None:
-        if isinstance(node, Scan) and node.dim == plan.dim:
+        if isinstance(node, Scan) and node.dim == tiles.dim:
             body, ahead = substitute(node.body, further), node.ahead
             if ahead is not None:
                 ahead = replace(ahead, arrays=tuple(substitute(a, further) for a in ahead.arrays))
-            return replace(node, dim=_inside(plan), low=(ZERO,), high=(Var(_width(plan)),), body=body, ahead=ahead)
+            return replace(node, dim=_inside(tiles), low=(ZERO,), high=(Var(_width(tiles)),), body=body, ahead=ahead)
         return None
 
     nothing = _nothing(low, kind)
@@ -182,25 +186,25 @@ def _sums(low: Lowering, plan: Tile, scope: Scope, width: c.Name, first: c.Expr 
     if first is not None and plan.op == "=":
         end = c.If(first, c.Block((end,)), c.Block((stored("+="),)))
     return [
-        c.Declare(kind.c, row, length=2 * plan.width),
+        c.Declare(kind.c, row, length=2 * tiles.width),
         loop(name, c.Int(0), width, [c.Assign(value, "=", nothing)], SIMD),
         *low.plan(rewrite(from_zero, plan.body), inside),
         end,
     ]
 
 
-def _fetched(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
+def _fetched(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> list[c.Stmt]:
     """What is stored later is fetched, line by line."""
-    if plan.ahead is None or plan.when is None:
+    if tiles.ahead is None or tiles.when is None:
         return []
     place, size = low.place(plan.target, scope), low.kinds[plan.target.tensor].bytes
     assert isinstance(place, c.Load)
     why = "few values are added up for each row: what a later one stores is fetched"
-    soon = low.chosen("const bool", "soon", low.condition(plan.when, scope), why)
-    there = c.Bin("*", c.Bin("+", place.index, low.expr(plan.ahead, scope)), c.Int(size))
-    start, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    soon = low.chosen("const bool", "soon", low.condition(tiles.when, scope), why)
+    there = c.Bin("*", c.Bin("+", place.index, low.expr(tiles.ahead, scope)), c.Int(size))
+    start, end = low.fold("spfgen_max", tiles.low, scope), low.fold("spfgen_min", tiles.high, scope)
     fetch = c.Block((c.Do(c.Call("spfgen_prefetch_stored", (place.array, there))),))
-    name = low.names[plan.dim]
+    name = low.names[tiles.dim]
     lines = c.For(INT, name, start, c.Bin("<", c.Name(name), end), max(tuning.CACHE_LINE // size, 1), fetch)
     return [c.If(soon, c.Block((lines,)))]
 

@@ -11,6 +11,9 @@ from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import State, Table
 from spfgen.space.nodes import Operand
 
+Place = tuple[str, tuple[Expr, ...] | None]
+"""A tensor, and where in its array."""
+
 
 @dataclass(frozen=True)
 class FindState:
@@ -47,20 +50,35 @@ class Paired:
 
 
 @dataclass(frozen=True)
+class Accumulator:
+    """The C of an accumulator: the variable or the element, and its type. It `falls` when what is added is taken off
+    it; it is `carried` when a loop around goes on with it."""
+
+    place: c.Expr
+    type: ElementType
+    falls: bool = False
+    carried: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The name of its variable; "" where it is an element of an array."""
+        return self.place.name if isinstance(self.place, c.Name) else ""
+
+
+@dataclass(frozen=True)
 class Scope:
-    """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
+    """What is in force at a point of the nest: expressions to put in place of loaded values, accumulators, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop; `rows` are places whose values are kept elsewhere: in a tile, or for each of several
-    neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
-    inspector around; `falling` are sums that hold what is left of a value when they are taken off it, `carried` those
-    that a loop around goes on with; `clears` is the result that the next loop on threads clears as it clears copies of
-    it; `entries` are the lists to which entries of a tensor go here, `rows_of` the
-    workspaces of those that are gathered first, and the coordinate that they do not have in common."""
+    were read above the loop; `paired` is the inspector around; `clears` is the result that the next loop on threads
+    clears as it clears copies of it; `entries` are the lists to which entries of a tensor go here, `rows_of` the
+    workspaces of those that are gathered first, and the coordinate that they do not have in common.
+
+    Accumulators are known by their tensor and place; those of temporaries, which have one place, by the tensor."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
-    sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
+    accumulators: Mapping[Place, Accumulator] = field(default_factory=dict)
     states: Mapping[str, FindState] = field(default_factory=dict)
     tables: Mapping[str, Built] = field(default_factory=dict)
     copied: Mapping[Operand, c.Expr] = field(default_factory=dict)
@@ -73,11 +91,7 @@ class Scope:
     known: frozenset[str] = frozenset()
     numbers: bool = False
     held: Mapping[Operand, c.Expr] = field(default_factory=dict)
-    rows: Mapping[tuple[str, tuple[Expr, ...]], tuple[c.Expr, ElementType]] = field(default_factory=dict)
-    folded: Mapping[str, tuple[str, ElementType]] = field(default_factory=dict)
     paired: Paired | None = None
-    falling: frozenset[str] = frozenset()
-    carried: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
     rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)
@@ -85,9 +99,24 @@ class Scope:
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})
 
-    def running(self, target: Operand) -> tuple[str, ElementType] | None:
-        """The variable in which a target is summed here, and its type."""
-        return self.sums.get((target.tensor, target.place)) or self.folded.get(target.tensor)
+    def accumulator(self, target: Operand) -> Accumulator | None:
+        """What a target is added to here, if that is not the memory of its array."""
+        return self.accumulators.get((target.tensor, target.place)) or self.temporary(target.tensor)
 
-    def summed(self, target: Operand, name: str, kind: ElementType) -> Scope:
-        return replace(self, sums={**self.sums, (target.tensor, target.place): (name, kind)})
+    def temporary(self, tensor: str) -> Accumulator | None:
+        """The accumulator of a temporary that has one place."""
+        return self.accumulators.get((tensor, None))
+
+    def running(self, target: Operand) -> Accumulator | None:
+        """The accumulator of a target here, if it is a variable."""
+        found = self.accumulator(target)
+        return found if found is not None and found.variable else None
+
+    def accumulating(self, *targets: Operand, at: Accumulator) -> Scope:
+        """Within an accumulator of these targets."""
+        return replace(self, accumulators={**self.accumulators, **{(t.tensor, t.place): at for t in targets}})
+
+    def renamed(self, old: str, new: str) -> Scope:
+        """With another variable for an accumulator."""
+        found = {k: replace(a, place=c.Name(new)) if a.variable == old else a for k, a in self.accumulators.items()}
+        return replace(self, accumulators=found)

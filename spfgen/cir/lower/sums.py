@@ -12,28 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen import tuning
-from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import (
-    Ahead,
-    Do,
-    Find,
-    Guard,
-    Load,
-    Locate,
-    Plan,
-    Scan,
-    Seq,
-    Sums,
-    UnrollAndJam,
-    UnrollWhen,
-    chain,
-)
+from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, UnrollAndJam, UnrollWhen, chain
 from spfgen.plan.transform.segmented_reduction import written_out
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.plan.transform.unroll import side_by_side
@@ -46,7 +32,7 @@ TWICE = f"{UNROLL} 2"
 
 
 def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
-    """The sum, and its type, when the loop does nothing but add numbers to it."""
+    """The variable of the sum, and its type, when the loop does nothing but add numbers to it."""
     if plan.parallel or any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in plan.high):
         return None
     nodes = list(chain(plan.body))
@@ -54,10 +40,10 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     if not all(isinstance(n, plain) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):
         return None
     do = nodes[-1]
-    if not isinstance(do, Do) or do.op != "+=" or do.target.tensor in scope.falling:
+    if not isinstance(do, Do) or do.op != "+=":
         return None
     found = scope.running(do.target)
-    return found if found is not None and found[1].kind in "fc" else None
+    return None if found is None or found.falls or found.type.kind not in "fc" else (found.variable, found.type)
 
 
 def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
@@ -66,10 +52,10 @@ def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     *nodes, do = chain(plan.body)
     if plan.parallel or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
         return None
-    found = scope.running(do.target) if do.target.tensor in scope.falling else None
-    if found is None or found[1].kind not in "fc" or (_is_short(plan) and found[0] not in scope.carried):
+    found = scope.running(do.target)
+    if found is None or not found.falls or found.type.kind not in "fc" or (_is_short(plan) and not found.carried):
         return None
-    return found
+    return found.variable, found.type
 
 
 def _is_short(plan: Scan) -> bool:
@@ -178,12 +164,6 @@ def _by_vectors(
     name, kind = total
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     target = next(n.target for n in chain(plan.body) if isinstance(n, Do))
-    key = (target.tensor, target.place)
-    elsewhere = replace(
-        scope,
-        sums={k: v for k, v in scope.sums.items() if k != key},
-        folded={k: v for k, v in scope.folded.items() if k != target.tensor},
-    )
 
     def each(vector: c.Name, op: str, value: c.Expr) -> c.Stmt:
         return loop(lane.name, c.Int(0), c.Int(width), [c.Assign(c.Load(vector, lane), op, value)], SIMD)
@@ -191,7 +171,7 @@ def _by_vectors(
     def added(vector: c.Name, further: int) -> c.Stmt:
         place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
         place = Bin("+", place, Num(further)) if further else place
-        inside = replace(elsewhere, rows={**scope.rows, key: (c.Load(vector, lane), kind)})
+        inside = scope.accumulating(target, at=Accumulator(c.Load(vector, lane), kind))
         return loop(lane.name, c.Int(0), c.Int(width), low.plan(substitute(plan.body, {plan.dim: place}), inside), SIMD)
 
     step = c.Int(len(vectors) * width)
@@ -210,32 +190,25 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
     """A vector of sums for each of several totals; None where values are not side by side, or not all of one kind."""
     dos = plan.body.parts if isinstance(plan.body, Seq) else ()
     totals = [scope.running(n.target) for n in dos if isinstance(n, Do)]
-    found = [t for t in totals if t is not None and t[1].kind in "fciu"]
-    if not dos or len(found) != len(dos) or len({kind.name for _, kind in found}) > 1 or not side_by_side(plan):
+    found = [t for t in totals if t is not None and t.type.kind in "fciu"]
+    if not dos or len(found) != len(dos) or len({t.type.name for t in found}) > 1 or not side_by_side(plan):
         return None
-    kind = found[0][1]
+    kind = found[0].type
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     position = low.names[plan.dim]
     at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
     low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
-    vectors = [c.Name(low.names.new(f"{name}_vector")) for name, _ in found]
+    vectors = [c.Name(low.names.new(f"{t.variable}_vector")) for t in found]
     place = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
 
     def lanes(body: Sequence[c.Stmt]) -> c.Stmt:
         return loop(lane.name, c.Int(0), c.Int(width), body, SIMD)
 
-    rows = dict(scope.rows)
+    inside = scope
     for do, vector in zip(dos, vectors, strict=True):
         assert isinstance(do, Do)
-        rows[do.target.tensor, do.target.place] = (c.Load(vector, lane), kind)
-    apart_from = {n.target.tensor for n in dos if isinstance(n, Do)}
-    inside = replace(
-        scope,
-        rows=rows,
-        sums={k: v for k, v in scope.sums.items() if k not in rows},
-        folded={k: v for k, v in scope.folded.items() if k not in apart_from},
-    )
+        inside = inside.accumulating(do.target, at=Accumulator(c.Load(vector, lane), kind))
     added = [lanes(low.plan(substitute(do, {plan.dim: place}), inside)) for do in dos]
     more = c.Bin("<=", c.Bin("+", at, c.Int(width)), end)
     return [
@@ -245,7 +218,7 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
         loop(position, at, end, [compiler_barrier(), *low.plan(plan.body, scope)]),
-        *(c.Assign(c.Name(n), "+=", lanes_added(v, width)) for (n, _), v in zip(found, vectors, strict=True)),
+        *(c.Assign(t.place, "+=", lanes_added(v, width)) for t, v in zip(found, vectors, strict=True)),
     ]
 
 
@@ -354,9 +327,7 @@ def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, oth
 
 def _for_another(low: Lowering, body: Plan, scope: Scope, name: str, other: str) -> list[c.Stmt]:
     """What adds to one sum, for another one."""
-    sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
-    folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
-    return low.plan(body, replace(scope, sums=sums, folded=folded))
+    return low.plan(body, scope.renamed(name, other))
 
 
 def several(plan: Scan, scope: Scope) -> bool:
@@ -429,7 +400,7 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
         return {plan.dim: Bin("+", here, Num(by)) if by else here}
 
     def summed(by: int, sum_: c.Name) -> list[c.Stmt]:
-        return _scoped(low.plan(substitute(body, further(by)), scope.summed(own, sum_.name, kind)))
+        return _scoped(low.plan(substitute(body, further(by)), scope.accumulating(own, at=Accumulator(sum_, kind))))
 
     def same(by: int) -> c.Expr:
         """Whether there is such a position, and it belongs to the place of the first one."""
@@ -467,22 +438,6 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
         c.Comment("what belongs to one place is summed, four at a time, then added to it; places come in order"),
         c.Declare(INT, at.name, begin),
         c.While(c.Bin("<", at, end), c.Block(tuple(run))),
-    ]
-
-
-def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
-    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
-    kind = low.compute_type(plan.body, plan.target)
-    name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), low.names[plan.dim]
-    row: c.Expr = c.Load(name, c.Name(at))
-    stored = low.combine(low.place(plan.target, scope), plan.op, row, low.kinds[plan.target.tensor], kind)
-    body = low.plan(plan.body, replace(scope, rows={**scope.rows, (plan.added.tensor, plan.added.place): (row, kind)}))
-    return [
-        c.Comment(f"{plan.count} sums, in registers: {plan.because}"),
-        c.Declare(kind.c, name.name, length=plan.count),
-        loop(at, c.Int(0), c.Int(plan.count), [c.Assign(row, "=", zero(kind))]),
-        *body,
-        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), [stored]),
     ]
 
 

@@ -60,14 +60,11 @@ class Values:
                 else:
                     test = c.Call(f"spfgen_stored_{element.name}", (copy, constant(1, element)))
                     term = c.Select(c.Bin("!=", test, constant(0, element)), term, zero(kind))
-        running = scope.running(target)
-        if running is not None and target.tensor in scope.falling:
-            return c.Assign(c.Name(running[0]), "-=", converted(term, kind, running[1]))
-        if running is not None:
-            return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
-        kept = scope.rows.get((target.tensor, target.place))
+        kept = scope.accumulator(target)
+        if kept is not None and kept.falls:
+            return c.Assign(kept.place, "-=", converted(term, kind, kept.type))
         if kept is not None:
-            return self.combine(kept[0], "+=", term, kept[1], kind)
+            return self.combine(kept.place, "+=", term, kept.type, kind)
         return self.combine(self.place(target, scope), op, term, own, kind)
 
     def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
@@ -110,9 +107,8 @@ class Values:
         match value:
             case Constant(number):
                 return constant(number, kind)
-            case Read(operand) if operand.tensor in scope.folded:
-                name, own = scope.folded[operand.tensor]
-                return converted(c.Name(name), own, kind)
+            case Read(operand) if (kept := scope.temporary(operand.tensor)) is not None:
+                return converted(kept.place, kept.type, kind)
             case Read(operand):
                 own = TYPES[self.program.tensor(operand.tensor).value_type]
                 return converted(

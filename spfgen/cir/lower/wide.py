@@ -12,7 +12,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.elements import converted
 from spfgen.ir import children, walk
 from spfgen.lang.types import ElementType, promoted
-from spfgen.plan.nodes import PLANS, Do, Plan, Reduce
+from spfgen.plan.nodes import PLANS, Accumulate, Do, Plan
 from spfgen.space.nodes import Group
 
 if TYPE_CHECKING:
@@ -67,6 +67,6 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
 def _adds(node: object, tensor: str) -> bool:
     """Whether a place of the target may be added to in memory, rather than written once from a sum of its own."""
     match node:
-        case Reduce(target, op) | Do(target, op):
+        case Accumulate(target, op) | Do(target, op):
             return op == "+=" and target.tensor == tensor
     return any(_adds(n, tensor) for n in children(node))  # variants are no plans, but have some

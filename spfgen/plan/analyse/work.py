@@ -9,7 +9,7 @@ from spfgen import tuning
 from spfgen.facts.formula import ONE, Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import Counts, nanoseconds, over, plus, times
-from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Reduce, Scan, chain
+from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain, is_sum
 from spfgen.space.nodes import Instance, Read
 
 BY_VECTORS = nanoseconds(tuning.BY_VECTORS_TENTHS)
@@ -42,7 +42,7 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vector
             length = counts.trips(node.low, node.high)
             total.append(times(price(node, length), *trips))
             trips.append(over(length, counts.extent(node.loads[0].dim)))
-        elif isinstance(node, Reduce) and additions is None:
+        elif is_sum(node) and additions is None:
             additions = times(*trips)
     inside = times(*trips)
     if total and total[-1] == times(iteration, inside):
@@ -83,7 +83,7 @@ def _same(node: Plan, own: Set[str]) -> bool:
             return dim in own or not own & variables(value)
         case Load(call=call):
             return not own & variables(call)
-    return isinstance(node, Reduce)
+    return is_sum(node)
 
 
 def by_algorithm(find: Find, length: Expr) -> Expr:

@@ -27,7 +27,7 @@ from spfgen.plan.analyse.scan import Step, made_of
 from spfgen.plan.analyse.sorted_bounds import Limit, bound, bounded, falls, without_implied
 from spfgen.plan.context import Context
 from spfgen.plan.finds import search
-from spfgen.plan.nodes import Bound, Clear, Do, Plan, Reach, Reduce, Scan, Seq, chain, with_body
+from spfgen.plan.nodes import Bound, Clear, Do, Plan, Reach, Scan, Seq, chain, is_sum, with_body
 from spfgen.sets.named import Piece
 from spfgen.space.nodes import Instance
 
@@ -57,7 +57,7 @@ def narrowed(
 
 def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Collection[str]) -> Plan:
     inside = list(chain(scan.body))
-    if any(isinstance(n, Clear) or (isinstance(n, Reduce) and n.op == "=") for n in inside):
+    if any(isinstance(n, Clear) or (is_sum(n) and n.op == "=") for n in inside):
         return scan  # each iteration stores something
     position = [s.dim for s in steps].index(scan.dim)
     outer = {*instance.sizes, *(s.dim for s in steps[:position])}

@@ -25,19 +25,20 @@ from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import (
+    Accumulate,
     Do,
     Guard,
     Load,
     Locate,
     Needs,
     Plan,
-    Reduce,
     Scan,
     Segment,
     Seq,
     State,
     Table,
     chain,
+    is_sum,
     with_body,
 )
 from spfgen.plan.verify.meaning import check_nest
@@ -60,7 +61,7 @@ class Part:
     @property
     def body(self) -> Plan:
         """What the nest has inside of the point's loops."""
-        return next(n.body for n in chain(self.nest) if isinstance(n, Reduce))
+        return next(n.body for n in chain(self.nest) if is_sum(n))
 
     @property
     def does(self) -> Do:
@@ -73,7 +74,7 @@ class Part:
         waiting: list[Plan] = []
         for node in chain(self.nest):
             match node:
-                case Reduce():
+                case Accumulate():
                     break
                 case State() | Table() | Segment():
                     waiting.append(node)
@@ -146,10 +147,10 @@ def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
         body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
     for k in range(len(steps) - 1, -1, -1):
         if k == outer - 1:
-            body = Reduce(target, "+=", body)
+            body = Accumulate(target, "+=", body)
         body = placed(steps[k], body)
     if not outer:
-        body = Reduce(target, "+=", body)
+        body = Accumulate(target, "+=", body)
     if part.need is None:
         body = narrowed(instance, body, steps, context, [s.dim for s in steps[:outer]])
     nest = choose_finds(instance, with_finds(body), steps, context)[0].body
@@ -164,7 +165,7 @@ def _downwards(nest: Plan, need: Need, steps: Sequence[Step]) -> Plan:
     is then added last, and all that comes before need not wait for it."""
     leading = sources(steps, {n for e in need.read.place for n in variables(e)})
     nodes = list(chain(nest))
-    first = next(k for k, n in enumerate(nodes) if isinstance(n, Reduce))
+    first = next(k for k, n in enumerate(nodes) if is_sum(n))
     plain = (Scan, Load, Locate, Guard)
     result = nodes[-1]
     is_plain = True

@@ -15,7 +15,7 @@ from spfgen.facts.formula import rename, variables
 from spfgen.ir import rewrite
 from spfgen.plan.analyse.scan import Step, wrapped
 from spfgen.plan.build.parts import Part, renamed, renamed_all
-from spfgen.plan.nodes import Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq, chain, with_body
+from spfgen.plan.nodes import Find, Guard, Load, Locate, Plan, Scan, Seq, chain, is_sum, with_body
 from spfgen.plan.verify.meaning import Fault, Wanted, compare_all
 
 
@@ -47,7 +47,7 @@ class Nest:
         """With the point's loops around it."""
         result = self.body
         above = list(chain(self.carrier.nest))
-        first = next(k for k, n in enumerate(above) if isinstance(n, Reduce))
+        first = next(k for k, n in enumerate(above) if is_sum(n))
         for node in reversed(above[: first + 1]):
             result = with_body(node, result)
         return result

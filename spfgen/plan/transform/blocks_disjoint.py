@@ -10,27 +10,29 @@ from spfgen.plan.analyse.depend import sums_disjoint
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.build.drivers import steps_in_order
-from spfgen.plan.nodes import Sums
+from spfgen.plan.nodes import Accumulate, Registers
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance
 
 
 def blocks_disjoint(
-    instance: Instance, steps: Sequence[Step], sums: Sums, own: str, loop: str, above: set[str]
+    instance: Instance, steps: Sequence[Step], sums: Accumulate, own: str, loop: str, above: set[str]
 ) -> bool:
     """Whether the sums of whole small blocks go to different places in different iterations of a loop around them.
     `own` is the loop that has a sum in each iteration."""
-    if own != sums.dim:
+    registers = sums.storage
+    assert isinstance(registers, Registers)
+    if own != registers.dim:
         return _slices_disjoint(instance, steps, own, loop, above)
     level = max((k + 1 for k, s in enumerate(steps) if s.dim in above), default=0)  # some before it are not needed
     around = steps[:level]
-    step = next((s for s in steps[level:] if s.dim == sums.dim), None)
+    step = next((s for s in steps[level:] if s.dim == registers.dim), None)
     spoken = {v for p in sums.target.place for v in variables(p)}
     if step is None or loop not in {s.dim for s in around} or not spoken <= set(instance.domain.space.names):
         return False
-    at = Affine(((sums.dim, 1),))
-    inside = [Constraint(False, at), Constraint(False, at.scaled(-1).plus(sums.count - 1))]
+    at = Affine(((registers.dim, 1),))
+    inside = [Constraint(False, at), Constraint(False, at.scaled(-1).plus(registers.count - 1))]
     visited = [*around, replace(step, known=around[-1].known.with_constraints(inside))]
     return sums_disjoint(replace(instance, target=sums.target), visited, loop)
 

@@ -33,12 +33,12 @@ from spfgen.plan.nodes import (
     Locate,
     Partition,
     Plan,
-    Reduce,
     Scan,
     Seq,
     State,
     Table,
     chain,
+    is_sum,
     with_body,
 )
 from spfgen.sets.affine import Affine, NotAffine, expression
@@ -110,7 +110,7 @@ def _stored(scan: Scan) -> Plan | None:
     """What each iteration does when it has one sum and adds it to one place: it may as well store it there."""
     above: list[Plan] = []
     for node in chain(scan.body):
-        if isinstance(node, Reduce):
+        if is_sum(node):
             result: Plan = replace(node, op="=")
             for outer in reversed(above):
                 result = with_body(outer, result)

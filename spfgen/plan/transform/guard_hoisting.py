@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
-from spfgen.plan.nodes import Fold, Guard, Load, Locate, Plan, Scan, Seq, Versioned, body, with_body
+from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, Seq, Versioned, body, with_body
 from spfgen.plan.transform.early_exit import known_in
 from spfgen.plan.transform.simplify import without_unused
 
@@ -29,9 +29,6 @@ def with_hoisted_guards(plan: Plan, facts: Facts, known: Sequence[Formula]) -> P
     match plan:
         case Seq(parts):
             return Seq(tuple(with_hoisted_guards(p, facts, known) for p in parts))
-        case Fold(body=inner, after=after):
-            last = None if after is None else with_hoisted_guards(after, facts, known)
-            return replace(plan, body=with_hoisted_guards(inner, facts, known), after=last)
         case Scan():
             loop = _loop(plan, facts, known)
             if loop is not None:

@@ -30,16 +30,16 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
-    Fold,
     Guard,
     Levels,
     Load,
     Locate,
     Plan,
     Prefetch,
-    Reduce,
     Scan,
     Seq,
+    is_sum,
+    is_temporary,
     with_body,
 )
 from spfgen.plan.transform.prefetch import fetched_as_said
@@ -110,7 +110,7 @@ def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Co
     """The nest with what the schedule says of its loops. Raises SpecError where that is not legal."""
 
     def sharing(scan: Scan, mark: Mark) -> list[Shared]:
-        summed = any(isinstance(n, Reduce) and any(m is scan for m in walk(n.body)) for n in walk(nest))
+        summed = any(is_sum(n) and any(m is scan for m in walk(n.body)) for n in walk(nest))
         return [Shared(meetings(instance, steps, mark.dim), steps, summed)]
 
     return annotated_by(sharing, nest, context)
@@ -171,7 +171,7 @@ def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
         kind = shared.meeting.kind
         if kind == DEPENDENCE or (kind == REDUCTION and not shared.summed):
             raise refused(shared.steps, mark, shared.meeting, "be vectorized")
-    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq | Fold) for n in inside):
+    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq) or is_temporary(n) for n in inside):
         more = f"clears values of `{clears[0].tensor}`" if clears else "does more"
         hints = ("loops that clear, search or have sums of their own are not vectorized: leave `vectorize` out",)
         raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` {more}", mark.span, hints)

@@ -42,6 +42,7 @@ from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Bound,
     Clear,
     Do,
@@ -52,17 +53,16 @@ from spfgen.plan.nodes import (
     Partition,
     Plan,
     Prefetch,
-    Reduce,
     Scan,
     Segment,
     Seq,
     Slice,
     State,
     Table,
-    Tile,
     Weight,
     body,
     chain,
+    is_sum,
     with_body,
 )
 from spfgen.sets.affine import Affine, NotAffine, expression
@@ -318,9 +318,7 @@ def _above_loop(loop: Loop) -> Iterable[Plan]:
 
 def _is_row(loop: Scan, inner: Scan, pointer: str, between: Sequence[Plan]) -> bool:
     """Whether the inner loop runs over [f(i), f(i + 1)), and a part of it may stand for itself."""
-    if not all(
-        isinstance(n, Load | Locate | Reduce | Tile | Clear | Guard | Prefetch | State | Table) for n in between
-    ):
+    if not all(isinstance(n, Load | Locate | Accumulate | Clear | Guard | Prefetch | State | Table) for n in between):
         return False
     loaded = {n.dim: n.call for n in between if isinstance(n, Load)}
     low, high = _call(inner.low[0], loaded), _call(inner.high[0], loaded)
@@ -425,9 +423,9 @@ def _adding(
         return None  # threads would share where a find stands
     partition = replace(partition, weight=_unit(partition.weight))
     only = f"its iterations only add to {target.tensor}"
-    if any(isinstance(n, Reduce) for n in nodes[:first]):
+    if any(map(is_sum, nodes[:first])):
         return replace(partition, adds="sum"), f"{only}, which each part does for itself; then the sums are added"
-    if any(isinstance(n, Reduce | Tile) and n.op == "=" for n in nodes[first:]):
+    if any(isinstance(n, Accumulate) and n.op == "=" for n in nodes[first:]):
         return None
     assert isinstance(loop, Loop)
     found = _in_order(instance, loop, target)
@@ -451,7 +449,7 @@ def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     where rest adds to a subscript, as in `i + j`, it must not reach the next key's."""
     if not isinstance(loop, Scan) or loop.partition is None or loop.partition.weight is not None:
         return None
-    if not all(isinstance(n, Load | Locate | Guard | Prefetch | Clear | Reduce) for n in _above_loop(loop)):
+    if not all(isinstance(n, Load | Locate | Guard | Prefetch | Clear) or is_sum(n) for n in _above_loop(loop)):
         return None
     found = _slice(instance, loop, target)
     if found is None:

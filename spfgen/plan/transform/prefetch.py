@@ -40,23 +40,25 @@ from spfgen.facts.formula import ONE, And, Bin, Call, Compare, Expr, Formula, Nu
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Ahead,
     Append,
     Clear,
     Do,
     Find,
-    Fold,
     Guard,
     Levels,
     Load,
     Locate,
     Plan,
     Prefetch,
-    Reduce,
+    RegisterTile,
     Scan,
     Seq,
-    Tile,
+    Variable,
     chain,
+    is_sum,
+    is_tile,
     with_body,
 )
 from spfgen.sets.uf import shifted
@@ -80,7 +82,7 @@ def fetched_as_said(scan: Scan, ahead: int, made: Collection[str] = ()) -> Plan 
     for node in chain(scan.body):
         if isinstance(node, Load) and variables(node.call) & {scan.dim, *_defined(scan.body)} == {scan.dim}:
             starts[node.dim] = node.call
-        elif not isinstance(node, Load | Locate | Guard | Reduce):
+        elif not (isinstance(node, Load | Locate | Guard) or is_sum(node)):
             break
     later = Bin("+", Var(scan.dim), Num(ahead))
     body = scan.body
@@ -137,12 +139,11 @@ class _First:
             case Seq(parts):
                 for part in parts:
                     self.visit(part, sure)
-            case Fold(sums, inner, then, starts=starts):
-                self.made.update(sums)
-                for operand in (n for s in starts for n in walk(s.value) if isinstance(n, Operand)):
+            case Accumulate(target, "", inner, start=start):
+                self.made.add(target.tensor)
+                for operand in (n for n in walk(start) if isinstance(n, Operand)):
                     self.note(operand)
                 self.visit(inner, sure)
-                self.visit(then, sure)
             case Append(value=value):
                 for operand in (n for n in walk(value) if isinstance(n, Operand)):
                     self.note(operand)
@@ -188,7 +189,7 @@ def _streamed(outer: Scan) -> Plan | None:
         match node:
             case Load(dim, call):
                 loaded[dim] = call
-            case Clear() | Locate() | Reduce():
+            case Clear() | Locate() | Accumulate(storage=Variable()):
                 pass
             case Scan(low=(low,), high=high) if shifted(low)[0] in loaded:
                 begin, further = shifted(low)
@@ -210,9 +211,14 @@ def _streamed(outer: Scan) -> Plan | None:
 
 def _stored(outer: Scan) -> Plan | None:
     """The outer loop with a tile inside that fetches the place of a later iteration."""
-    above = list(takewhile(lambda n: not isinstance(n, Tile), chain(outer.body)))
+    above = list(takewhile(lambda n: not is_tile(n), chain(outer.body)))
     tile = next(islice(chain(outer.body), len(above), None), None)
-    if not isinstance(tile, Tile) or tile.op != "=" or not all(isinstance(n, Load | Locate) for n in above):
+    if (
+        not is_tile(tile)
+        or not isinstance(tile.storage, RegisterTile)
+        or tile.op != "="
+        or not all(isinstance(n, Load | Locate) for n in above)
+    ):
         return None
     *rows, _ = tile.target.place
     inside = {outer.dim, *_defined(outer.body)}
@@ -229,9 +235,10 @@ def _stored(outer: Scan) -> Plan | None:
     further = reduce(partial(Bin, "*"), (Num(tuning.PREFETCH_ROWS), *extents[ours[0] + 1 :]))
     (values,) = (reduce(partial(Bin, "*"), e) for e in added)
     few = Compare("<=", values, reduce(partial(Bin, "*"), (Num(tuning.PREFETCH_FEW_TERMS), *extents[: len(rows)])))
-    short = Compare("<=", extents[-1], Num(tuning.PREFETCH_TILE_WIDTHS * tile.width))
+    short = Compare("<=", extents[-1], Num(tuning.PREFETCH_TILE_WIDTHS * tile.storage.width))
     much = Compare(">", reduce(partial(Bin, "*"), extents), Num(tuning.PREFETCH_FAR_VALUES))
-    return _inside((outer, *above), replace(tile, ahead=further, when=And((few, Or((short, much))))))
+    fetching = replace(tile.storage, ahead=further, when=And((few, Or((short, much)))))
+    return _inside((outer, *above), replace(tile, storage=fetching))
 
 
 def _first(begin: Call, dim: str) -> Call | None:
@@ -296,7 +303,7 @@ def _ahead(outer: Scan) -> Plan | None:
             case Scan(low=(Var(begin),)) if begin in loaded:
                 found = _segment(outer, node, loaded[begin], loaded)
                 return None if found is None else with_body(outer, found)
-            case Clear() | Reduce():
+            case Clear() | Accumulate(storage=Variable()):
                 pass
             case _:
                 return None

@@ -18,6 +18,7 @@ from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, substitu
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Clear,
     Do,
     Find,
@@ -25,11 +26,11 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
-    Reduce,
+    Registers,
     Scan,
-    Sums,
     Versioned,
     chain,
+    is_sum,
     with_body,
 )
 from spfgen.plan.transform.simplify import without_unused
@@ -40,7 +41,7 @@ from spfgen.space.nodes import Read
 WHY = "all blocks but the last ones are whole"
 
 
-Disjoint = Callable[[Sums, str, str, set[str]], bool]
+Disjoint = Callable[[Accumulate, str, str, set[str]], bool]
 """Whether iterations of a parallel loop add sums, one for each iteration of a small loop, to different places, given
 the dimensions known where they begin."""
 
@@ -65,7 +66,8 @@ def with_sums(plan: Plan, disjoint: Disjoint) -> Plan:
         if found is None:
             return None
         above = defined - _defined(node)
-        own = origin.get(found.dim, found.dim)
+        dim = _registers(found).dim
+        own = origin.get(dim, dim)
         return _in_wholes(found, node) if all(disjoint(found, own, d, above) for d in shared if d in above) else None
 
     result: Plan = rewrite(rule, plan, PLANS)
@@ -132,13 +134,13 @@ def _counted(scan: Scan, dim: str) -> Scan | None:
     return replace(scan, dim=dim, low=(Num(0),), high=tuple(map(expression, high)), body=body)
 
 
-def _sums(outer: Scan) -> Sums | None:
+def _sums(outer: Scan) -> Accumulate | None:
     """The loop with a sum for each place that a small loop inside goes through."""
     inside = list(chain(outer.body))
-    if outer.parallel or not all(isinstance(n, Scan | Load | Locate | Guard | Reduce | Do) for n in inside):
+    if outer.parallel or not all(isinstance(n, Scan | Load | Locate | Guard | Do) or is_sum(n) for n in inside):
         return None
     do = inside[-1]
-    if not isinstance(do, Do) or do.op != "+=" or any(isinstance(n, Reduce) and n.op != "+=" for n in inside):
+    if not isinstance(do, Do) or do.op != "+=" or any(is_sum(n) and n.op != "+=" for n in inside):
         return None
     if any(isinstance(n, Read) and n.operand.tensor == do.target.tensor for n in walk(do.value)):
         return None
@@ -157,7 +159,8 @@ def _sums(outer: Scan) -> Sums | None:
     added = replace(do.target, array="", place=(Var(own.dim),))
     nest = without_unused(rewrite(lambda n: added if n == do.target else None, outer))
     why = f"{do.target.tensor} has at most {count} places there"
-    return Sums(own.dim, count, own.high, replace(do.target, place=place), "+=", added, nest, why)
+    registers = Registers(own.dim, count, own.high, added)
+    return Accumulate(replace(do.target, place=place), "+=", nest, registers, why)
 
 
 def _stored(clear: Clear) -> Plan | None:
@@ -169,7 +172,7 @@ def _stored(clear: Clear) -> Plan | None:
         node = node.body
     if (
         not isinstance(node, Versioned)
-        or not isinstance(node.whole, Sums)
+        or not isinstance(node.whole, Accumulate)
         or not _are_places(clear.part, node, node.whole)
     ):
         return None
@@ -179,22 +182,23 @@ def _stored(clear: Clear) -> Plan | None:
     return replace(clear, body=result)
 
 
-def _are_places(part: Plan | None, whole: Versioned, sums: Sums) -> bool:
+def _are_places(part: Plan | None, whole: Versioned, sums: Accumulate) -> bool:
     """Whether a loop over places goes through those of the sums where the blocks are whole."""
+    registers = _registers(sums)
     match part:
         case Scan(dim, (low,), high, Do(target)) if len(target.place) == len(sums.target.place) == 1:
             pass
         case _:
             return False
     try:
-        first = linear(substitute(sums.target.place[0], {sums.dim: Num(0)}))
-        after = linear(substitute(sums.target.place[0], {sums.dim: Num(1)}))
+        first = linear(substitute(sums.target.place[0], {registers.dim: Num(0)}))
+        after = linear(substitute(sums.target.place[0], {registers.dim: Num(1)}))
         ends = [linear(e) - first for e in high]
         known = [linear(c.left) for c in whole.when if isinstance(c, Compare)]
         begin = linear(low)
     except NotAffine:
         return False
-    count = Affine((), sums.count)
+    count = Affine((), registers.count)
     if target.place != (Var(dim),) or begin != first or after - first != Affine((), 1):
         return False
     return count in ends and all(end == count or end in known for end in ends)
@@ -213,13 +217,19 @@ def _written_out(expr: Expr, located: Mapping[str, Expr]) -> Expr:
     return expr
 
 
-def _in_wholes(sums: Sums, given: Scan) -> Plan:
+def _in_wholes(sums: Accumulate, given: Scan) -> Plan:
     """The sums where blocks are whole, those at the edges apart."""
-    own = next(n for n in chain(sums.body) if isinstance(n, Scan) and n.dim == sums.dim)
+    registers = _registers(sums)
+    own = next(n for n in chain(sums.body) if isinstance(n, Scan) and n.dim == registers.dim)
     needs = _needs(own)
     inner = _wholes_inside(_with_count(sums.body, own), own.dim)
-    whole = replace(sums, high=(Num(sums.count),), body=inner)
+    whole = replace(sums, storage=replace(registers, high=(Num(registers.count),)), body=inner)
     return Versioned(needs, whole, given, WHY)
+
+
+def _registers(sums: Accumulate) -> Registers:
+    assert isinstance(sums.storage, Registers)
+    return sums.storage
 
 
 def _replaced(old: Plan, new: Plan, node: object) -> Plan | None:

@@ -21,7 +21,20 @@ from spfgen.facts.formula import Num, Var, variables
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.scan import Step, sources
-from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Reduce, Scan, Tile, chain, with_body
+from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
+    Do,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    RegisterTile,
+    Scan,
+    chain,
+    is_sum,
+    with_body,
+)
 from spfgen.space.nodes import Instance, Operand, Read
 
 
@@ -75,7 +88,7 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     *around, do = chain(scan.body)
     before = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
     total = around.pop(before) if before < len(around) else do
-    if not isinstance(total, Reduce) or scan.parallel or scan.vector or scan.unroll or scan.down:
+    if not is_sum(total) or scan.parallel or scan.vector or scan.unroll or scan.down:
         return None
     if not isinstance(do, Do) or do.op != "+=" or do.target.place != total.target.place:
         return None
@@ -100,18 +113,8 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     for node in reversed(around[above:]):
         inner = with_body(node, inner)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
-    result: Plan = Tile(
-        scan.dim,
-        start,
-        end,
-        scan.low,
-        scan.high,
-        tuning.TILE_BYTES // element.bytes,
-        total.target,
-        total.op,
-        inner,
-        why,
-    )
+    tile = RegisterTile(scan.dim, start, end, scan.low, scan.high, tuning.TILE_BYTES // element.bytes)
+    result: Plan = Accumulate(total.target, total.op, inner, tile, why)
     for node in reversed(around[:above]):  # what all tiles need is read once
         result = with_body(node, result)
     return result

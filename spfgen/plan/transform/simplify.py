@@ -15,32 +15,29 @@ from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substi
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Append,
     Bound,
     Clear,
     Do,
     Find,
-    Fold,
     Guard,
     Key,
     Levels,
     Load,
     Loaded,
     Locate,
-    Materialized,
     Needs,
     Plan,
     Prefetch,
     Reach,
-    Reduce,
     Scan,
     Segment,
     Seq,
     State,
-    Sums,
     Table,
-    Tile,
     Versioned,
+    is_sum,
 )
 from spfgen.space.nodes import Operand
 
@@ -102,17 +99,6 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             )
         case Guard(conditions, body):
             return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
-        case Fold(body=body, then=then, after=after):
-            return replace(
-                plan,
-                body=_renamed(body, names, values, indices),
-                then=_renamed(then, names, values, indices),
-                rows=tuple(_placed(new(o)) for o in plan.rows),
-                starts=tuple(_placed(new(s)) for s in plan.starts),
-                after=None if after is None else _renamed(after, names, values, indices),
-            )
-        case Materialized(body=body):
-            return replace(plan, sums=tuple(_placed(o) for o in plan.sums), body=_renamed(body, names, values, indices))
         case Levels(dim, low, high, body, inspect):
             low, high = many(low), many(high)
             name, names = _named(dim, body, names, indices)
@@ -120,10 +106,12 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
         case Needs(value):
             return Needs(new(value))
-        case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
+        case Accumulate(op="+=", body=body) if is_sum(plan) and not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
-        case Reduce(target, _, body):
-            return replace(plan, target=_placed(new(target)), body=_renamed(body, names, values, indices))
+        case Accumulate(target=target, body=body, storage=storage, start=start):
+            inside = _renamed(body, names, values, indices)
+            target, start = _placed(new(target)), _placed(new(start))
+            return replace(plan, target=target, body=inside, storage=_placed(new(storage)), start=start)
         case Append(_, coordinates, value):
             return replace(plan, coordinates=many(coordinates), value=_placed(new(value)))
         case Do(target, _, value):
@@ -243,16 +231,13 @@ def without_unused(plan: Plan) -> Plan:
         case Locate(dim, _, body) | Load(dim, _, body):
             kept = without_unused(body)
             return replace(plan, body=kept) if dim in used(kept) else kept
-        case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
+        case Scan(body=body) | Guard(body=body) | Accumulate(body=body) | State(body=body) | Table(body=body):
             return replace(plan, body=without_unused(body))
         case Segment(body=body) | Bound(body=body) | Reach(body=body):
             return replace(plan, body=without_unused(body))
-        case Fold(body=body, then=then, after=after):
-            last = None if after is None else without_unused(after)
-            return replace(plan, body=without_unused(body), then=without_unused(then), after=last)
         case Levels(body=body, inspect=inspect):
             return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
-        case Materialized(body=body) | Prefetch(body=body) | Tile(body=body) | Sums(body=body):
+        case Prefetch(body=body):
             return replace(plan, body=without_unused(body))
         case Versioned(whole=whole, body=body):
             return replace(plan, whole=without_unused(whole), body=without_unused(body))

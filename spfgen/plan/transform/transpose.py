@@ -17,7 +17,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, var
 from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.cost import THREADS, Counts, is_ever_less, nanoseconds, plus, times
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Reduce, Scan, Transpose, Variant, chain
+from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Transpose, Variant, chain, is_sum
 from spfgen.space.nodes import Instance, Operand, Read
 
 ACROSS, ALONG, COPIED = map(
@@ -75,10 +75,10 @@ def _across(plan: Plan) -> tuple[Operand, int] | None:
     """The only operand that a sum is not along, and the subscript that is."""
     nodes = list(chain(plan))
     do = nodes[-1]
-    if not all(isinstance(n, Scan | Load | Locate | Guard | Reduce | Do) for n in nodes) or not isinstance(do, Do):
+    if not all(isinstance(n, Scan | Load | Locate | Guard | Do) or is_sum(n) for n in nodes) or not isinstance(do, Do):
         return None
     scans = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
-    if not scans or not any(isinstance(n, Reduce) for n in nodes):
+    if not scans or not any(map(is_sum, nodes)):
         return None
     inner = nodes[scans[-1]]
     assert isinstance(inner, Scan)

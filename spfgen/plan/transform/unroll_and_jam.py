@@ -17,7 +17,7 @@ from dataclasses import replace
 from spfgen import tuning
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Reduce, Scan, Seq, UnrollAndJam, chain, with_body
+from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Scan, Seq, UnrollAndJam, chain, is_sum, with_body
 from spfgen.space.nodes import Operand, Read
 
 ACROSS = "unroll-and-jam: sums across contiguous elements are independent of each other"
@@ -50,7 +50,7 @@ def one_by_one(plan: Plan) -> Plan:
 def _several(loop: Scan) -> Plan | None:
     *around, do = chain(loop.body)
     inner = around.pop() if around else None
-    totals = [n for n in around if isinstance(n, Reduce)]
+    totals = [n for n in around if is_sum(n)]
     before = [n for n in around if isinstance(n, Load | Locate)]
     if not isinstance(inner, Scan) or not isinstance(do, Do) or len(totals) != 1 or len(around) != len(before) + 1:
         return None

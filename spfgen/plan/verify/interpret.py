@@ -41,38 +41,39 @@ from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.nodes import (
     PLANS,
     STATEMENTS,
+    Accumulate,
     Append,
     Bound,
     Choose,
     Clear,
     Do,
     Find,
-    Fold,
     Gather,
     Guard,
     Key,
     Levels,
     Load,
     Locate,
-    Materialized,
     Needs,
     Partition,
     Plan,
     Prefetch,
     Reach,
-    Reduce,
+    Registers,
+    RegisterTile,
+    Row,
     Scan,
     Segment,
     Seq,
     State,
     Table,
-    Tile,
     Transpose,
     UnrollAndJam,
+    Variable,
     Versioned,
+    Workspace,
     chain,
 )
-from spfgen.plan.nodes import Sums as SumsOf
 from spfgen.plan.verify import interpret_steps as steps
 from spfgen.plan.verify.effort import Effort
 from spfgen.plan.verify.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
@@ -271,22 +272,13 @@ class _Interpreter:
                 self.plan(body, env)
             case Choose(variants):
                 self.plan(variants[min(self.choices.variant, len(variants) - 1)].body, env)
-            case Reduce(target, op, body):
-                self.summed(plan, {self.place(plan, target, env): target}, op, body, env)
-            case Fold():
-                self.folded(plan, env)
-            case Materialized(sums, body):
-                with self.made({(o.tensor, o.array): self.zeros(plan, o, env) for o in sums}):
-                    self.plan(body, env)
+            case Accumulate():
+                self.accumulate(plan, env)
             case Levels():
                 self.levels(plan, env)
             case Needs(value):
                 assert self.needs is not None
                 self.needs.setdefault(self.iteration, set()).add(self.number(plan, value, env))
-            case Tile():
-                self.tile(plan, env)
-            case SumsOf():
-                self.small_sums(plan, env)
             case Transpose(operand, axis, copy, body):
                 given = self.memories[operand.tensor, operand.array].values
                 moved = np.moveaxis(given, axis, -1).copy()
@@ -615,43 +607,50 @@ class _Interpreter:
         for place, operand in places.items():
             self.put(plan, operand, place, op, sums.places[place])
 
-    def tile(self, plan: Tile, env: Env) -> None:
+    def accumulate(self, plan: Accumulate, env: Env) -> None:
+        match plan.storage:
+            case Variable() if plan.op:
+                self.summed(plan, {self.place(plan, plan.target, env): plan.target}, plan.op, plan.body, env)
+            case Variable():
+                self.variable(plan, env)
+            case Row() | Workspace():
+                with self.made({(plan.target.tensor, plan.target.array): self.zeros(plan, plan.target, env)}):
+                    self.plan(plan.body, env)
+            case RegisterTile() as tile:
+                self.tile(plan, tile, env)
+            case Registers() as registers:
+                self.registers(plan, registers, env)
+
+    def tile(self, plan: Accumulate, tile: RegisterTile, env: Env) -> None:
         """Tiles of each width, one after another, or one of all."""
-        at, end = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
-        width = plan.width if self.choices.special else max(end - at, 1)
+        at, end = self.fold(plan, tile.low, env, max), self.fold(plan, tile.high, env, min)
+        width = tile.width if self.choices.special else max(end - at, 1)
         while at < end:
             if at + width > end:
                 width //= 2
                 continue
-            inside = {**env, plan.start: at, plan.end: at + width}
-            places = {self.place(plan, plan.target, {**env, plan.dim: v}): plan.target for v in range(at, at + width)}
+            inside = {**env, tile.start: at, tile.end: at + width}
+            places = {self.place(plan, plan.target, {**env, tile.dim: v}): plan.target for v in range(at, at + width)}
             self.summed(plan, places, plan.op, plan.body, inside)
             at += width
 
-    def small_sums(self, plan: SumsOf, env: Env) -> None:
-        numbers: dict[tuple[int, ...], Number] = {(d,): self.zero(plan.added.tensor) for d in range(plan.count)}
-        sums = Sums((plan.added.tensor, plan.added.array), numbers, len(self.watches))
+    def registers(self, plan: Accumulate, kept: Registers, env: Env) -> None:
+        numbers: dict[tuple[int, ...], Number] = {(d,): self.zero(kept.added.tensor) for d in range(kept.count)}
+        sums = Sums((kept.added.tensor, kept.added.array), numbers, len(self.watches))
         self.sums.append(sums)
         self.plan(plan.body, env)
         self.sums.pop()
-        for dim in range(min(self.fold(plan, plan.high, env, min), plan.count)):
-            place = self.place(plan, plan.target, {**env, plan.dim: dim})
+        for dim in range(min(self.fold(plan, kept.high, env, min), kept.count)):
+            place = self.place(plan, plan.target, {**env, kept.dim: dim})
             self.put(plan, plan.target, place, plan.op, sums.places[(dim,)])
 
-    def folded(self, plan: Fold, env: Env) -> None:
-        starts = {s.tensor: s.value for s in plan.starts}
-        rows = {(o.tensor, o.array): self.zeros(plan, o, env) for o in plan.rows}
-        before = dict(self.variables)
-        with self.made(rows):
-            for tensor in plan.sums:
-                first = (
-                    self.value(plan, starts[tensor], self.kinds[tensor], env) if tensor in starts else self.zero(tensor)
-                )
-                sums = Sums((tensor, ""), {(): first}, len(self.watches))
-                self.variables[tensor] = _Variable(sums, tensor in starts)
-            for part in (plan.body, plan.then, *([] if plan.after is None else [plan.after])):
-                self.plan(part, env)
-        self.variables = before
+    def variable(self, plan: Accumulate, env: Env) -> None:
+        """A temporary: the body reads what it has added."""
+        tensor, start = plan.target.tensor, plan.start
+        first = self.zero(tensor) if start is None else self.value(plan, start, self.kinds[tensor], env)
+        sums = Sums((tensor, ""), {(): first}, len(self.watches))
+        with _entry(self.variables, tensor, _Variable(sums, start is not None)):
+            self.plan(plan.body, env)
 
     # --- what is made for some data --------------------------------------------------------------
 

@@ -21,32 +21,33 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Append,
     Bound,
     Choose,
     Clear,
     Do,
     Find,
-    Fold,
     Guard,
     Levels,
     Load,
     Locate,
-    Materialized,
     Plan,
     Prefetch,
     Reach,
-    Reduce,
+    Registers,
+    RegisterTile,
+    Row,
     Scan,
     Segment,
     Seq,
     State,
-    Sums,
     Table,
-    Tile,
     Transpose,
     UnrollAndJam,
+    Variable,
     Versioned,
+    Workspace,
 )
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece, Space
@@ -111,20 +112,17 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, Guard(conditions, NOTHING)), when)
         case Bound(body=body) | Segment(body=body):
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
-        case Prefetch(body=body) | Reach(body=body) | State(body=body) | Table(body=body) | Reduce(body=body):
+        case Prefetch(body=body) | Reach(body=body) | State(body=body) | Table(body=body):
             yield from paths(body, above, when)
-        case Materialized(body=body):
+        case Accumulate(storage=Variable() | Row() | Workspace(), body=body):
             yield from paths(body, above, when)
-        case Fold(body=body, then=then, after=after):
-            for part in (body, then, *(() if after is None else (after,))):
-                yield from paths(part, above, when)
         case Clear(body=None):
             pass
         case Clear(body=body) if body is not None:
             yield from paths(body, above, when)
-        case Tile(dim, start, end, low, high, body=body):
+        case Accumulate(storage=RegisterTile(_, start, end, low, high), body=body):
             yield from paths(_from(body, start, low, end, high), above, when)
-        case Sums(dim, _, high, target, added=added, body=body):
+        case Accumulate(target, storage=Registers(dim, _, high, added), body=body):
             stored = Guard(tuple(Compare("<", Var(dim), e) for e in high), NOTHING)
             for path in paths(body, above, when):
                 if path.does.target != added:
@@ -188,9 +186,7 @@ def begins(plan: Plan, tensor: str) -> bool:
         match node:
             case Clear(tensor=found) if found == tensor:
                 return True
-            case Do(target, "=") | Reduce(target, "=") if target.tensor == tensor:
-                return True
-            case Tile(target=target, op="=") | Sums(target=target, op="=") if target.tensor == tensor:
+            case Do(target, "=") | Accumulate(target, "=") if target.tensor == tensor:
                 return True
     return False
 

@@ -10,7 +10,20 @@ import numpy as np
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.layout.nodes import SCALAR
-from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Versioned
+from spfgen.plan.nodes import (
+    Accumulate,
+    Append,
+    Clear,
+    Do,
+    Find,
+    Gather,
+    Plan,
+    Registers,
+    Scan,
+    Seq,
+    Variable,
+    Versioned,
+)
 from spfgen.run.calls.call import Bound
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Operand, Value
@@ -50,11 +63,11 @@ def _counting(plan: Plan) -> Plan:
                 return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
             case Append(value=value):
                 return Do(target, "+=", Constant(_cost(value) + 1))
-            case Reduce(body=body) | Gather(body=body):
+            case Accumulate(body=body, storage=Variable() | Registers()) | Gather(body=body):
                 return body
             case Clear(body=body):
                 return body or Seq(())
-            case Sums(body=body) | Versioned(body=body):
+            case Versioned(body=body):
                 return body
             case Scan(parallel=True) | Find(parallel=True):
                 return replace(node, parallel=False)

@@ -13,7 +13,7 @@ from spfgen.facts.formula import Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Reduce, Scan, Seq, Versioned
+from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Scan, Seq, Versioned, is_sum
 from spfgen.plan.verify.interpret import Choices, interpret
 from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
@@ -121,15 +121,15 @@ def test_a_place_twice() -> None:
     """Not by what is found, but by what a plan that is wrong does."""
 
     def twice(node: object) -> Plan | None:
-        return Seq((node, node)) if isinstance(node, Reduce) else None
+        return Seq((node, node)) if is_sum(node) else None
 
-    with pytest.raises(WrongPlan, match=r"Reduce y: y.val\[0\] is stored twice"):
+    with pytest.raises(WrongPlan, match=r"Accumulate y: y.val\[0\] is stored twice"):
         run(PRODUCT, twice, A=rows([0, 2, 3], [0, 2, 1]), x=X, y=Y)
 
 
 def test_a_place_that_is_left_out() -> None:
     def later(node: object) -> Plan | None:
-        first = isinstance(node, Scan) and any(isinstance(n, Reduce) for n in walk(node, PLANS))
+        first = isinstance(node, Scan) and any(map(is_sum, walk(node, PLANS)))
         return replace(node, low=(Num(1),)) if first else None  # type: ignore[type-var]
 
     with pytest.raises(WrongPlan, match=r"y.val\[0\] is neither cleared nor stored by `y\[i\] = A"):

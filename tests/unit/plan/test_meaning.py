@@ -17,17 +17,15 @@ from spfgen.ir import rewrite, walk
 from spfgen.plan import expression, from_space, left_out
 from spfgen.plan.nodes import (
     PLANS,
+    Accumulate,
     Clear,
     Do,
     Find,
     Guard,
     Load,
     Plan,
-    Reduce,
     Scan,
     Seq,
-    Sums,
-    Tile,
 )
 from spfgen.plan.transform.passes import PASSES, Nests, Pass
 from spfgen.plan.verify.meaning import Fault, Path, _Comparison, begins, paths
@@ -198,7 +196,7 @@ def test_what_is_cleared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
         match node:
             case Clear(body=body):
                 return body or Seq(())
-            case Reduce() | Do() | Tile() | Sums() if node.op == "=":
+            case Accumulate() | Do() if node.op == "=":
                 return replace(node, op="+=")
         return None
 

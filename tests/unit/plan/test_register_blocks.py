@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Sums, Versioned
+from spfgen.plan.nodes import Registers, Versioned
 from spfgen.run.calls.count import count_operations
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
@@ -16,7 +16,8 @@ STATEMENT = "y[i] = A[i,j]*x[j]"
 def found(kernel: spfgen.Kernel) -> tuple[list[int], list[int]]:
     """How many sums there are, and how many conditions for whole blocks."""
     nodes = [n for p in kernel.generated.plans for n in walk(p)]
-    return [n.count for n in nodes if isinstance(n, Sums)], [len(n.when) for n in nodes if isinstance(n, Versioned)]
+    blocks = [n.count for n in nodes if isinstance(n, Registers)]
+    return blocks, [len(n.when) for n in nodes if isinstance(n, Versioned)]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import spfgen
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import Load, Locate, Scan, Seq, Tile, chain
+from spfgen.plan.nodes import Accumulate, Load, Locate, RegisterTile, Scan, Seq, chain, is_tile
 
 SPMM = "kernel k {{ tensor A : {layout} tensor B, C : dense C[i, c] {op} A[i, j]*B[j, c] {schedule} }}"
 
@@ -17,8 +17,12 @@ def kernel(text: str) -> spfgen.Kernel:
     return spfgen.parse(text).kernels["k"].compile()
 
 
-def tiles(made: spfgen.Kernel) -> list[Tile]:
-    return [n for plan in made.generated.plans for n in walk(plan) if isinstance(n, Tile)]
+def tiles(made: spfgen.Kernel) -> list[Accumulate]:
+    return [n for plan in made.generated.plans for n in walk(plan) if is_tile(n)]
+
+
+def storages(made: spfgen.Kernel) -> list[RegisterTile]:
+    return [t.storage for t in tiles(made) if isinstance(t.storage, RegisterTile)]
 
 
 def spmm(layout: str = "csr", op: str = "=", schedule: str = "") -> spfgen.Kernel:
@@ -90,7 +94,7 @@ def test_long_rows_are_cut_into_pieces(op: str, dtype: str) -> None:
 )
 def test_rows_that_are_stored_are_fetched_ahead(text: str, found: bool) -> None:
     made = kernel(f"kernel k {{ {text} }}")
-    assert [t.ahead is not None for t in tiles(made)] == [found]
+    assert [t.ahead is not None for t in storages(made)] == [found]
     assert ("spfgen_prefetch_stored" in made.source) == found
 
 
@@ -218,6 +222,6 @@ def test_tiles_have_names_of_their_own() -> None:
             z[i, l] = y[i, 1]/a
         }
     """)
-    found = tiles(made)
+    found = storages(made)
     assert any(variables(e) for t in found for e in t.low)
     assert all(t.start not in variables(e) for t in found for e in (*t.low, *t.high))

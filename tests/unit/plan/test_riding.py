@@ -18,7 +18,7 @@ from spfgen.pipeline import resolve
 from spfgen.plan import expression
 from spfgen.plan.build import riding
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Do, Fold, Guard, Plan, Scan, Seq
+from spfgen.plan.nodes import Do, Guard, Plan, Scan, Seq
 from spfgen.plan.verify.meaning import Fault, compare_all
 from spfgen.space.from_lang import join
 from tests.fuzz import unseen
@@ -93,7 +93,6 @@ CHANGES = {
     "a condition too many": (Do, _conditional),
     "something is left out": (Seq, lambda n: n.parts[0]),
     "something is done twice": (Seq, lambda n: Seq((*n.parts, n.parts[0]))),
-    "the value is left out": (Fold, lambda n: n.body),
     "the loop is shorter": (Scan, lambda n: replace(n, low=(*n.low, Num(1)))),
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Find, Reduce, Scan
+from spfgen.plan.nodes import Find, Scan, is_sum
 
 TEXT = "z[j] = A[i, j]*x[i]"
 
@@ -22,7 +22,7 @@ TEXT = "z[j] = A[i, j]*x[i]"
 )
 def test_a_sum_is_added_where_no_other_thread_adds(schedule: str, inside: set[str]) -> None:
     kernel = spfgen.compile(TEXT, A="bcsr(R=2, C=2)", x="dense", z="dense", schedule=schedule)
-    sums = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Reduce)]
+    sums = [n for p in kernel.generated.plans for n in walk(p) if is_sum(n)]
     assert sums
     for found in sums:
         assert {n.dim for n in walk(found) if isinstance(n, Scan | Find)} == inside

@@ -13,7 +13,7 @@ from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Clear, Find, Guard, Plan, Reduce, Slice, Tile, Versioned, body, chain, with_body
+from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Slice, Versioned, body, chain, with_body
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
@@ -96,7 +96,7 @@ class Boundary:
             match node:
                 case Clear(body=inner) if inner is not None:
                     return inner
-                case Reduce(op="=") | Tile(op="="):
+                case Accumulate(op="="):
                     return replace(node, op="+=")
                 case Versioned(body=inner):
                     return inner

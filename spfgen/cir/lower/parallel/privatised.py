@@ -20,7 +20,7 @@ from spfgen.cir.lower.parallel.parts import (
     taken,
     under_name,
 )
-from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import operators
 from spfgen.cir.tree.build import INT, joined, loop
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part sums in a variable of its own; the sums are added in order."""
     target = stored(plan)
-    total, kind = scope.sums[target.tensor, target.place]
+    total = scope.accumulators[target.tensor, target.place]
+    kind = total.type
     count = number_of_parts(low, partition, scope)
     parts = Parts(low, plan, scope, count, taken(low))
     sums = memory(low, f"{target.tensor}_parts", kind.c, count, scope)
@@ -46,11 +47,11 @@ def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> lis
     body = [
         *parts.bounds,
         c.Declare(kind.c, own, zero(kind)),
-        *parts.alone(parts.scope.summed(target, own, kind)),
+        *parts.alone(parts.scope.accumulating(target, at=Accumulator(c.Name(own), kind))),
         c.Assign(c.Load(sums, parts.part), "=", c.Name(own)),
     ]
     part = low.names.new("part")
-    add = low.combine(c.Name(total), "+=", c.Load(sums, c.Name(part)), kind, kind)
+    add = low.combine(total.place, "+=", c.Load(sums, c.Name(part)), kind, kind)
     after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
     return [parts.comment(), *parts.loop(body), after]
 

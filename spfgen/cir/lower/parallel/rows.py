@@ -15,7 +15,7 @@ from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Bin, Call, Compare, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Clear, Guard, Partition, Plan, Reduce, Scan, Slice, UnrollAndJam, with_body
+from spfgen.plan.nodes import PLANS, Accumulate, Clear, Guard, Partition, Plan, Scan, Slice, UnrollAndJam, with_body
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.plan.transform.unroll_and_jam import one_by_one_from
 from spfgen.sets.affine import NotAffine
@@ -227,7 +227,7 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     assert isinstance(before, Scan)
     piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
     if boundary.single:
-        piece = Reduce(boundary.operand, "+=", piece)
+        piece = Accumulate(boundary.operand, "+=", piece)
     with under_name(low, boundary.target, boundary.array.name):
         partial = low.plan(piece, parts.scope)
     goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))

@@ -1,0 +1,123 @@
+"""Accumulators in C, by their storage: a variable, registers, tiles of them, a row, a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir.lower import hoist
+from spfgen.cir.lower import workspaces as memory
+from spfgen.cir.lower.register_tile import tile
+from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import joined, loop
+from spfgen.cir.tree.elements import zero
+from spfgen.plan.nodes import (
+    Accumulate,
+    Do,
+    Find,
+    Load,
+    Locate,
+    Plan,
+    Registers,
+    RegisterTile,
+    Row,
+    Scan,
+    Variable,
+    Workspace,
+    chain,
+)
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+
+def accumulate(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
+    """It starts at 0, the body adds to it, and what comes out is stored."""
+    match plan.storage:
+        case Variable():
+            return _sum(low, plan, scope) if plan.op else _temporary(low, plan, scope)
+        case Registers() as registers:
+            return _registers(low, plan, registers, scope)
+        case RegisterTile() as tiles:
+            return tile(low, plan, tiles, scope)
+        case Row():
+            return _row(low, plan, scope)
+        case Workspace():
+            return _workspace(low, plan, scope)
+
+
+def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
+    kind = low.compute_type(plan.body, plan.target)
+    name = low.names.new(f"{plan.target.tensor}_sum")
+    inner = scope.accumulating(plan.target, at=Accumulator(c.Name(name), kind))
+    if kind.kind == "f" and _scatters(plan.body):
+        body = low.plan(plan.body, replace(inner, numbers=True))
+        if any(isinstance(s, c.Declare) for s in body):
+            body = [c.Scope(c.Block(tuple(body)))]  # the same is declared again below
+        again = [c.Assign(c.Name(name), "=", zero(kind)), *low.plan(plan.body, inner)]
+        why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
+        body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))
+    else:
+        body = low.plan(plan.body, inner)
+    outer = scope.accumulator(plan.target)
+    place = low.place(plan.target, scope) if outer is None else outer.place
+    own = low.kinds[plan.target.tensor] if outer is None else outer.type
+    atomic = [c.Pragma("omp atomic")] if scope.atomic and outer is None else []
+    return [c.Declare(kind.c, name, zero(kind)), *body, *atomic, low.combine(place, plan.op, c.Name(name), own, kind)]
+
+
+def _scatters(plan: Plan) -> bool:
+    """Whether all there is in the nest are loops and values from the workspace of a scatter."""
+    inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Locate | Do)]
+    return bool(inside) and all(isinstance(n, Find) and n.algorithm == "scatter" for n in inside)
+
+
+def _temporary(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
+    tensor, start = plan.target.tensor, plan.start
+    kind = low.kinds[tensor]
+    name = low.names.new(tensor)
+    first = zero(kind) if start is None else low.value(start, scope, kind)
+    kept = Accumulator(c.Name(name), kind, falls=start is not None)
+    inner = replace(scope, accumulators={**scope.accumulators, (tensor, None): kept})
+    return [c.Declare(kind.c, name, first), *low.plan(plan.body, inner)]
+
+
+def _registers(low: Lowering, plan: Accumulate, registers: Registers, scope: Scope) -> list[c.Stmt]:
+    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
+    kind = low.compute_type(plan.body, plan.target)
+    name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), low.names[registers.dim]
+    row: c.Expr = c.Load(name, c.Name(at))
+    stored = low.combine(low.place(plan.target, scope), plan.op, row, low.kinds[plan.target.tensor], kind)
+    body = low.plan(plan.body, scope.accumulating(registers.added, at=Accumulator(row, kind)))
+    return [
+        c.Comment(f"{registers.count} sums, in registers: {plan.because}"),
+        c.Declare(kind.c, name.name, length=registers.count),
+        loop(at, c.Int(0), c.Int(registers.count), [c.Assign(row, "=", zero(kind))]),
+        *body,
+        loop(at, c.Int(0), low.fold("spfgen_min", registers.high, scope), [stored]),
+    ]
+
+
+def _row(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
+    """A row of sums for each thread, which becomes 0."""
+    row = plan.target
+    kind = low.kinds[row.tensor]
+    count = joined("*", [low.expr(e, scope) for e in row.extents])
+    made = hoist.workspace(low, memory.Workspace(low.names.new(row.tensor), kind.c, count), scope)
+    lines, pointer = hoist.own_part(low, made, scope)
+    assert isinstance(pointer, c.Name)
+    low.array_names[row.tensor, row.array] = pointer.name
+    counter = low.names.new("p")
+    cleared = c.Assign(c.Load(pointer, c.Name(counter)), "=", zero(kind))
+    return [*lines, loop(counter, c.Int(0), count, [cleared]), *low.plan(plan.body, scope)]
+
+
+def _workspace(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
+    """The sums of all places in a workspace that is 0 at first."""
+    target = plan.target
+    name = low.names.new(target.tensor)
+    low.array_names[target.tensor, target.array] = name
+    count = joined("*", [low.expr(e, scope) for e in target.extents])
+    low.workspaces.append(memory.Workspace(name, low.kinds[target.tensor].c, count, when=scope.when))
+    return low.plan(plan.body, scope)

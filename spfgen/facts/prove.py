@@ -186,14 +186,8 @@ def unique(found: Iterable[Answer]) -> tuple[Answer, ...]:
 def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str, rounds: int) -> Answer:
     """Facts are instantiated with new calls that often: those of a round are among the calls of the next one."""
     start = perf_counter()
-    asked = [*assumptions, Not(goal)]
-    occurring, bound = _calls_and_bound(asked)
-    instances = instantiate(facts, occurring, new_calls=rounds > 0)
-    for _ in range(1, rounds):
-        instances = instantiate(facts, {**occurring, **_forward(instances)})
-    script = smt_script([*asked, *instances])
-    # The value of a call makes a counterexample clear, unless a quantified variable is in it.
-    shown = tuple(c for c in occurring if not bound or not bound & variables(c))
+    asked = (*assumptions, Not(goal))
+    script, instances, shown = _script(asked, facts.formulas, tuple(facts.extents.items()), rounds)
     verdict, since = _verdict(script, ())  # what calls are in a counterexample takes longer than the answer
     refuted = verdict.word == "sat"
     return Answer(
@@ -205,9 +199,28 @@ def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str
         text=script,
         cached=since < start,
         assumptions=len(assumptions),
-        instances=len(instances),
+        instances=instances,
         calls=shown,
     )
+
+
+@lru_cache(maxsize=1024)
+def _script(
+    asked: tuple[Formula, ...],
+    formulas: tuple[Formula, ...],
+    extents: tuple[tuple[str, tuple[Expr, ...]], ...],
+    rounds: int,
+) -> tuple[str, int, tuple[Call, ...]]:
+    """The question, how many instances of facts are in it, and the calls whose values make a counterexample clear. The
+    same is often asked again: of several orders of loops, or of each sum of a value."""
+    facts = Facts(formulas, dict(extents))
+    occurring, bound = _calls_and_bound(asked)
+    instances = instantiate(facts, occurring, new_calls=rounds > 0)
+    for _ in range(1, rounds):
+        instances = instantiate(facts, {**occurring, **_forward(instances)})
+    # The value of a call says nothing where a quantified variable is in it.
+    shown = tuple(c for c in occurring if not bound or not bound & variables(c))
+    return smt_script([*asked, *instances]), len(instances), shown
 
 
 def smaller(answer: Answer) -> Answer:

@@ -63,6 +63,8 @@ class Case:
     divisor: int
 
 
+FEW = 4
+"""So many constraints are looked at one by one."""
 OPERATIONS = 500_000
 """So many steps isl may take to find a function: a budget that does not depend on the machine."""
 
@@ -228,16 +230,17 @@ class Piece:
 
     def gist(self, known: Piece) -> Piece:
         """Fewer constraints, equal to these where `known` holds. isl looks for long at each, and at all that is known:
-        it is not asked where what is known word for word, or implies the last two, leaves one or none."""
+        it is not asked where one or none is left that does not follow from what is known."""
         if self.has_floors() or known.has_floors():
             return Piece(self.space, self.basic.gist(known.basic))
-        said = _strictest(known.listed())
-        left = [c for c in self.listed() if not _is_said(c, said)]
-        if len(left) == 2:
-            left = [c for c in left if not known.implies(c)]
-        if len(left) == 1 and known.implies(left[0]):
-            left = []
-        piece = self if len(left) == len(self.listed()) else self.space.of(left)
+        own = self.listed()
+        if len(own) <= FEW:
+            left = [c for c in own if not known.implies(c)]
+        else:  # to read all that is known takes less than to ask as often
+            said = _strictest(known.listed())
+            left = [c for c in own if not _is_said(c, said)]
+            left = left if len(left) > FEW else [c for c in left if not known.implies(c)]
+        piece = self if len(left) == len(own) else self.space.of(left)
         return piece if len(left) < 2 else Piece(self.space, piece.basic.gist(known.basic))
 
     def hull(self) -> Piece:

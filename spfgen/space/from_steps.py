@@ -61,7 +61,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     free = frozenset(i for i in needed if found.is_free(i))
     for index in free:
         found.check_bounded(index, body)
-    indices = {i: found.extent(i) for i in normal.taken if i in needed - free}
+    indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
     steps = Steps(body, indices, free, "\n".join(map(show_statement, kernel.statements)), kernel.span, found.computed)
     asked = [e.name for e in found.asked.values()]
     written: dict[str, dict[str, None]] = {}

@@ -29,7 +29,8 @@ def specialized(functions: Sequence[c.Function], whole: c.Function) -> list[c.Fu
         called = {n.function for n in walk(function) if isinstance(n, c.Call)}
         found = {test for name in called & ends.keys() for test in ends[name]}
         sizes = {size for size, _, _ in found} & {p.name for p in function.params}
-        widths = {width: flag for name, width, flag in found if {name} == sizes and width >= tuning.SPECIALIZED_WIDTH}
+        wide = [t for t in found if {t[0]} == sizes and t[1] >= tuning.SPECIALIZED_WIDTH]
+        widths = {width: flag for _, width, flag in sorted(wide, key=lambda t: t[1])}
         if not function.result.startswith(NOINLINE) or not widths:
             made.append(function)
             continue

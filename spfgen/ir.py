@@ -6,7 +6,7 @@ Nodes are frozen dataclasses; their children are the fields that hold dataclass 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from operator import is_not
 from types import UnionType
 from typing import Any
@@ -107,6 +107,23 @@ def _rewritten(rule: Callable[[Any], Any | None], node: Any, fields_of: _Fields)
             node = kind(**{name: changes[name] if name in changes else getattr(node, name) for name in _MADE[kind]})
     result = rule(node)
     return node if result is None else result
+
+
+def with_children(change: Callable[[Any], Any], node: Any, within: Kind = object) -> Any:
+    """The node with what `change` makes of each of its children; `within` a class of those of that class."""
+    changes: dict[str, Any] = {}
+    fields_of = _WITHIN[within]
+    for name in fields_of[type(node)] or ():
+        value = getattr(node, name)
+        if type(value) is tuple:
+            new: Any = tuple(change(v) if fields_of[type(v)] is not None else v for v in value)
+            if any(map(is_not, new, value)):
+                changes[name] = new
+        elif fields_of[type(value)] is not None:
+            new = change(value)
+            if new is not value:
+                changes[name] = new
+    return replace(node, **changes) if changes else node
 
 
 def fresh(wanted: str, taken: set[str] | frozenset[str]) -> str:

@@ -46,6 +46,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.transform.guard_hoisting import with_hoisted_guards
 from spfgen.plan.transform.legal import Shared, annotated_by, refused
+from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.prefetch import with_first
@@ -550,5 +551,6 @@ PASSES: tuple[Pass[_Fusion, Plan], ...] = (
     Pass("work partition of a value", lambda f, plan: partitioned(replace(f.point, axioms=_facts(f.group)), plan), 1),
     Pass("schedule of a value", _as_said, 0),
     Pass("guard hoisting", _with_hoisted_guards, 2),
+    Pass("partial sums of a value", lambda f, plan: with_partial_sums(plan, f.context.types), 2),
 )
 """All passes of a statement whose value is an expression."""

@@ -189,6 +189,11 @@ class Copy:
     operator: Any
 
 
+ACROSS, IN_TURN, SEVERAL = "to a vector of partial sums", "to partial sums in turn", "to a vector of sums for each"
+LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own"
+"""How a loop adds up (transform/partial_sums.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
@@ -197,7 +202,8 @@ class Scan(Nested):
     the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
     is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
-    by four. Each part of a parallel loop has scalars of its own, `private`, that its iterations change; after the loop
+    by four; `partial`: how it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has
+    scalars of its own, `private`, that its iterations change; after the loop
     `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
     it only updates, of which parts have copies."""
 
@@ -220,6 +226,7 @@ class Scan(Nested):
     private: tuple[Let, ...] = ()
     combined: Plan | None = None
     copies: tuple[Copy, ...] = ()
+    partial: str = ""
 
     def computed(self) -> Iterator[Step]:
         yield Step((), self.dim, self.low, self.high)

@@ -278,7 +278,9 @@ def _marks(scan: Scan) -> str:
 
 
 def _versions(scan: Scan) -> Iterator[tuple[str, str]]:
-    """The versions of a loop among which a call chooses: the predicate of each, and the reason."""
+    """How a loop adds, and the versions of it among which a call chooses: the predicate of each, and the reason."""
+    if scan.partial:
+        yield f"adds {scan.partial}", "one addition need not wait for the other"
     if scan.unroll_when is not None:
         alike = " or neighbours are about as long" if scan.unroll_when.begins is not None else ""
         text = f"unrolled by four if {show(scan.unroll_when.long)}{alike}, else by four with guards"

@@ -53,7 +53,7 @@ def programs(focus: str, count: int, phases: tuple[Phase, ...], derandomize: boo
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same ones each time."""
-    programs(focus, 13, (Phase.generate,), derandomize=True)
+    programs(focus, 9, (Phase.generate,), derandomize=True)
 
 
 @pytest.mark.fuzz

@@ -69,10 +69,10 @@ def drawn(focus: str) -> st.SearchStrategy[Case]:
 
 
 def some_programs(focus: str, flags: Sequence[str]) -> None:
-    """The same some twenty programs each time."""
+    """The same some fifteen programs each time."""
     check = Checker(flags)
 
-    @settings(derandomize=True, max_examples=10 if focus == "schedules" else 4, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=6 if focus == "schedules" else 3, database=None, **COMMON)
     @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)

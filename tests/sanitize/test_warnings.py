@@ -34,7 +34,14 @@ def sources(folder: Path) -> list[str]:
     ]
     products = [case("y[i] = A[i, j]*x[j]", {"A": name}, 2) for name in known_layouts(2)]
     build, _ = generated(
-        [*products, *every_type(("csr", "hyb")), *every_output(), *[*every_find()][::2], *every_schedule(), *conditions]
+        [
+            *products[::2],
+            *every_type(("csr", "hyb")),
+            *every_output(),
+            *[*every_find()][::4],
+            *[*every_schedule()][::2],
+            *conditions,
+        ]
     )
     kernels = {f"kernel_{number}.c": text for number, text in build.sources.items()}
     texts = [one_file(dict(list(kernels.items())[k::FILES])) for k in range(FILES)]

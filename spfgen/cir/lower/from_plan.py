@@ -75,7 +75,6 @@ from spfgen.plan.nodes import (
     is_tile,
 )
 from spfgen.plan.transform.prefetch import places_of
-from spfgen.plan.transform.unroll import side_by_side
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
@@ -459,17 +458,8 @@ class Lowering(Values):
             return [*before, *comment, *barrier, *soon, *self.as_said(plan, inside)]
         if plan.segment_keys:
             return [*before, *sums.segmented(self, plan, replace(scope, looped=True))]
-        taken = sums.taking(plan, scope)
-        if taken is not None:
-            return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
-        found = sums.summing(plan, scope)
-        if found is not None and side_by_side(plan):
-            return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
-        if found is not None:
-            return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
-        side = sums.vectors_side_by_side(self, plan, replace(scope, looped=True))
-        if side is not None:
-            return [*before, *side]
+        if plan.partial and not plan.parallel:
+            return [*before, *sums.partial_sums(self, plan, replace(scope, looped=True))]
         lines, own, private, after, inner = self.divided(plan, scope)
         inner = replace(inner, accumulators={k: replace(a, carried=True) for k, a in scope.accumulators.items()})
         barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []

@@ -1,9 +1,4 @@
-"""Loops that only add to one sum: a processor need not wait for one addition before it starts the next.
-
-Where the values stand side by side there is a vector of sums; where they are reached through an index array, which
-vectors gain nothing from, a few sums. Either way the order of the additions is another than the text's, and the same
-whatever the number of threads.
-"""
+"""Partial sums in C (plan/transform/partial_sums.py), loops that are unrolled and jammed, segmented reductions."""
 
 from __future__ import annotations
 
@@ -19,10 +14,25 @@ from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, UnrollAndJam, UnrollWhen, chain
+from spfgen.plan.nodes import (
+    ACROSS,
+    FEW_LEFT,
+    IN_TURN,
+    LEFT,
+    SEVERAL,
+    Ahead,
+    Do,
+    Find,
+    Guard,
+    Plan,
+    Scan,
+    Seq,
+    UnrollAndJam,
+    UnrollWhen,
+    chain,
+)
 from spfgen.plan.transform.segmented_reduction import written_out
 from spfgen.plan.transform.simplify import without_unused
-from spfgen.plan.transform.unroll import side_by_side
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -31,38 +41,19 @@ if TYPE_CHECKING:
 TWICE = f"{UNROLL} 2"
 
 
-def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
-    """The variable of the sum, and its type, when the loop does nothing but add numbers to it."""
-    if plan.parallel or any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in plan.high):
-        return None
-    nodes = list(chain(plan.body))
-    plain = (Load, Locate, Guard, Do)
-    if not all(isinstance(n, plain) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):
-        return None
-    do = nodes[-1]
-    if not isinstance(do, Do) or do.op != "+=":
-        return None
+def partial_sums(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """A loop that only adds to sums, as its plan says."""
+    if plan.partial == SEVERAL:
+        return vectors_side_by_side(low, plan, scope)
+    do = list(chain(plan.body))[-1]
+    assert isinstance(do, Do)
     found = scope.running(do.target)
-    return None if found is None or found.falls or found.type.kind not in "fc" else (found.variable, found.type)
+    assert found is not None
+    write = {LEFT: taken_off, FEW_LEFT: few_taken_off, ACROSS: vector_sums, IN_TURN: side_sums}[plan.partial]
+    return write(low, plan, scope, found.variable, found.type)
 
 
-def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
-    """What the loop takes numbers off, and its type, when it does nothing else; a loop that is known to be short only
-    where one around goes on with it."""
-    *nodes, do = chain(plan.body)
-    if plan.parallel or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
-        return None
-    found = scope.running(do.target)
-    if found is None or not found.falls or found.type.kind not in "fc" or (_is_short(plan) and not found.carried):
-        return None
-    return found.variable, found.type
-
-
-def _is_short(plan: Scan) -> bool:
-    return any(isinstance(e, Num) and e.value < tuning.PREFETCH_LONG for e in plan.high)
-
-
-def _few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """A sum of its own for a short loop: the one around waits for one addition in each round, not for all of them.
     Where the loop is whole, as it mostly is, compilers know how often it runs."""
     own = low.names.new(f"{name}_few")
@@ -86,8 +77,6 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     """One value after another: the last of them may be just computed, and then there is no other way between it and
     what is computed next. Long segments begin with four sums, to which most values are added before they wait. Two of
     the others are in a round: with one, where the loop's jump lies in memory makes as much as a sixth of the time."""
-    if _is_short(plan):
-        return _few_taken_off(low, plan, scope, name, kind)
     position = low.names[plan.dim]
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     at = c.Name(low.names.new(f"{position}_next"))
@@ -186,13 +175,11 @@ def _by_vectors(
     ]
 
 
-def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | None:
-    """A vector of sums for each of several totals; None where values are not side by side, or not all of one kind."""
+def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """A vector of sums for each of several totals of one type."""
     dos = plan.body.parts if isinstance(plan.body, Seq) else ()
     totals = [scope.running(n.target) for n in dos if isinstance(n, Do)]
-    found = [t for t in totals if t is not None and t.type.kind in "fciu"]
-    if not dos or len(found) != len(dos) or len({t.type.name for t in found}) > 1 or not side_by_side(plan):
-        return None
+    found = [t for t in totals if t is not None]
     kind = found[0].type
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)

@@ -23,6 +23,7 @@ from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
 from spfgen.plan.transform.clearing import cleared_before, cleared_inside
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.legal import annotated
+from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads
 from spfgen.plan.transform.prefetch import fetched_ahead
 from spfgen.plan.transform.register_blocks import with_sums
@@ -178,6 +179,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),
     Pass("transpose", _transposed, 2, fixed=False),
     Pass("unroll and jam", of_each(lambda given, nest: unroll_and_jam(nest)), 2, fixed=False),
+    Pass("partial sums", of_each(lambda given, nest: with_partial_sums(nest, given.context.types)), 2),
 )
 """All passes, the first one first."""
 APPENDING = ("measure", "simplify", "schedule", "prefetch", "work partition", "early exit")

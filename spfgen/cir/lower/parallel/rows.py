@@ -16,6 +16,7 @@ from spfgen.facts.formula import Bin, Call, Compare, Num, Var, substitute, varia
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import PLANS, Accumulate, Clear, Guard, Partition, Plan, Scan, Slice, UnrollAndJam, with_body
+from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.plan.transform.unroll_and_jam import one_by_one_from
 from spfgen.sets.affine import NotAffine
@@ -227,7 +228,9 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     assert isinstance(before, Scan)
     piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
     if boundary.single:
-        piece = Accumulate(boundary.operand, "+=", piece)
+        piece = with_partial_sums(
+            Accumulate(boundary.operand, "+=", piece), {name: kind.name for name, kind in low.kinds.items()}
+        )
     with under_name(low, boundary.target, boundary.array.name):
         partial = low.plan(piece, parts.scope)
     goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))

@@ -1,0 +1,127 @@
+"""Loops that only add to one sum: a processor need not wait for one addition before it starts the next.
+
+    for p { s += a[p]*x[f(p)] }   ->   s_1 += a[p]*x[f(p)]; s_2 += a[p + 1]*x[f(p + 1)]; ... s = s_1 + s_2
+
+Where the values stand side by side there is a vector of partial sums; where they are reached through an index array,
+which vectors gain nothing from, a few. What is taken off a value that was just computed comes last, one after the
+other: then there is no other way between it and what is computed next. Either way the order of the additions is another
+than the text's, and the same whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from spfgen import tuning
+from spfgen.facts.formula import Num
+from spfgen.ir import walk, with_children
+from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import QUOTIENT
+from spfgen.lang.types import TYPES, ElementType, promoted
+from spfgen.plan.nodes import (
+    ACROSS,
+    FEW_LEFT,
+    IN_TURN,
+    LEFT,
+    PLANS,
+    SEVERAL,
+    Accumulate,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    Variable,
+    chain,
+)
+from spfgen.plan.transform.unroll import side_by_side
+from spfgen.space.nodes import Operand, Read, Value
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The variable of a sum: its type, whether what is added is taken off it, and whether a loop around the one that is
+    looked at goes on with it."""
+
+    type: ElementType
+    falls: bool
+    carried: bool = False
+
+
+_Sums = Mapping[tuple[str, object], _Sum]
+
+
+def with_partial_sums(plan: Plan, types: Mapping[str, str]) -> Plan:
+    """The plan in which such loops say how they add; `types` are those of the tensors."""
+    return _within(plan, {}, types)
+
+
+def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
+    match plan:
+        case Accumulate(target, op, body, Variable()):
+            own = TYPES[types[target.tensor]]
+            adds = [n.value for n in walk(body, PLANS) if isinstance(n, Do)] if op else []
+            kind = promoted([own.name, *(_type(value, own, types).name for value in adds)])
+            place = target.place if op else None
+            sums = {**sums, (target.tensor, place): _Sum(kind, plan.start is not None)}
+        case Scan():
+            plan = replace(plan, partial=_partial(plan, sums))
+            sums = {k: replace(s, carried=True) for k, s in sums.items()}
+    result: Plan = with_children(lambda inner: _within(inner, sums, types), plan, PLANS)
+    return result
+
+
+def _type(value: Value, own: ElementType, types: Mapping[str, str]) -> ElementType:
+    """Values are combined in the widest of their types and that of the target."""
+    kinds = {own.name}
+    for node in walk(value):
+        match node:
+            case Read(operand):
+                kinds.add(types[operand.tensor])
+            case Constant(number) if isinstance(number, float):
+                kinds |= set() if own.kind in "fc" else {"float64"}
+            case Apply() if node.operator.result == QUOTIENT:
+                kinds |= set() if own.kind in "fc" else {"float64"}
+    return promoted(sorted(kinds))
+
+
+def _partial(scan: Scan, sums: _Sums) -> str:
+    """How the loop adds."""
+    *nodes, last = chain(scan.body)
+    if isinstance(last, Do):
+        found = _sum(last.target, sums)
+        if found is None or last.op != "+=" or found.type.kind not in "fc":
+            return ""
+        if found.falls:
+            return _taken_off(scan, nodes, found)
+        short = any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in scan.high)
+        if short or not all(map(_is_plain, nodes)):
+            return ""
+        return ACROSS if side_by_side(scan) else IN_TURN
+    dos = scan.body.parts if isinstance(scan.body, Seq) else ()
+    several = [_sum(n.target, sums) for n in dos if isinstance(n, Do)]
+    kinds = {s.type.name for s in several if s is not None and s.type.kind in "fciu"}
+    is_one_kind = bool(dos) and len(several) == len(dos) and None not in several and len(kinds) == 1
+    is_one_kind = is_one_kind and all(s is not None and s.type.name in kinds for s in several)
+    return SEVERAL if is_one_kind and side_by_side(scan) else ""
+
+
+def _taken_off(scan: Scan, nodes: list[Plan], found: _Sum) -> str:
+    """A loop that is known to be short gains only where one around goes on with the sum."""
+    if not all(isinstance(n, Load | Locate) for n in nodes):
+        return ""
+    if any(isinstance(e, Num) and e.value < tuning.PREFETCH_LONG for e in scan.high):
+        return FEW_LEFT if found.carried else ""
+    return LEFT
+
+
+def _sum(target: Operand, sums: _Sums) -> _Sum | None:
+    return sums.get((target.tensor, target.place)) or sums.get((target.tensor, None))
+
+
+def _is_plain(node: Plan) -> bool:
+    return isinstance(node, Load | Locate | Guard) or (isinstance(node, Find) and node.algorithm == "scatter")

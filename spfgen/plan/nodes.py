@@ -523,7 +523,8 @@ class RegisterTile:
     """It has the places of a tile of max(low) <= dim < min(high), the fastest-running subscript of the target, and the
     body runs once for each tile, from `start` to before `end`, names that the loop over `dim` in it speaks of. A tile
     is `width` wide, a power of two, or half, a quarter, ... of it where no more is left. What lies `ahead` places
-    further is fetched, to be stored soon, if `when` holds."""
+    further is fetched, to be stored soon, if `when` holds. `in_pieces`: all tiles take a few iterations of the loop
+    inside, then the next few; between two pieces the sums are where they are stored in the end."""
 
     dim: str
     start: str
@@ -533,6 +534,7 @@ class RegisterTile:
     width: int
     ahead: Expr | None = None
     when: Formula | None = None
+    in_pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

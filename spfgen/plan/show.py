@@ -168,8 +168,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Accumulate(target, op, body, Registers(dim, count), why):
             add(f"sum into {count} neighbours {show_operand(target)} with {op}, {dim} < {count}", why)
             _lines(body, depth + 1, lines)
-        case Accumulate(target, op, body, RegisterTile(dim, _, _, low, high, width), why):
+        case Accumulate(target, op, body, RegisterTile(dim, _, _, low, high, width) as tiles, why):
             text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
+            text += ", a piece of the loop inside at a time" if tiles.in_pieces else ""
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
         case Accumulate(target, start=start):

@@ -6,9 +6,8 @@ registers:
 Where registers are wide (rt/wide.h) there is room for the sums of twice as many. cir/rewrite/tile_widths.py makes a
 function of what is inside, and calls it with numbers.
 
-A long loop inside is cut: all tiles take a few of its iterations, then the next few. What these read for one tile lies
-beside what they read for the next one, which is then still near; a tile that went through the whole loop would find
-nothing of it in the cache. Between two pieces the sums are kept where they are stored in the end.
+A tile whose loop inside runs in pieces (plan/transform/register_tile.py) keeps its sums between two of them where they
+are stored in the end.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, SIMD, loop, minus
 from spfgen.cir.tree.elements import zero
-from spfgen.facts.formula import ZERO, Bin, Num, Var, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Var, substitute, variables
 from spfgen.ir import fresh, rewrite
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Accumulate, Do, Guard, Load, Locate, Plan, RegisterTile, Scan, chain
+from spfgen.plan.nodes import Accumulate, Plan, RegisterTile, Scan
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -41,33 +40,10 @@ def widest(width: int) -> c.Expr:
 
 def tile(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> list[c.Stmt]:
     """The tiles, for one piece after another of a loop that may be cut."""
-    scan = _cut(low, plan, tiles)
-    return _tiles(low, plan, tiles, scope) if scan is None else _in_pieces(low, plan, tiles, scan, scope)
-
-
-def _cut(low: Lowering, plan: Accumulate, tiles: RegisterTile) -> Scan | None:
-    """The loop inside, where it is the only one and the sums lose nothing when they are stored in between."""
-    scan, *others = chain(plan.body)
-    if not isinstance(scan, Scan) or low.compute_type(plan.body, plan.target) != low.kinds[plan.target.tensor]:
-        return None
-    if any(
-        (
-            scan.parallel,
-            scan.down,
-            scan.vector,
-            scan.unroll,
-            scan.collapse,
-            scan.segment_keys,
-            scan.ahead,
-            scan.partition,
-        )
-    ):
-        return None
-    if any(isinstance(e, Num) and e.value <= 2 * tuning.TILE_ROUND for e in scan.high):
-        return None
-    loops = [n for n in others if isinstance(n, Scan)]
-    plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
-    return scan if plain and len(loops) == 1 and loops[0].dim == tiles.dim else None
+    if not tiles.in_pieces:
+        return _tiles(low, plan, tiles, scope)
+    assert isinstance(plan.body, Scan)
+    return _in_pieces(low, plan, tiles, plan.body, scope)
 
 
 def _in_pieces(low: Lowering, plan: Accumulate, tiles: RegisterTile, scan: Scan, scope: Scope) -> list[c.Stmt]:

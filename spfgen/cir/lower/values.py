@@ -13,9 +13,9 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import NEGATED, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply, Constant
-from spfgen.lang.ops import QUOTIENT
-from spfgen.lang.types import TYPES, ElementType, promoted
-from spfgen.plan.nodes import Do, Plan
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.plan.analyse import value_types
+from spfgen.plan.nodes import Plan
 from spfgen.space.nodes import Operand, Program, Read, Value, size_values
 
 
@@ -34,6 +34,7 @@ class Values:
         """Index arrays that the kernel makes: their C names and types."""
         self.ranks: dict[str, int] = {}
         """The second extents of those that have two."""
+        self.types = {t.name: t.value_type for t in (*program.tensors, *program.temporaries)}
         self.kinds = {t.name: TYPES[t.value_type] for t in (*program.tensors, *program.temporaries)}
         for tensor in program.tensors:
             for value in tensor.layout.values:
@@ -86,22 +87,12 @@ class Values:
         return c.Load(self.fields.get(name, c.Name(name)), index)
 
     def compute_type(self, body: Plan, target: Operand) -> ElementType:
-        own = self.kinds[target.tensor]
-        dos = [n for n in walk(body) if isinstance(n, Do)]
-        return promoted([self.value_type(d.value, own).name for d in dos])
+        """The type of a sum of what the body adds."""
+        return value_types.sum_type(body, self.kinds[target.tensor], self.types)
 
     def value_type(self, value: Value, own: ElementType) -> ElementType:
-        """Values are combined in the widest of their types and that of the target."""
-        kinds = {own.name}
-        for node in walk(value):
-            match node:
-                case Read(operand):
-                    kinds.add(self.program.tensor(operand.tensor).value_type)
-                case Constant(number) if isinstance(number, float):
-                    kinds |= set() if own.kind in "fc" else {"float64"}
-                case Apply() if node.operator.result == QUOTIENT:
-                    kinds |= set() if own.kind in "fc" else {"float64"}
-        return promoted(sorted(kinds))
+        """The type in which a value is computed."""
+        return value_types.value_type(value, own, self.types)
 
     def value(self, value: Value, scope: Scope, kind: ElementType) -> c.Expr:
         match value:

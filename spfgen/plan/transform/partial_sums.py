@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 from spfgen import tuning
 from spfgen.facts.formula import Num
-from spfgen.ir import walk, with_children
-from spfgen.lang.nodes import Apply, Constant
-from spfgen.lang.ops import QUOTIENT
-from spfgen.lang.types import TYPES, ElementType, promoted
+from spfgen.ir import with_children
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.nodes import (
     ACROSS,
     FEW_LEFT,
@@ -39,7 +38,7 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.transform.unroll import side_by_side
-from spfgen.space.nodes import Operand, Read, Value
+from spfgen.space.nodes import Operand
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,7 @@ def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
     match plan:
         case Accumulate(target, op, body, Variable()):
             own = TYPES[types[target.tensor]]
-            adds = [n.value for n in walk(body, PLANS) if isinstance(n, Do)] if op else []
-            kind = promoted([own.name, *(_type(value, own, types).name for value in adds)])
+            kind = sum_type(body, own, types) if op else own
             place = target.place if op else None
             sums = {**sums, (target.tensor, place): _Sum(kind, plan.start is not None)}
         case Scan():
@@ -73,20 +71,6 @@ def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
             sums = {k: replace(s, carried=True) for k, s in sums.items()}
     result: Plan = with_children(lambda inner: _within(inner, sums, types), plan, PLANS)
     return result
-
-
-def _type(value: Value, own: ElementType, types: Mapping[str, str]) -> ElementType:
-    """Values are combined in the widest of their types and that of the target."""
-    kinds = {own.name}
-    for node in walk(value):
-        match node:
-            case Read(operand):
-                kinds.add(types[operand.tensor])
-            case Constant(number) if isinstance(number, float):
-                kinds |= set() if own.kind in "fc" else {"float64"}
-            case Apply() if node.operator.result == QUOTIENT:
-                kinds |= set() if own.kind in "fc" else {"float64"}
-    return promoted(sorted(kinds))
 
 
 def _partial(scan: Scan, sums: _Sums) -> str:

@@ -27,7 +27,7 @@ from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads
 from spfgen.plan.transform.prefetch import fetched_ahead
 from spfgen.plan.transform.register_blocks import with_sums
-from spfgen.plan.transform.register_tile import tiled
+from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
 from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.transform.transpose import with_transposed
@@ -179,6 +179,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),
     Pass("transpose", _transposed, 2, fixed=False),
     Pass("unroll and jam", of_each(lambda given, nest: unroll_and_jam(nest)), 2, fixed=False),
+    Pass("tiles in pieces", of_each(lambda given, nest: tiled_in_pieces(nest, given.context.types)), 2, fixed=False),
     Pass("partial sums", of_each(lambda given, nest: with_partial_sums(nest, given.context.types)), 2),
 )
 """All passes, the first one first."""

@@ -15,12 +15,14 @@ known above the loops inside; then the tile takes its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from spfgen import tuning
 from spfgen.facts.formula import Num, Var, variables
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.scan import Step, sources
+from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -33,6 +35,7 @@ from spfgen.plan.nodes import (
     Scan,
     chain,
     is_sum,
+    is_tile,
     with_body,
 )
 from spfgen.space.nodes import Instance, Operand, Read
@@ -138,3 +141,33 @@ def _own(node: Plan) -> Iterator[set[str]]:
             yield variables(value)
         case Guard(conditions):
             yield from map(variables, conditions)
+
+
+def tiled_in_pieces(plan: Plan, types: Mapping[str, str]) -> Plan:
+    """The plan whose tiles take a long loop inside piece by piece: what a few of its iterations read for one tile lies
+    beside what they read for the next one, which is then still near; a tile that went through the whole loop would find
+    nothing of it in the cache."""
+
+    def rule(node: object) -> Plan | None:
+        if not is_tile(node) or not isinstance(node.storage, RegisterTile) or not _may_be_cut(node, types):
+            return None
+        return replace(node, storage=replace(node.storage, in_pieces=True))
+
+    result: Plan = rewrite(rule, plan, PLANS)
+    return result
+
+
+def _may_be_cut(tile: Accumulate, types: Mapping[str, str]) -> bool:
+    """Whether the loop inside is the only one, nothing else is said of it, and sums lose nothing when they are stored
+    in between."""
+    scan, *others = chain(tile.body)
+    own = TYPES[types[tile.target.tensor]]
+    if not isinstance(scan, Scan) or sum_type(tile.body, own, types) != own:
+        return False
+    if scan != Scan(scan.dim, scan.low, scan.high, scan.body, because=scan.because, held=scan.held):
+        return False
+    if any(isinstance(e, Num) and e.value <= 2 * tuning.TILE_ROUND for e in scan.high):
+        return False
+    loops = [n.dim for n in others if isinstance(n, Scan)]
+    plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
+    return plain and isinstance(tile.storage, RegisterTile) and loops == [tile.storage.dim]

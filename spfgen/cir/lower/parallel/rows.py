@@ -228,9 +228,7 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     assert isinstance(before, Scan)
     piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
     if boundary.single:
-        piece = with_partial_sums(
-            Accumulate(boundary.operand, "+=", piece), {name: kind.name for name, kind in low.kinds.items()}
-        )
+        piece = with_partial_sums(Accumulate(boundary.operand, "+=", piece), low.types)
     with under_name(low, boundary.target, boundary.array.name):
         partial = low.plan(piece, parts.scope)
     goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))

@@ -1,0 +1,32 @@
+"""The types in which values are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spfgen.ir import walk
+from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import QUOTIENT
+from spfgen.lang.types import ElementType, promoted
+from spfgen.plan.nodes import PLANS, Do, Plan
+from spfgen.space.nodes import Read, Value
+
+
+def value_type(value: Value, own: ElementType, types: Mapping[str, str]) -> ElementType:
+    """Values are combined in the widest of their types and that of the target."""
+    kinds = {own.name}
+    for node in walk(value):
+        match node:
+            case Read(operand):
+                kinds.add(types[operand.tensor])
+            case Constant(number) if isinstance(number, float):
+                kinds |= set() if own.kind in "fc" else {"float64"}
+            case Apply() if node.operator.result == QUOTIENT:
+                kinds |= set() if own.kind in "fc" else {"float64"}
+    return promoted(sorted(kinds))
+
+
+def sum_type(body: Plan, own: ElementType, types: Mapping[str, str]) -> ElementType:
+    """The type of a sum of what the body adds to a target of that type."""
+    values = (n.value for n in walk(body, PLANS) if isinstance(n, Do))
+    return promoted([own.name, *(value_type(v, own, types).name for v in values)])

@@ -165,7 +165,10 @@ def print_kernel(
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
     tensors = tuple(as_delivered(t, plans) for t in program.tensors)
     program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans))
-    functions = [f for lowered in lower(program, plans) for f in c_passes.passed(lowered, program.level, stop_after)]
+    lowered = lower(program, plans)
+    known = c_passes.Known(lowered.names, lowered.values, lowered.indices)
+    called = [f for one in lowered.called for f in c_passes.passed(one, c_passes.Known(known.names), program.level)]
+    functions = [*called, *c_passes.passed(lowered.function, known, program.level, stop_after)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import zip_longest
 
@@ -20,14 +20,11 @@ from spfgen.cir.lower.values import Values
 from spfgen.cir.lower.variants import choose
 from spfgen.cir.lower.wide import wide_type, widened
 from spfgen.cir.lower.workspaces import PARALLEL, Workspace, given_back, taken
-from spfgen.cir.rewrite.forwarding import with_forwarding
-from spfgen.cir.rewrite.scalar_replacement import with_scalar_replacement
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.tree.elements import zero
 from spfgen.cir.tree.functions import Functions
 from spfgen.cir.tree.names import Names
-from spfgen.cir.tree.outline import outlined
 from spfgen.cir.tree.print import print_expr
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ZERO, Bin, Expr, Not, Num, Var, calls, substitute, variables
@@ -83,11 +80,28 @@ from spfgen.space.own import COUNT
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
 
-def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
-    """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
+@dataclass(frozen=True)
+class Lowered:
+    """The kernel's function, what it calls, and the names in it: those of arrays of values, with their types, and those
+    of index arrays."""
+
+    function: c.Function
+    called: tuple[c.Function, ...]
+    names: Names
+    values: Mapping[c.Expr, str]
+    indices: tuple[str, ...]
+
+
+def lower(program: Program, plans: Sequence[Plan]) -> Lowered:
+    """The kernel. `plans` holds the plan of each group of the program."""
     lowering = Lowering(program, plans)
-    made = outlined(lowering.function())
-    return [*lowering.functions.made, *made]
+    function = lowering.function()
+    names = lowering.array_names
+    indices = tuple(names[t.name, a] for t in program.tensors for a, f in t.arrays if f == f"{t.name}.{a}")
+    values: dict[c.Expr, str] = {
+        c.Name(names[t.name, v.name]): TYPES[t.value_type].c for t in program.tensors for v in t.layout.values
+    }
+    return Lowered(function, tuple(lowering.functions.made), lowering.names, values, indices)
 
 
 class Lowering(Values):
@@ -122,16 +136,6 @@ class Lowering(Values):
 
     def function(self) -> c.Function:
         nests = [s for g, p in zip(self.program.groups, self.plans, strict=True) for s in self.statement(g, p)]
-        indices = [
-            self.array_names[t.name, a] for t in self.program.tensors for a, f in t.arrays if f == f"{t.name}.{a}"
-        ]
-        values: dict[c.Expr, str] = {
-            c.Name(self.array_names[t.name, v.name]): TYPES[t.value_type].c
-            for t in self.program.tensors
-            for v in t.layout.values
-        }
-        if self.program.level > 1:
-            nests = with_scalar_replacement(with_forwarding(nests, values, self.names), indices, self.names)
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))

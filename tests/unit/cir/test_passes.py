@@ -9,8 +9,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
-from spfgen.cir.rewrite.passes import PASSES, Pass
+from spfgen.cir.rewrite.passes import PASSES, Known, Pass
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.names import Names
 from spfgen.ir import walk
 from spfgen.pipeline import C_PASSES, PLAN_PASSES
 from spfgen.run.calls.call import Bound
@@ -35,7 +36,8 @@ class Unknown(c.Stmt):
 def test_what_a_pass_does_not_know_it_leaves_alone(step: Pass) -> None:
     inner = c.Block((c.Return(c.Int(0)),))
     function = c.Function("int", "kernel", (), c.Block((Unknown(inner),)))
-    (after,) = step.rewrite([function])
+    program = spfgen.compile(STATEMENT, A="csr", X="dense", Y="dense").generated.program
+    ((after,),) = step.rewrite([[function]], Known(Names(program, ())))
     assert [n.body for n in walk(after) if isinstance(n, Unknown)] == [inner]
 
 

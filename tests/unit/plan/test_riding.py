@@ -17,7 +17,7 @@ from spfgen.lang.spec import SpecTree, parse_tree
 from spfgen.pipeline import resolve
 from spfgen.plan import expression
 from spfgen.plan.build import riding
-from spfgen.plan.context import Context
+from spfgen.plan.context import context_of
 from spfgen.plan.nodes import Do, Guard, Plan, Scan, Seq
 from spfgen.plan.verify.meaning import Fault, compare_all
 from spfgen.space.from_lang import join
@@ -74,7 +74,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> tuple[Plan, Any]:
     text = "kernel k { tensor A : csr  tensor x, y : dense  y[i] = sum(j: A[i, j]*x[j])/(1 + sum(j: A[i, j])) }"
     tree = SpecTree({}, parse_tree(text).kernels)
     program = join(tree.kernels["k"], resolve(tree.kernels["k"], tree))
-    expression.plan_expression(program.groups[0], Context(), lambda *_: [])
+    expression.plan_expression(program.groups[0], context_of(program), lambda *_: [])
     return found[0]
 
 

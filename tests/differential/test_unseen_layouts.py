@@ -171,7 +171,7 @@ def test_matrix_times_vector(name: str) -> None:
         np.testing.assert_array_equal(kernel(A=tensor, x=x), dense @ x)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("name", MAKERS)
 def test_element_wise_product(name: str, other: str) -> None:

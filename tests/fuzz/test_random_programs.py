@@ -69,10 +69,10 @@ def drawn(focus: str) -> st.SearchStrategy[Case]:
 
 
 def some_programs(focus: str, flags: Sequence[str]) -> None:
-    """The same some fifteen programs each time."""
+    """The same some ten programs each time."""
     check = Checker(flags)
 
-    @settings(derandomize=True, max_examples=6 if focus == "schedules" else 3, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=5 if focus == "schedules" else 2, database=None, **COMMON)
     @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)
@@ -179,6 +179,7 @@ def test_results_are_equal_as_far_as_they_are_exact() -> None:
     assert not runner.same(large, np.where(np.isnan(large), 0.0, large), exact=False)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("focus", FOCI[3:])
 def test_random_programs_too(focus: str) -> None:
     """Apart from the others, so that two processes share them."""

@@ -154,8 +154,8 @@ def cases() -> list[Case]:
 
 
 def finds() -> list[Case]:
-    """Each provable algorithm in turn in loops that are parallel."""
-    return list(every_find(DATA))
+    """Every other provable algorithm in turn in loops that are parallel: test_memory.py has all of them."""
+    return [*every_find(DATA)][::2]
 
 
 @pytest.mark.parametrize("made", [cases, finds], ids=["layouts", "finds"])

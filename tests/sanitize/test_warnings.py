@@ -35,10 +35,10 @@ def sources(folder: Path) -> list[str]:
     products = [case("y[i] = A[i, j]*x[j]", {"A": name}, 2) for name in known_layouts(2)]
     build, _ = generated(
         [
-            *products[::2],
+            *products[::3],
             *every_type(("csr", "hyb")),
             *every_output(),
-            *[*every_find()][::4],
+            *[*every_find()][::6],
             *[*every_schedule()][::2],
             *conditions,
         ]

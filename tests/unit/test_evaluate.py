@@ -43,7 +43,7 @@ def no_copies() -> None:
 # --- layouts of operands -------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),
@@ -138,7 +138,7 @@ def unsorted(form: str) -> sp.sparray:
     return made((data, indices, indptr), shape=(4, 3) if form == "csr" else (3, 4))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
 @pytest.mark.parametrize("flags", [None, True])

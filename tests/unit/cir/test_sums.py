@@ -14,7 +14,7 @@ from spfgen.tuning import PREFETCH_LONG, PREFETCH_SHORT, PREFETCH_VALUES, VECTOR
 STATEMENT = "y[i] = A[i,j]*x[j]"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128, np.int64])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_rows_of_each_length(kind: type, index: type) -> None:

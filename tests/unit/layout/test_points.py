@@ -139,7 +139,7 @@ def random_arrays(layout, random):
     return sizes, arrays
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_enumeration_is_what_plain_loops_find(layout):
     random = np.random.default_rng(17)

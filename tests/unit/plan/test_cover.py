@@ -52,7 +52,7 @@ def test_without_a_property_the_target_is_cleared(missing: str) -> None:
     assert np.array_equal(c.arrays["val"], np.where(met, 2.0, 0.0))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "csc", "csf"])
 @pytest.mark.parametrize("shape", [(5, 7), (0, 4), (4, 0), (1, 1)])
 def test_what_is_not_cleared_is_all_written(layout: str, shape: tuple[int, int]) -> None:
@@ -88,7 +88,7 @@ def gaps(made: spfgen.Kernel) -> bool:
     return any(isinstance(n, Clear) and n.gaps for plan in made.generated.plans for n in walk(plan))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rows", [(), (0,), (5,), (3,), (1, 2, 5), (0, 4), range(6)])
 @pytest.mark.parametrize("other", ["csr", "dense"])
 def test_rows_that_are_not_stored_are_cleared(rows: tuple[int, ...], other: str) -> None:

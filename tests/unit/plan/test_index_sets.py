@@ -177,7 +177,7 @@ def test_the_search_needs_sorted_columns(layout: str, searched: bool) -> None:
 # --- merges --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "csr_unsorted", "csc", "coo", "dcsr", "csr_rle", "vbl"])
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_merge_under_a_mask(mask: str, layout: str) -> None:

@@ -29,7 +29,7 @@ def loops(kernel: spfgen.Kernel) -> dict[str, Scan]:
     return {n.dim: n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan)}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("case", "schedule", "pragma", "loop"),
     [

@@ -132,7 +132,7 @@ WINDOWS: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], list[float]]]] 
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("direction", ["increasing", "strictly increasing", "decreasing", "strictly decreasing", ""])
 def test_windows(name: str, direction: str) -> None:
@@ -213,7 +213,7 @@ RISES = "property increasing within ptr"
 OVER = "property forall s, p, q : ptr(s) <= p < q < ptr(s + 1) => start(p) + size(p) <= start(q)"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("rises", "over", "expected"),
     [(RISES, OVER, 1), ("", OVER, 1), (RISES, "", 0), ("", "", 0)],

@@ -41,7 +41,7 @@ def private(kernel: Any) -> list[Scan]:
     return [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.private]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", REDUCTIONS)
 def test_all_numbers_of_threads_agree(text: str, layout: str) -> None:

@@ -43,7 +43,7 @@ def test_a_schedule_keeps_its_loops() -> None:
     assert found(kernel) == ([], [])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("layout", "kind", "op"),
     [

@@ -95,7 +95,7 @@ def test_signs(layout) -> None:
         agrees(one.astype(kind), first.astype(kind))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_reductions(layout) -> None:
     turn = sum(map(ord, layout.name))
@@ -132,7 +132,7 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0)[: 1 + (layout.name in MATRICES)]:
@@ -153,7 +153,7 @@ def test_subscripts(layout) -> None:
     assert len(tensor) == len(dense)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", [x for x in LAYOUTS if x.rank == 2], ids=label)
 def test_products_of_sparse_tensors(layout) -> None:
     one, first = drawn(layout, 1, (5, 6))
@@ -436,7 +436,7 @@ def test_types_of_results() -> None:
             agrees(number + tensors[k], number + arrays[k])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", PATTERNS, ids=label)
 def test_patterns(layout) -> None:
     """They have the values that they say, and a result with others is in another layout."""

@@ -28,7 +28,7 @@ def spmv() -> spfgen.Kernel:
 # --- in place ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),
     [

@@ -62,7 +62,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_functions(layout) -> None:
     turn = sum(map(ord, layout.name)) % 3

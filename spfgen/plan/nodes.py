@@ -638,14 +638,13 @@ class UnrollAndJam(Nested):
 @dataclass(frozen=True, slots=True)
 class Versioned(Nested):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
-    run, or what they would ask. When `stores`, it needs nothing cleared. `by_order`: Z3 has proved from the order of an
+    run, or what they would ask. `by_order`: Z3 has proved from the order of an
     index array that both do the same, which cannot be told from the points alone (meaning.py)."""
 
     when: tuple[Formula, ...]
     whole: Plan
     body: Plan
     because: str = ""
-    stores: bool = False
     by_order: bool = False
 
     def computed(self) -> Iterator[Step]:

@@ -327,10 +327,7 @@ class Lowering(Values):
             case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
                 return self.plan(body, scope)
             case Clear(part=part, body=body) if part is not None and body is not None:
-                clearing = cleared(self, plan, part, scope)
-                if _stores(body):  # where blocks are whole nothing needs to be cleared
-                    return self.plan(body, replace(scope, cleared=tuple(clearing)))
-                return [*clearing, *self.plan(body, scope)]
+                return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
             case Scan():
                 return self.scan(plan, scope)
             case Locate(dim, value, body):
@@ -367,10 +364,9 @@ class Lowering(Values):
             case Accumulate():
                 return accumulators.accumulate(self, plan, scope)
             case Versioned(when, whole, body):
-                within = replace(scope, cleared=())
                 if not when:
-                    return self.plan(whole, within)
-                branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
+                    return self.plan(whole, scope)
+                branches = (tuple(self.plan(whole, scope)), tuple(self.plan(body, scope)))
                 reason = [] if isinstance(whole, Accumulate) else [c.Comment(plan.because)]  # which say why themselves
                 return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
             case Levels():
@@ -658,13 +654,6 @@ def work_of(plan: Plan) -> Expr | None:
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
     return plan.parts if isinstance(plan, Seq) else (plan,)
-
-
-def _stores(plan: Plan) -> bool:
-    """Whether what the nest comes to stores the places of the target, rather than adding to them."""
-    while isinstance(plan, Load | Locate):
-        plan = plan.body
-    return isinstance(plan, Versioned) and plan.stores
 
 
 def _dims(plan: Plan) -> list[str]:

@@ -92,7 +92,6 @@ class Scope:
     numbers: bool = False
     held: Mapping[Operand, c.Expr] = field(default_factory=dict)
     paired: Paired | None = None
-    cleared: tuple[c.Stmt, ...] = ()
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
     rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)
 

@@ -164,7 +164,8 @@ def _sums(outer: Scan) -> Accumulate | None:
 
 
 def _stored(clear: Clear) -> Plan | None:
-    """What is cleared first is stored instead, where it is known to be just the places of the sums."""
+    """What is cleared first is stored instead, where it is known to be just the places of the sums: only blocks that
+    are not whole are cleared."""
     above: list[Plan] = []
     node = clear.body
     while isinstance(node, Load | Locate):
@@ -176,10 +177,10 @@ def _stored(clear: Clear) -> Plan | None:
         or not _are_places(clear.part, node, node.whole)
     ):
         return None
-    result: Plan = replace(node, whole=replace(node.whole, op="="), stores=True)
+    result: Plan = replace(node, whole=replace(node.whole, op="="), body=replace(clear, body=node.body))
     for outer in reversed(above):
         result = with_body(outer, result)
-    return replace(clear, body=result)
+    return result
 
 
 def _are_places(part: Plan | None, whole: Versioned, sums: Accumulate) -> bool:

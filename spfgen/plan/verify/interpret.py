@@ -176,7 +176,6 @@ class _Interpreter:
         self.needs: dict[int, set[int]] | None = None
         self.iteration = 0
         self.ended: list[dict[int, bool]] = []
-        self.pending: list[tuple[Clear, Env]] = []
         self.done = 0
         self.collected: dict[str, steps.Entries] = {}
         self.appended: dict[str, list[tuple[tuple[int, ...], Number]]] = {}
@@ -656,15 +655,7 @@ class _Interpreter:
 
     def whole(self, plan: Versioned, env: Env) -> None:
         taken = not plan.when or (self.choices.special and self.all(plan, plan.when, env))
-        pending, self.pending = self.pending, []
-        if not (taken and plan.stores):
-            self.clear_pending(pending)
         self.plan(plan.whole if taken else plan.body, env)
-
-    def clear_pending(self, pending: Sequence[tuple[Clear, Env]]) -> None:
-        for clear, env in pending:
-            assert clear.part is not None
-            self.clearing(clear.part, env)
 
     # --- memory ----------------------------------------------------------------------------------
 
@@ -681,17 +672,9 @@ class _Interpreter:
             return
         if body is None:
             raise WrongPlan(plan, "it clears a part for nothing")
-        if plan.span is not None:  # cleared before the loop around
-            self.plan(body, env)
-        else:
-            inner = body
-            while isinstance(inner, Load | Locate):
-                inner = inner.body
-            if isinstance(inner, Versioned) and inner.stores:
-                self.pending.append((plan, env))
-            else:
-                self.clearing(part, env)
-            self.plan(body, env)
+        if plan.span is None:  # else it was cleared before the loop around
+            self.clearing(part, env)
+        self.plan(body, env)
 
     def clearing(self, part: Plan, env: Env) -> None:
         """A nest that makes places zero."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spfgen.cir.lower.parallel.parts import Loop, stored
 from spfgen.cir.lower.scope import Scope
@@ -12,8 +12,8 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
-from spfgen.ir import rewrite
-from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Slice, Versioned, body, chain, with_body
+from spfgen.ir import rewrite, with_children
+from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Slice, Variant, Versioned, chain
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
@@ -58,11 +58,15 @@ class Boundary:
             unknown.extend([node] if place is None else [])
             return replace(self.operand, place=place or (), array=array)
 
-        nodes = list(chain(plan))
-        clear = next((k for k, n in enumerate(nodes) if isinstance(n, Clear)), -1)
-        result: Plan = rewrite(rule, body(nodes[clear]) or plan if clear >= 0 else plan)
-        for node in reversed(nodes[: clear + 1]):
-            result = with_body(node, result)
+        def moved(node: Any) -> Any:
+            match node:
+                case Clear(body=inner):
+                    return node if inner is None else replace(node, body=moved(inner))
+                case Plan() | Variant():
+                    return with_children(moved, node)
+            return rewrite(rule, node)
+
+        result: Plan = moved(plan)
         return None if unknown else result
 
     def rest(self, operand: Operand) -> tuple[Expr, ...] | None:

@@ -69,7 +69,9 @@ def _counting(plan: Plan) -> Plan:
                 return body or Seq(())
             case Versioned(body=body):
                 return body
-            case Scan(parallel=True) | Find(parallel=True):
+            case Scan():
+                return replace(node, parallel=False, partial="")
+            case Find():
                 return replace(node, parallel=False)
         return None
 

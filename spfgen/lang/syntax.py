@@ -333,6 +333,8 @@ class _SyntaxMistake:
         """What is said with a word elsewhere."""
         if self.found() == "all" and re.search(r"\bfor\s+$", self.before):
             return "write `forall p : ...`"
+        if self.found() in ("or", "union", "|") and re.search(r"\brelation\s*\{[^{}]*\}\s*$", self.before):
+            return "alternatives stand in one, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
         if self.found() == "@" and self.item() != "layout":
             return "products and sums are written with indices: `y[i] = A[i, j]*x[j]` sums over j"
         if self.item() != "layout" and re.search(r"\bfor\s*(\w+\s*)?$", self.before):

@@ -165,7 +165,8 @@ class Partition:
     that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
     one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
     both add to them. `work` is how long the loop takes in nanoseconds (None: not known).
-    `fixed`: the parts do not depend on the number of threads.
+    `fixed`: the parts do not depend on the number of threads. `clears` is the target, where it is to be cleared and
+    threads do so as they clear their copies of it.
     """
 
     work: Expr | None
@@ -176,6 +177,7 @@ class Partition:
     slice: Slice | None = None
     row: str = ""
     fixed: bool = False
+    clears: str = ""
 
 
 @dataclass(frozen=True, slots=True)

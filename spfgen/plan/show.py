@@ -303,8 +303,9 @@ def _partition_text(partition: Partition | None) -> str:
             words.append("a sum for each part")
         case Partition(adds="segments"):
             words.append("parts meet at the places of one key")
-        case Partition(adds="copies", atomic=atomic):
+        case Partition(adds="copies", atomic=atomic, clears=tensor):
             words.append("adding to copies" + (" or atomically" if atomic else ""))
+            words += [f"clearing {tensor} with them"] if tensor else []
     if partition is not None and partition.fixed and (partition.adds or partition.row):
         words.append("in parts that do not depend on the number of threads")
     return ", ".join(words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import zip_longest
 
 from spfgen import tuning
 from spfgen.cir.lower import accumulators, entries, finds, from_steps, hoist, levels, parallel, sums
@@ -283,6 +282,8 @@ class Lowering(Values):
         the loop that adds to it clears it by vectors."""
         total: list[Expr] = []
         each = {n.tensor: 2 if n.part is None else 16 for n in walk(plan, PLANS) if isinstance(n, Clear)}
+        loops = (n for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None)
+        each |= {n.partition.clears: 2 for n in loops if n.partition is not None and n.partition.clears}
         for name, count in each.items():
             tensor = self.program.tensor(name)
             if tensor.assembled is not None:
@@ -307,13 +308,8 @@ class Lowering(Values):
         """The nests of a statement."""
         alone = sum(len(_nests(p)) for p in self.plans) == 1
         result: list[c.Stmt] = []
-        parts, clears = _nests(plan), ""
-        for nest, following in zip_longest(parts, parts[1:]):
-            if isinstance(nest, Clear) and following is not None and parallel.clears(self, following, nest):
-                clears = nest.tensor
-                continue
-            lines = self.plan(nest, Scope(clears=clears))
-            clears = ""
+        for nest in _nests(plan):
+            lines = self.plan(nest, Scope())
             declares = any(isinstance(s, c.Declare) for s in lines)
             result += [c.Scope(c.Block(tuple(lines)))] if declares and not alone else lines
         return result

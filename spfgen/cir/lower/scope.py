@@ -71,9 +71,8 @@ class Scope:
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop; `paired` is the inspector around; `clears` is the result that the next loop on threads
-    clears as it clears copies of it; `entries` are the lists to which entries of a tensor go here, `rows_of` the
-    workspaces of those that are gathered first, and the coordinate that they do not have in common.
+    were read above the loop; `paired` is the inspector around; `entries` are the lists to which entries of a tensor go
+    here, `rows_of` the workspaces of those that are gathered first, and the coordinate that they do not have in common.
 
     Accumulators are known by their tensor and place; those of temporaries, which have one place, by the tensor."""
 
@@ -87,7 +86,6 @@ class Scope:
     waiting: tuple[State, ...] = ()
     when: c.Expr | None = None
     atomic: bool = False
-    clears: str = ""
     known: frozenset[str] = frozenset()
     numbers: bool = False
     held: Mapping[Operand, c.Expr] = field(default_factory=dict)

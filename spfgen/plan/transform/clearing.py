@@ -15,7 +15,7 @@ the caches: how many additions there are is noted, so that the zeros can go past
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -90,6 +90,26 @@ def cleared_before(plan: Plan) -> Plan:
         return plan
     alone = rewrite(lambda n: n.body if n is clear else None, nest)
     return Seq((Clear(clear.tensor, "threads add to copies of it"), alone))
+
+
+def cleared_with_copies(before: Sequence[Plan], nest: Plan, several: Collection[str]) -> Plan | None:
+    """The nest whose threads clear the target as they clear their copies of it, with what is cleared `before` in it;
+    None where they have no copies. `several` are tensors whose values lie in more than one array."""
+    match (*before, *(nest.parts if isinstance(nest, Seq) else (nest,))):
+        case (Clear(tensor, part=None), inner) if tensor not in several:
+            nodes = list(chain(inner))
+        case _:
+            return None
+    first = next((k for k, n in enumerate(nodes) if not isinstance(n, Load | Locate | State | Table)), 0)
+    loop, do = nodes[first], nodes[-1]
+    if not isinstance(loop, Scan | Find) or loop.partition is None or loop.partition.adds != "copies":
+        return None
+    if not loop.parallel or not isinstance(do, Do) or do.target.tensor != tensor:
+        return None
+    result: Plan = replace(loop, partition=replace(loop.partition, clears=tensor))
+    for node in reversed(nodes[:first]):
+        result = with_body(node, result)
+    return result
 
 
 def _by_rows(partition: Partition) -> bool:

@@ -20,7 +20,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import Choose, Plan, Seq, Variant, chain
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
-from spfgen.plan.transform.clearing import cleared_before, cleared_inside
+from spfgen.plan.transform.clearing import cleared_before, cleared_inside, cleared_with_copies
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.legal import annotated
 from spfgen.plan.transform.partial_sums import with_partial_sums
@@ -155,6 +155,15 @@ def _cleared_inside(given: Given, nests: Nests) -> Nests:
     return replace(nests.with_nests(done), before=())
 
 
+def _cleared_before(given: Given, nests: Nests) -> Nests:
+    """What loops cannot clear that add to copies is cleared before; by the threads that clear these, where one nest
+    runs."""
+    nests = nests.with_nests(list(map(cleared_before, nests.nests)))
+    several = len(nests.variants) > 1
+    nest = None if several else cleared_with_copies(nests.before, nests.nests[0], given.context.several)
+    return nests if nest is None else replace(nests.with_nests([nest]), before=())
+
+
 def _with_sums(given: Given, nest: Plan) -> Plan:
     return with_sums(nest, partial(blocks_disjoint, given.instance, given.steps))
 
@@ -173,7 +182,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("unroll", of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)), 2),
     Pass("prefetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
     Pass("work partition", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
-    Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),
+    Pass("clear before", _cleared_before, 0),
     Pass("register blocks", of_each(_with_sums), 2, fixed=False),
     Pass("segmented reduction", of_each(lambda given, nest: with_segmented_reductions(nest)), 2, fixed=False),
     Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),

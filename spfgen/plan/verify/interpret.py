@@ -305,6 +305,8 @@ class _Interpreter:
     # --- loops -----------------------------------------------------------------------------------
 
     def scan(self, plan: Scan, env: Env) -> None:
+        if plan.partition is not None and plan.partition.clears:
+            self.clear(Clear(plan.partition.clears), env)
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         self.held(plan, plan.body, plan.held, env)
         watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.partition)
@@ -427,6 +429,8 @@ class _Interpreter:
     # --- what is looked for ----------------------------------------------------------------------
 
     def find(self, plan: Find, env: Env) -> None:
+        if plan.partition is not None and plan.partition.clears:
+            self.clear(Clear(plan.partition.clears), env)
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         self.held(plan, plan.hit, plan.held, env)
         positions = [*range(low, high)]

@@ -32,6 +32,7 @@ from spfgen.plan.nodes import (
     Levels,
     Load,
     Locate,
+    Partition,
     Plan,
     Prefetch,
     Reach,
@@ -187,6 +188,8 @@ def begins(plan: Plan, tensor: str) -> bool:
             case Clear(tensor=found) if found == tensor:
                 return True
             case Do(target, "=") | Accumulate(target, "=") if target.tensor == tensor:
+                return True
+            case Scan(partition=Partition(clears=found)) | Find(partition=Partition(clears=found)) if found == tensor:
                 return True
     return False
 

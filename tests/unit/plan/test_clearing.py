@@ -8,7 +8,8 @@ from scipy.sparse import csr_array
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Clear
+from spfgen.plan.nodes import PLANS, Clear, Scan
+from spfgen.plan.verify.meaning import begins
 
 PERMUTED = """
 layout permuted(nrow, ncol) {
@@ -194,3 +195,14 @@ def test_rows_whose_places_several_threads_store_are_cleared_first(threads: int)
     assert not any(cleared(kernel))
     found = kernel(A=spfgen.pack(dense, "coo"), B=spfgen.pack(b, "csc"), C=np.full((3, 90, 8), np.nan))
     assert np.array_equal(found, dense @ b)
+
+
+@pytest.mark.parametrize(("op", "layout", "what"), [("=", "csc", "y"), ("+=", "csc", ""), ("=", "csr", "")])
+def test_threads_clear_as_they_clear_their_copies(op: str, layout: str, what: str) -> None:
+    """Where they have copies, and the statement begins with zeros."""
+    kernel = spfgen.compile(f"y[i] {op} A[i, j]*x[j]", A=layout, x="dense", y="dense", threads=2)
+    (plan,) = kernel.generated.plans
+    loops = [n.partition for n in walk(plan, PLANS) if isinstance(n, Scan) and n.partition is not None]
+    assert [p.clears for p in loops if p.adds == "copies"] == ([what] if layout == "csc" else [])
+    assert begins(plan, "y") == (op == "=")
+    assert not any(isinstance(n, Clear) and n.part is None for n in walk(plan, PLANS))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir.lower import entries
 from spfgen.cir.lower.clearing import spans
-from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, stored, taken
+from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, taken
 from spfgen.cir.lower.parallel.privatised import summed, with_copies
 from spfgen.cir.lower.parallel.rows import divided, rows_in_parts, segments
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.facts.formula import ZERO, Var
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Clear, Find, Guard, Load, Locate, Partition, Plan, Scan, State, Table, body, chain
+from spfgen.plan.nodes import PLANS, Find, Guard, Load, Partition, Scan, body
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -28,17 +28,8 @@ def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
         return lines
     # An array of weights holds an element for each end of a loop with iterations; for others it may not.
     bottom, top = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
-    nothing = c.Block(tuple(low.clear(scope.clears))) if scope.clears else None
+    nothing = c.Block(tuple(low.clear(partition.clears))) if partition.clears else None
     return [c.If(c.Bin("<", bottom, top), c.Block(tuple(lines)), nothing)]
-
-
-def clears(low: Lowering, plan: Plan, clear: Clear) -> bool:
-    """Whether threads add to copies of what is cleared: then they clear it as they clear those."""
-    loop = next((n for n in chain(plan) if not isinstance(n, Load | Locate | State | Table)), None)
-    several = len(low.program.tensor(clear.tensor).layout.values) > 1
-    if several or clear.part is not None or not isinstance(loop, Scan | Find) or loop.partition is None:
-        return False
-    return loop.parallel and loop.partition.adds == "copies" and stored(loop).tensor == clear.tensor
 
 
 def _has_ends(low: Lowering, plan: Loop) -> bool:

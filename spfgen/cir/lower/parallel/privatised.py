@@ -151,7 +151,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), places)
     cleared = loop(place, c.Int(0), places, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", zero(kind))])
     apart = c.Bin(">", parts.part, c.Int(0))
-    if scope.clears:
+    if partition.clears:
         mine = c.Select(apart, c.Bin("+", copies, before), c.Name(whole))
         begun: list[c.Stmt] = [c.Declare(f"{kind.c} *restrict", own, mine), cleared]
     else:
@@ -168,7 +168,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     adding = alone.loop([*alone.bounds, *alone.alone()])
     atomically = c.Call("spfgen_atomically", (count, THREADS, places))
     why = c.Comment("copies would take longer than atomic additions")
-    first = low.clear(scope.clears) if scope.clears else []
+    first = low.clear(partition.clears) if partition.clears else []
     return [c.If(atomically, c.Block((why, *first, *adding)), c.Block(tuple(lines)))]
 
 

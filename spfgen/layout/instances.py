@@ -112,6 +112,12 @@ def broken_one_by_one(data: Data, names: tuple[str, ...], body: Formula) -> Brok
     return None
 
 
+def number_of_instances(data: Data, names: tuple[str, ...], body: Formula) -> int:
+    """How many instances `broken_one_by_one` looks at."""
+    domain = domain_of(data, names, body)
+    return 0 if domain is None else _grid_size(domain) * _inner_size(data, body)
+
+
 def domain_of(data: Data, names: tuple[str, ...], body: Formula) -> dict[str, tuple[int, int]] | None:
     """For each variable the values (low, end) for which every call of it alone can be inside its array.
 

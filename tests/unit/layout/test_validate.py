@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import spfgen
 from spfgen.errors import DataError
 from spfgen.facts.formula import evaluate
 from spfgen.lang.nodes import LayoutUse
@@ -211,3 +212,14 @@ def test_many_entries_in_linear_time():
     colidx[777, 30] = -1
     with pytest.raises(DataError, match=r"colidx\(777, 30\) = -1"):
         check_arrays(layout, sizes, arrays)
+
+
+def test_so_many_instances_that_nobody_could_try_them() -> None:
+    """A table of 300,000 buckets has 10^11 pairs of them: what takes linear time is checked."""
+    tensor = spfgen.pack(np.diag(np.arange(1.0, 9.0)), "hash_pairs(B=300000)")
+    np.testing.assert_array_equal(tensor.to_numpy(), np.diag(np.arange(1.0, 9.0)))
+    buckets = tensor.arrays["bucket"].copy()
+    buckets[1000] = 9
+    broken = violation(tensor.layout, tensor.sizes, {**tensor.arrays, "bucket": buckets})
+    assert broken is not None
+    assert "bucket" in broken

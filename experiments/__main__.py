@@ -45,6 +45,7 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--threads", type=positive, default=usable_cores(), help="default: %(default)s")
     parser.add_argument("--repeat", type=positive, help="rounds (default: 21, with --quick 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="default: experiments/results/NAME.json")
+    parser.add_argument("--resume", action="store_true", help="keep the cases that the file has, run the others")
     chosen = parser.parse_args(arguments)
     return Options(
         name=chosen.name,
@@ -54,6 +55,7 @@ def parse(arguments: list[str]) -> Options:
         rounds=chosen.repeat or (5 if chosen.quick else 21),
         json=chosen.json or HERE / "results" / f"{chosen.name}.json",
         label_part=chosen.cases,
+        resume=chosen.resume,
     )
 
 

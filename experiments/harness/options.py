@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says. `peers` None means all of them."""
+    """What the command line says. `peers` None means all of them; `resume`: cases in `json` are not run again."""
 
     name: str
     quick: bool
@@ -17,3 +17,4 @@ class Options:
     rounds: int
     json: Path
     label_part: str = ""
+    resume: bool = False

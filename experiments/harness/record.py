@@ -12,15 +12,20 @@ from experiments.harness.race import Entry, Outcome
 from experiments.harness.table import share_of_roof
 
 
-def record(options: Options, machine: Mapping[str, object], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The run as plain data."""
+def record(
+    options: Options,
+    machine: Mapping[str, object],
+    outcomes: Sequence[Outcome],
+    kept: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The run as plain data, behind the cases that are `kept` of one that was stopped."""
     return {
         "experiment": options.name,
         "quick": options.quick,
         "threads": options.threads,
         "rounds": options.rounds,
         "machine": dict(machine),
-        "cases": [_case(outcome, options.threads) for outcome in outcomes],
+        "cases": [*kept, *(_case(outcome, options.threads) for outcome in outcomes)],
     }
 
 
@@ -28,6 +33,20 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     """Write the record; the folder is made when it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def kept_cases(options: Options, machine: Mapping[str, object]) -> list[dict[str, Any]]:
+    """The cases of the record that a run goes on with. Raises ValueError where that is of another kind of run."""
+    if not options.resume or not options.json.exists():
+        return []
+    found = json.loads(options.json.read_text())
+    wanted = {**record(options, machine, ()), "machine": machine.get("cpu")}
+    before = {**found, "machine": found["machine"].get("cpu")}
+    for what in ("experiment", "quick", "threads", "rounds", "machine"):
+        if before[what] != wanted[what]:
+            raise ValueError(f"expected a record of {what} {wanted[what]}, but {options.json} is of {before[what]}")
+    cases: list[dict[str, Any]] = found["cases"]
+    return cases
 
 
 def _case(outcome: Outcome, threads: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from experiments.harness.log import cases_done, say, show
 from experiments.harness.machine import describe
 from experiments.harness.options import Options
 from experiments.harness.race import MISSING, RIGHT, WRONG, Outcome, run_case
-from experiments.harness.record import record, write
+from experiments.harness.record import kept_cases, record, write
 from experiments.harness.table import case_table, run_heading, summary
 from experiments.harness.timing import pause
 
@@ -33,6 +33,13 @@ def run(options: Options) -> int:
         return 1
     say_unknown_peers(cases, options.peers)
     machine = describe()
+    try:
+        kept = kept_cases(options, machine)
+    except ValueError as error:
+        say(f"cannot go on: {error}")
+        return 1
+    known = {case["label"] for case in kept}
+    cases = [c for c in cases if c.label not in known]
     show(run_heading(options.name, options.threads, options.rounds, machine))
     outcomes: list[Outcome] = []
     with cases_done(len(cases)) as step:
@@ -43,16 +50,16 @@ def run(options: Options) -> int:
             between = partial(pause, threads)
             outcomes.append(run_case(case, options.rounds, options.peers, between=between, memory=memory))
             machine["load_average_at_end"] = os.getloadavg()
-            write(options.json, record(options, machine, outcomes))  # a run of hours may be stopped
+            write(options.json, record(options, machine, outcomes, kept))  # a run of hours may be stopped
     for outcome in outcomes:
         show("\n" + case_table(outcome))
     show("\n" + summary(outcomes))
     for reason, names in missing(outcomes).items():
         show(f"took no part: {', '.join(names)} ({reason})")
-    if hasattr(experiment, "closing"):
+    if outcomes and hasattr(experiment, "closing"):
         show("\n" + experiment.closing(outcomes))
     say(f"recorded in {options.json}")
-    return 0 if outcomes and all(is_sound(outcome) for outcome in outcomes) else 1
+    return 0 if (outcomes or kept) and all(is_sound(outcome) for outcome in outcomes) else 1
 
 
 def is_sound(outcome: Outcome) -> bool:

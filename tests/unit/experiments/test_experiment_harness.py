@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from experiments.harness.check import compare, sum_tolerance
 from experiments.harness.options import Options
 from experiments.harness.pace import Pace
 from experiments.harness.race import FAILED, MISSING, REFUSED, RIGHT, SKIPPED, WRONG, Outcome, run_case
-from experiments.harness.record import record, write
+from experiments.harness.record import kept_cases, record, write
 from experiments.harness.table import case_table, share_of_roof, summary
 from experiments.harness.timing import calibrate, geometric_mean, interleave, paired_ratio
 
@@ -275,6 +276,23 @@ def test_the_record_is_json_and_has_every_sample(tmp_path: Path) -> None:
     ours, gone = read["cases"][0]["contestants"]
     assert len(ours["samples_ns"]) == 5
     assert (gone["status"], gone["reason"], read["threads"]) == (MISSING, "not installed", 2)
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """The cases that are recorded stay; a record of another machine or another kind of run is not gone on with."""
+    clock = FakeClock()
+    first, second = race(clock.runner(1000), clock=clock), race(clock.runner(2000), clock=clock)
+    options = Options("name", True, None, 2, 5, tmp_path / "name.json", resume=True)
+    assert kept_cases(options, {"cpu": "some"}) == []
+    write(options.json, record(options, {"cpu": "some"}, [first]))
+    kept = kept_cases(options, {"cpu": "some"})
+    both = json.loads(json.dumps(record(options, {"cpu": "some"}, [second], kept)))
+    assert [c["contestants"][0]["median_ns"] for c in both["cases"]] == [1000, 2000]
+    assert kept_cases(replace(options, resume=False), {"cpu": "some"}) == []
+    with pytest.raises(ValueError, match=r"expected a record of rounds 7, but .* is of 5"):
+        kept_cases(replace(options, rounds=7), {"cpu": "some"})
+    with pytest.raises(ValueError, match="machine"):
+        kept_cases(options, {"cpu": "another"})
 
 
 def test_a_peer_that_declines_is_shown_with_the_reason() -> None:

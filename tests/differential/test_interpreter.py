@@ -53,7 +53,7 @@ def programs(focus: str, count: int, phases: tuple[Phase, ...], derandomize: boo
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same ones each time."""
-    programs(focus, 7, (Phase.generate,), derandomize=True)
+    programs(focus, 5, (Phase.generate,), derandomize=True)
 
 
 @pytest.mark.fuzz

@@ -35,10 +35,10 @@ def sources(folder: Path) -> list[str]:
     products = [case("y[i] = A[i, j]*x[j]", {"A": name}, 2) for name in known_layouts(2)]
     build, _ = generated(
         [
-            *products[::3],
+            *products[::4],
             *every_type(("csr", "hyb")),
             *every_output(),
-            *[*every_find()][::6],
+            *[*every_find()][::8],
             *[*every_schedule()][::2],
             *conditions,
         ]

@@ -485,7 +485,7 @@ def test_against_nested_loops(batch, chunk, monkeypatch):
 
 
 def test_large_matrices(rng):
-    n = 100_000
+    n = 40_000
     a = sparse.random_array((n, n), density=5e-5, rng=rng, format="coo")
     x, y = rng.random(n), rng.random((n, 4))
     entries = Stored(a.shape, a.coords, a.data)

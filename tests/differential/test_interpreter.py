@@ -50,6 +50,7 @@ def programs(focus: str, count: int, phases: tuple[Phase, ...], derandomize: boo
     assert tally["ran"] > tally["refused"], f"most programs are refused: {tally}"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same ones each time."""

@@ -457,7 +457,6 @@ class Lowering(Values):
         if plan.partial and not plan.parallel:
             return [*before, *sums.partial_sums(self, plan, replace(scope, looped=True))]
         lines, own, private, after, inner = self.divided(plan, scope)
-        inner = replace(inner, accumulators={k: replace(a, carried=True) for k, a in scope.accumulators.items()})
         barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []
         body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)

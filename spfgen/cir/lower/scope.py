@@ -52,12 +52,11 @@ class Paired:
 @dataclass(frozen=True)
 class Accumulator:
     """The C of an accumulator: the variable or the element, and its type. It `falls` when what is added is taken off
-    it; it is `carried` when a loop around goes on with it."""
+    it."""
 
     place: c.Expr
     type: ElementType
     falls: bool = False
-    carried: bool = False
 
     @property
     def variable(self) -> str:
@@ -109,9 +108,9 @@ class Scope:
         found = self.accumulator(target)
         return found if found is not None and found.variable else None
 
-    def accumulating(self, *targets: Operand, at: Accumulator) -> Scope:
-        """Within an accumulator of these targets."""
-        return replace(self, accumulators={**self.accumulators, **{(t.tensor, t.place): at for t in targets}})
+    def accumulating(self, target: Operand, at: Accumulator) -> Scope:
+        """Within an accumulator of this target."""
+        return replace(self, accumulators={**self.accumulators, (target.tensor, target.place): at})
 
     def renamed(self, old: str, new: str) -> Scope:
         """With another variable for an accumulator."""

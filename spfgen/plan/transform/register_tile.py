@@ -35,7 +35,6 @@ from spfgen.plan.nodes import (
     Scan,
     chain,
     is_sum,
-    is_tile,
     with_body,
 )
 from spfgen.space.nodes import Instance, Operand, Read
@@ -149,15 +148,16 @@ def tiled_in_pieces(plan: Plan, types: Mapping[str, str]) -> Plan:
     nothing of it in the cache."""
 
     def rule(node: object) -> Plan | None:
-        if not is_tile(node) or not isinstance(node.storage, RegisterTile) or not _may_be_cut(node, types):
-            return None
-        return replace(node, storage=replace(node.storage, in_pieces=True))
+        match node:
+            case Accumulate(storage=RegisterTile() as tiles) if _may_be_cut(node, tiles, types):
+                return replace(node, storage=replace(tiles, in_pieces=True))
+        return None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 
-def _may_be_cut(tile: Accumulate, types: Mapping[str, str]) -> bool:
+def _may_be_cut(tile: Accumulate, tiles: RegisterTile, types: Mapping[str, str]) -> bool:
     """Whether the loop inside is the only one, nothing else is said of it, and sums lose nothing when they are stored
     in between."""
     scan, *others = chain(tile.body)
@@ -170,4 +170,4 @@ def _may_be_cut(tile: Accumulate, types: Mapping[str, str]) -> bool:
         return False
     loops = [n.dim for n in others if isinstance(n, Scan)]
     plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
-    return plain and isinstance(tile.storage, RegisterTile) and loops == [tile.storage.dim]
+    return plain and loops == [tiles.dim]

@@ -89,17 +89,13 @@ class Seq(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Clear(Nested):
-    """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
-    places too that no iteration writes. `span`: the part is what lies between the places of neighbouring iterations of
-    the loop around, from the one to before the other of these names: it is cleared once, before they run. `additions`:
-    how many there are to all places, where that is known."""
+    """All values of an output become zero; or those that the nest `part` goes through, and then `body` runs.
+    `additions`: how many there are to all places, where that is known."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
-    gaps: bool = False
-    span: tuple[str, str] | None = None
     additions: Expr | None = None
 
 
@@ -137,12 +133,13 @@ class UnrollWhen:
 @dataclass(frozen=True, slots=True)
 class Weight:
     """What an iteration i of a loop costs: f(i + 1) - f(i) for the array `pointer`, which are the iterations of the
-    loop inside, and `each` more (until it is known what an iteration clears: the nanoseconds that one of those takes).
-    `deeper` are arrays g such that the loop inside p runs over [g(p), g(p + 1)), and so on: then these count."""
+    loop inside, and `each` more. `deeper` are arrays g such that the loop inside p runs over [g(p), g(p + 1)), and so
+    on: then these count. `price` is how long one of them takes, in nanoseconds."""
 
     pointer: str
     deeper: tuple[str, ...] = ()
     each: Expr = ONE
+    price: Expr = ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,8 @@ class Partition:
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
     that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
     one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
-    both add to them. `work` is how long the loop takes in nanoseconds (None: not known).
+    both add to them. `work` is how long the loop takes in nanoseconds (None: not known), and `additions` how many there
+    are to places in memory.
     `fixed`: the parts do not depend on the number of threads. `clears` is the target, where it is to be cleared and
     threads do so as they clear their copies of it.
     """
@@ -178,6 +176,7 @@ class Partition:
     row: str = ""
     fixed: bool = False
     clears: str = ""
+    additions: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +206,8 @@ class Scan(Nested):
     by four; `partial`: how it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has
     scalars of its own, `private`, that its iterations change; after the loop
     `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
-    it only updates, of which parts have copies."""
+    it only updates, of which parts have copies. `between`: each part clears what lies between the places of its
+    iterations, before they run; the first of them and the one behind the last are `ends_of_part`."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -229,6 +229,12 @@ class Scan(Nested):
     combined: Plan | None = None
     copies: tuple[Copy, ...] = ()
     partial: str = ""
+    between: Clear | None = None
+
+    @property
+    def ends_of_part(self) -> tuple[str, str]:
+        """What `between` calls the first iteration of a part, and the one behind its last."""
+        return f"{self.dim}_first", f"{self.dim}_past"
 
     def computed(self) -> Iterator[Step]:
         yield Step((), self.dim, self.low, self.high)

@@ -105,6 +105,10 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 add(f"  each part has its own {', '.join(f'{p.name} = {show_value(p.value)}' for p in plan.private)}")
             if plan.copies:
                 add(f"  each part has a copy of {', '.join(c.target.tensor for c in plan.copies)}")
+            if plan.between is not None and plan.between.part is not None:
+                first, past = plan.ends_of_part
+                add(f"  each part, from {first} to before {past}, clears first", plan.between.because)
+                _lines(plan.between.part, depth + 2, lines)
             _lines(body, depth + 1, lines)
             if plan.combined is not None:
                 add("for each part")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from spfgen import tuning
@@ -15,24 +14,20 @@ from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Clear, Plan, Scan, body, chain
+from spfgen.plan.nodes import Clear, Plan, Scan
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
 
 
-def spans(plan: Plan) -> Clear | None:
-    """What is cleared once for neighbouring iterations of a loop."""
-    inside = takewhile(lambda n: not isinstance(n, Scan), chain(body(plan) or plan))
-    return next((n for n in inside if isinstance(n, Clear) and n.span is not None), None)
-
-
-def cleared_span(low: Lowering, plan: Plan, first: Sequence[Expr], past: Sequence[Expr], scope: Scope) -> list[c.Stmt]:
-    """What stands before the iterations of a loop from the first one on, before another."""
-    clear = spans(plan)
-    if clear is None or clear.span is None or clear.part is None:
+def cleared_between(
+    low: Lowering, plan: Plan, first: Sequence[Expr], past: Sequence[Expr], scope: Scope
+) -> list[c.Stmt]:
+    """What a part of a loop clears before its iterations, from the first one on, before another."""
+    if not isinstance(plan, Scan) or plan.between is None or plan.between.part is None:
         return []
-    return cleared(low, clear, substitute(clear.part, dict(zip(clear.span, (*first, *past), strict=True))), scope)
+    ends = dict(zip(plan.ends_of_part, (*first, *past), strict=True))
+    return cleared(low, plan.between, substitute(plan.between.part, ends), scope)
 
 
 def cleared(low: Lowering, clear: Clear, part: Plan, scope: Scope) -> list[c.Stmt]:

@@ -8,7 +8,7 @@ from functools import reduce
 
 from spfgen import tuning
 from spfgen.cir.lower import accumulators, entries, finds, from_steps, hoist, levels, parallel, sums
-from spfgen.cir.lower.clearing import cleared, cleared_span
+from spfgen.cir.lower.clearing import cleared, cleared_between
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
 from spfgen.cir.lower.parallel import privatised
@@ -320,8 +320,6 @@ class Lowering(Values):
                 return [s for p in parts for s in in_braces(self.plan(p, scope))]  # they may declare the same
             case Clear(tensor, part=None):
                 return self.clear(tensor)
-            case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
-                return self.plan(body, scope)
             case Clear(part=part, body=body) if part is not None and body is not None:
                 return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
             case Scan():
@@ -435,7 +433,7 @@ class Lowering(Values):
             return [*comment, *privatised.with_own_arrays(self, plan, scope)]
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
-        lines = [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
+        lines = [*cleared_between(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
         return [levels.one_by_one(self.names[plan.dim], lines)] if plan.chained else lines
 
     def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from spfgen import tuning
@@ -10,7 +10,7 @@ from spfgen.facts.formula import ONE, Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import Counts, nanoseconds, over, plus, times
 from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain, is_sum
-from spfgen.space.nodes import Instance, Read
+from spfgen.space.nodes import Read
 
 BY_VECTORS = nanoseconds(tuning.BY_VECTORS_TENTHS)
 ITERATION_BY_VECTORS = nanoseconds(tuning.ITERATION_BY_VECTORS_TENTHS)
@@ -48,13 +48,6 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vector
     if total and total[-1] == times(iteration, inside):
         total.pop()
     return Work(plus(*total, times(statement, inside)), inside if additions is None else additions)
-
-
-def additions(instance: Instance, nodes: Iterable[Plan]) -> Expr:
-    """How often a nest, given from the outside in, adds on the average of such sizes."""
-    loops = (n for n in nodes if isinstance(n, Scan) or (isinstance(n, Find) and n.key is None))
-    first = next(loops, None)
-    return ONE if first is None else work(Counts(instance), first, by_algorithm).additions
 
 
 def _stands_in_order(loop: Scan) -> bool:

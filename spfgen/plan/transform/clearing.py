@@ -1,13 +1,16 @@
-"""A result is cleared inside the outermost loop, each iteration the part that it alone writes, just before it does.
+"""How a result begins: what is to be cleared before a nest is cleared inside of it, where that is right.
 
-The part is then still in the caches when it is added to, and memory is first touched by the thread that uses it. That
-is right when the place written gives the value of the loop, floor(e / a) for an e of the place, and the loop runs over
-all values that there are.
+Each iteration of the outermost loop clears the part that it alone writes, just before it does. The part is then still
+in the caches when it is added to, and memory is first touched by the thread that uses it. That is right when the place
+written gives the value of the loop, floor(e / a) for an e of the place, and the loop runs over all values that there
+are.
 
 It is right too when the place is what an index array holds for the loop's value and that array rises: then each
 iteration clears as well what lies between the place before and its own, which no iteration writes. Where several
 iterations in turn write one place, the first of them clears it. Where a place is one value, iterations would take
 longer to find out what lies between than to clear it: a thread clears what lies between all of a part, then runs it.
+
+Threads that add to copies of the result clear it as they clear these.
 
 Where the result is more than caches hold and few of its lines are added to, nothing is gained by having the part in
 the caches: how many additions there are is noted, so that the zeros can go past them.
@@ -15,13 +18,13 @@ the caches: how many additions there are is noted, so that the zeros can go past
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
+from itertools import takewhile
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
-from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.nodes import (
@@ -33,6 +36,7 @@ from spfgen.plan.nodes import (
     Locate,
     Partition,
     Plan,
+    Prefetch,
     Scan,
     Seq,
     State,
@@ -53,69 +57,59 @@ REST = "the rows that the loop does not come to"
 SPAN = "no other part writes it, or any what lies between"
 
 
-def cleared_inside(instance: Instance, nest: Plan, added: Expr) -> Plan | None:
+def initialised(instance: Instance, nest: Plan, added: Expr | None, with_copies: bool) -> Plan | None:
     """The nest that clears the target itself; None where that is not known to be right. `added` is how many additions
-    there are."""
+    there are; `with_copies`: threads may clear it with copies that they have of it."""
     nodes = list(chain(nest))
-    place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan)), None)
+    place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan | Find)), None)
     if place is None or not all(isinstance(n, Load | Locate | State | Table) for n in nodes[:place]):
         return None
-    scan = nodes[place]
-    assert isinstance(scan, Scan)
-    if not scan.parallel and not _worth(scan):
+    loop = nodes[place]
+    assert isinstance(loop, Scan | Find)
+    rest, result = (_cleared_inside(instance, loop, added) if isinstance(loop, Scan) else None) or ((), None)
+    if result is None:
+        result = _cleared_with_copies(instance, loop, nodes[-1]) if with_copies else None
+    if result is None:
         return None
-    found_part = _part(instance, scan) if scan.parallel else None
-    rest: tuple[Plan, ...] = ()
-    if found_part is not None:
-        part, rest = found_part
-        clear = Clear(instance.target.tensor, WHY, part, scan.body)
-    else:
-        found = _gaps(instance, scan)
-        if found is None:
-            return None
-        clear, rest = found
-    result: Plan = replace(scan, body=replace(clear, additions=added))
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
     return Seq((*rest, result)) if rest else result
 
 
-def cleared_before(plan: Plan) -> Plan:
-    """The plan with everything cleared first where threads that share a loop add to copies: the loop cannot clear."""
-    nest = plan.parts[-1] if isinstance(plan, Seq) else plan
-    nodes = list(chain(nest))
-    loop = next((n for n in nodes if isinstance(n, Scan) and n.partition is not None), None)
-    clear = next((n for n in nodes if isinstance(n, Clear) and n.gaps), None)
-    if loop is None or clear is None or loop.partition is None or not loop.partition.adds or _by_rows(loop.partition):
-        return plan
-    alone = rewrite(lambda n: n.body if n is clear else None, nest)
-    return Seq((Clear(clear.tensor, "threads add to copies of it"), alone))
-
-
-def cleared_with_copies(before: Sequence[Plan], nest: Plan, several: Collection[str]) -> Plan | None:
-    """The nest whose threads clear the target as they clear their copies of it, with what is cleared `before` in it;
-    None where they have no copies. `several` are tensors whose values lie in more than one array."""
-    match (*before, *(nest.parts if isinstance(nest, Seq) else (nest,))):
-        case (Clear(tensor, part=None), inner) if tensor not in several:
-            nodes = list(chain(inner))
-        case _:
-            return None
-    first = next((k for k, n in enumerate(nodes) if not isinstance(n, Load | Locate | State | Table)), 0)
-    loop, do = nodes[first], nodes[-1]
-    if not isinstance(loop, Scan | Find) or loop.partition is None or loop.partition.adds != "copies":
+def _cleared_inside(instance: Instance, scan: Scan, added: Expr | None) -> tuple[tuple[Plan, ...], Plan] | None:
+    """The loop in which each iteration clears its part, and what is cleared before."""
+    adds = scan.partition is not None and bool(scan.partition.adds)
+    disjoint = scan.parallel and not adds
+    if scan.vector or scan.collapse or not (disjoint or _worth(scan)):
         return None
-    if not loop.parallel or not isinstance(do, Do) or do.target.tensor != tensor:
+    found = _part(instance, scan) if disjoint else None
+    if found is not None:
+        part, rest = found
+        return rest, _with_clearing(scan, Clear(instance.target.tensor, WHY, part, additions=added))
+    return None if adds and not _by_rows(scan.partition) else _gaps(instance, scan, disjoint, added)
+
+
+def _with_clearing(scan: Scan, clear: Clear) -> Scan:
+    """The loop whose iterations clear first; what they fetch for later ones is on its way meanwhile."""
+    above = list(takewhile(lambda n: isinstance(n, Prefetch), chain(scan.body)))
+    body: Plan = replace(clear, body=above[-1].inner if above else scan.body)
+    for node in reversed(above):
+        body = with_body(node, body)
+    return replace(scan, body=body)
+
+
+def _cleared_with_copies(instance: Instance, loop: Scan | Find, does: Plan) -> Plan | None:
+    """The loop whose threads clear the target as they clear their copies of it; None where they have no copies."""
+    if loop.partition is None or loop.partition.adds != "copies" or not loop.parallel or not isinstance(does, Do):
         return None
-    result: Plan = replace(loop, partition=replace(loop.partition, clears=tensor))
-    for node in reversed(nodes[:first]):
-        result = with_body(node, result)
-    return result
+    return replace(loop, partition=replace(loop.partition, clears=instance.target.tensor))
 
 
-def _by_rows(partition: Partition) -> bool:
+def _by_rows(partition: Partition | None) -> bool:
     """Whether all that is added to a row, but for what goes on from the part before, is added by one thread."""
     return (
-        partition.adds == "segments"
+        partition is not None
+        and partition.adds == "segments"
         and partition.slice is not None
         and all(b == ZERO for b in partition.slice.base[1:])
     )
@@ -141,9 +135,9 @@ def _stored(scan: Scan) -> Plan | None:
     return None
 
 
-def _gaps(instance: Instance, scan: Scan) -> tuple[Clear, tuple[Plan, ...]] | None:
-    """What clears the places of an iteration and those between them and the ones of its neighbours; and what clears
-    places that no iteration clears so.
+def _gaps(instance: Instance, scan: Scan, disjoint: bool, added: Expr | None) -> tuple[tuple[Plan, ...], Scan] | None:
+    """The loop that clears the places of an iteration and those between them and the ones of its neighbours, where
+    iterations write different places or several of them one; and before it what clears places that none clears so.
 
     A row is all places with one value of the first subscript, which is what a rising index array holds for the loop.
     """
@@ -161,20 +155,21 @@ def _gaps(instance: Instance, scan: Scan) -> tuple[Clear, tuple[Plan, ...]] | No
     about = f"{call.function} names places of {target.tensor}"
     if not implied(some, instance.axioms, within(this, ZERO, target.extents[0]), about=about).proved:
         return None
-    later, rises = [*some, Compare(">", at, ZERO)], Compare("<" if scan.parallel else "<=", before, this)
+    later, rises = [*some, Compare(">", at, ZERO)], Compare("<" if disjoint else "<=", before, this)
     if not implied(later, instance.axioms, rises, about=f"{call.function} rises").proved:
         return None
     nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
-    if scan.parallel and len(target.place) == 1:
-        return _between(target, scan, call.function), (nothing,)
-    clear, behind = _row_by_row(target, scan, call.function)
-    return clear, (nothing, *behind)
+    if disjoint and len(target.place) == 1:
+        between = replace(_between(target, scan, call.function), additions=added)
+        return (nothing,), replace(scan, between=between, body=_stored(scan) or scan.body)
+    clear, behind = _row_by_row(target, scan, call.function, disjoint)
+    return (nothing, *behind), _with_clearing(scan, replace(clear, additions=added))
 
 
 def _between(target: Operand, scan: Scan, function: str) -> Clear:
     """All places from the one of the first iteration of a part to the one of the first behind it; the first part begins
     at the first place that there is, and the last one ends at the last."""
-    first, past = names = (f"{scan.dim}_first", f"{scan.dim}_past")
+    first, past = scan.ends_of_part
     word = f"{target.tensor}.{target.array} 1"
     zero = Do(replace(target, place=(Var(word),)), "=", Constant(0))
     (end,), (extent,) = scan.high, target.extents
@@ -185,10 +180,10 @@ def _between(target: Operand, scan: Scan, function: str) -> Clear:
         Guard((Compare("=", Var(past), end),), Scan(word, (here,), (extent,), zero)),
     )
     part = Guard((Compare("<", Var(first), Var(past)),), Seq(parts))
-    return Clear(target.tensor, SPAN, part, _stored(scan) or scan.body, gaps=True, span=names)
+    return Clear(target.tensor, SPAN, part)
 
 
-def _row_by_row(target: Operand, scan: Scan, function: str) -> tuple[Clear, tuple[Plan, ...]]:
+def _row_by_row(target: Operand, scan: Scan, function: str, disjoint: bool) -> tuple[Clear, tuple[Plan, ...]]:
     """The rows from the one after that of the iteration before to its own. The rows behind the last one: cleared by the
     last iteration if nobody else writes what that one does, else apart."""
     now, (end,) = Var(scan.dim), scan.high
@@ -205,11 +200,11 @@ def _row_by_row(target: Operand, scan: Scan, function: str) -> tuple[Clear, tupl
         rows(Compare("=", now, ZERO), ZERO, after(now)),
         rows(Compare(">", now, ZERO), after(Bin("-", now, ONE)), after(now)),
     )
-    if scan.parallel:
+    if disjoint:
         parts = Seq((*inside, rows(Compare("=", now, last), after(now), target.extents[0])))
-        return Clear(target.tensor, GAPS, parts, scan.body, gaps=True), ()
+        return Clear(target.tensor, GAPS, parts), ()
     behind = rows(Compare(">", end, ZERO), after(last), target.extents[0])
-    return Clear(target.tensor, GAPS, Seq(inside), scan.body, gaps=True), (behind,)
+    return Clear(target.tensor, GAPS, Seq(inside)), (behind,)
 
 
 def _same(instance: Instance, one: Expr, two: Expr) -> bool:

@@ -27,7 +27,6 @@ from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     PLANS,
-    Clear,
     Do,
     Find,
     Guard,
@@ -119,13 +118,10 @@ def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Co
 def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collection[str] = ()) -> Plan:
     """The same, where it is known what iterations share. `made` are sums that the kernel keeps for itself."""
     nothing: dict[Mark, bool] = {}
-    clearing = {
-        id(n) for c in walk(nest, PLANS) if isinstance(c, Clear) and c.part is not None for n in walk(c.part, PLANS)
-    }
-    clearing |= {id(n) for c in walk(nest, PLANS) if isinstance(c, Levels) for n in walk(c.inspect, PLANS)}
+    inspecting = {id(n) for c in walk(nest, PLANS) if isinstance(c, Levels) for n in walk(c.inspect, PLANS)}
 
     def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan) or id(node) in clearing:
+        if not isinstance(node, Scan) or id(node) in inspecting:
             return None
         result: Plan = node
         for mark in (m for m in context.marks if m.dim == node.dim):
@@ -161,9 +157,7 @@ def _fetching(scan: Scan, mark: Mark, made: Collection[str]) -> Plan | None:
 
 def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
     inside = [n for n in walk(scan.body) if isinstance(n, Plan)]
-    clears = [n for n in inside if isinstance(n, Clear)]
-    clearing = {n for clear in clears if clear.part is not None for n in walk(clear.part, PLANS)}
-    loop = next((n for n in inside if isinstance(n, Scan | Find) and n not in clearing), None)
+    loop = next((n for n in inside if isinstance(n, Scan | Find)), None)
     if loop is not None:
         hint = (f"vectorize `{loop.dim}`", f"or put `{mark.dim}` innermost: `order ..., {mark.dim}`")
         raise SpecError(f"expected the innermost loop, but `{loop.dim}` is inside of `{mark.dim}`", mark.span, hint)
@@ -172,9 +166,9 @@ def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
         if kind == DEPENDENCE or (kind == REDUCTION and not shared.summed):
             raise refused(shared.steps, mark, shared.meeting, "be vectorized")
     if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq) or is_temporary(n) for n in inside):
-        more = f"clears values of `{clears[0].tensor}`" if clears else "does more"
-        hints = ("loops that clear, search or have sums of their own are not vectorized: leave `vectorize` out",)
-        raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` {more}", mark.span, hints)
+        hints = ("loops that search or have sums of their own are not vectorized: leave `vectorize` out",)
+        message = f"expected a loop that does nothing but compute, but `{mark.dim}` does more"
+        raise SpecError(message, mark.span, hints)
     return replace(scan, vector=True)
 
 

@@ -88,7 +88,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None
     uneven = weight is None and isinstance(loop, Scan) and _is_uneven(loop)
-    result: Plan = replace(loop, partition=Partition(found.nanoseconds, weight, uneven))
+    result: Plan = replace(loop, partition=Partition(found.nanoseconds, weight, uneven, additions=found.additions))
     return _around(nodes[:first], result)
 
 
@@ -99,38 +99,29 @@ def partitioned(instance: Instance, plan: Plan) -> Plan:
         if not isinstance(node, Scan) or not node.parallel:
             return None
         weight = _weight(instance, None, node)
-        return replace(node, partition=Partition(None, None if weight is None else replace(weight, each=ONE)))
+        return replace(node, partition=Partition(None, weight))
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 
 def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
-    """The plan with its outermost loop parallel, or the one that the schedule names, where that is right, and how.
+    """The plan with its outermost loop parallel, or the one that the schedule names, where that is right, and how
+    threads add: a loop whose iterations write different places is parallel already.
 
     Raises Unsupported when the schedule wants a loop parallel that adds to one place in a way that cannot be.
     """
-    if isinstance(plan, Seq):
-        return Seq(tuple(on_threads(instance, p, context) for p in plan.parts))
-    nodes = list(chain(plan))
-    first = next((k for k, n in enumerate(nodes) if isinstance(n, Loop) and n.partition is not None), None)
-    if first is None:
+    found = _shared_out(plan)
+    if found is None:
         return plan
-    loop = nodes[first]
-    assert isinstance(loop, Loop)
-    assert loop.partition is not None
-    partition = replace(loop.partition, fixed=context.deterministic)
-    if loop.parallel and not any(isinstance(n, Do) for n in chain(loop)):
-        if partition.weight is not None:
-            partition = replace(partition, weight=replace(partition.weight, each=_each(partition.weight, ZERO)))
-        return _around(nodes[:first], replace(loop, partition=partition))
+    nodes, first, loop, partition = found
     if loop.parallel:
-        return _around(nodes[:first], replace(loop, partition=_disjoint(instance, loop, partition, context)))
+        return plan
     if not any(isinstance(n, Do) for n in chain(loop)):
         return _around(nodes[:first], replace(loop, partition=None))
-    found = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, partition, context)
-    if found is not None:
-        partition, why = found
+    adding = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, partition, context)
+    if adding is not None:
+        partition, why = adding
         return _around(nodes[:first], replace(loop, parallel=True, because=why, partition=partition))
     wanted = _wanted([loop], context)
     if wanted is not None:
@@ -140,6 +131,32 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
             ("make a loop parallel whose iterations write different places",),
         )
     return _around(nodes[:first], replace(loop, partition=None))
+
+
+def with_split_rows(instance: Instance, plan: Plan, context: Context) -> Plan:
+    """The plan whose parallel loop, where its iterations write different places, counts all that an iteration does; and
+    of which threads split an iteration that is long, where that is right."""
+    if isinstance(plan, Seq):
+        return Seq(tuple(with_split_rows(instance, p, context) for p in plan.parts))
+    found = _shared_out(plan)
+    if found is None:
+        return plan
+    nodes, first, loop, partition = found
+    if not loop.parallel or partition.adds:
+        return plan
+    partition = replace(partition, fixed=context.deterministic, weight=_counted(partition.weight, ZERO))
+    if any(isinstance(n, Do) for n in chain(loop)):
+        partition = _disjoint(instance, loop, partition, context)
+    return _around(nodes[:first], replace(loop, partition=partition))
+
+
+def _shared_out(plan: Plan) -> tuple[list[Plan], int, Loop, Partition] | None:
+    """The nodes of a nest, with the number of the loop whose work is known, that loop, and what is known of it."""
+    nodes = list(chain(plan))
+    for number, node in enumerate(nodes):
+        if isinstance(node, Loop) and node.partition is not None:
+            return nodes, number, node, node.partition
+    return None
 
 
 def _wanted(loops: Sequence[Plan], context: Context) -> Mark | None:
@@ -188,7 +205,7 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
             own = {node.dim, *(d for d, v in copies.items() if v == Var(node.dim))}
         elif variables(node.low[0]) & own:
             break
-    return Weight(found[0], tuple(found[1:]), price) if found else None
+    return Weight(found[0], tuple(found[1:]), price=price) if found else None
 
 
 def _call(expr: object, loaded: dict[str, Call]) -> Call | None:
@@ -232,20 +249,21 @@ def _is_uneven(scan: Scan) -> bool:
     return False
 
 
-def _each(weight: Weight, cleared: Expr) -> Expr:
-    """What an iteration costs besides the positions of the loop inside, in such positions."""
-    price = weight.each
-    if cleared != ZERO:
-        return plus(ONE, over(cleared, price))
-    return Num(1 + tuning.LOOP_START_NS // price.value) if isinstance(price, Num) else ONE
+def _counted(weight: Weight | None, cleared: Expr) -> Weight | None:
+    """With what an iteration costs besides the positions of the loop inside, in such positions, if it clears so many
+    values."""
+    if weight is None:
+        return None
+    each: Expr = Num(1 + tuning.LOOP_START_NS // weight.price.value) if isinstance(weight.price, Num) else ONE
+    return replace(weight, each=each if cleared == ZERO else plus(ONE, over(cleared, weight.price)))
 
 
 def _cleared(loop: Loop) -> Expr:
     """How many values an iteration clears; a few do not count."""
     total: list[Expr] = []
-    for node in walk(loop, PLANS):
-        if isinstance(node, Clear) and node.part is not None and node.span is None:
-            part = node.part.parts[0] if node.gaps and isinstance(node.part, Seq) else node.part  # about a row
+    for node in walk(body(loop), PLANS):
+        if isinstance(node, Clear) and node.part is not None:
+            part = node.part.parts[0] if isinstance(node.part, Seq) else node.part  # about a row
             loops = [n for n in walk(part, PLANS) if isinstance(n, Scan) and not any(calls(e) for e in n.high)]
             total.append(times(*(_span(n.low, n.high) or n.high[0] for n in loops if n.low)))
     return plus(*(t for t in total if not isinstance(t, Num)))
@@ -268,12 +286,11 @@ def _span(lows: Sequence[Expr], highs: Sequence[Expr]) -> Expr | None:
 
 def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Context) -> Partition:
     """The share of a loop whose iterations write different places; with what it needs to split one of them."""
-    if partition.weight is None:
+    weight = _counted(partition.weight, _cleared(loop))
+    if weight is None:
         return partition
-    each = _each(partition.weight, _cleared(loop))
-    pointer = partition.weight.pointer
-    partition = replace(partition, weight=replace(partition.weight, each=each))
-    alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > tuning.UNSPLIT_CLEARING
+    partition = replace(partition, weight=weight)
+    alike = not isinstance(weight.each, Num) and mean_ratio(weight.each, ONE, context.stored) > tuning.UNSPLIT_CLEARING
     target = _stored(loop)
     if (
         alike
@@ -284,7 +301,7 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
         return partition
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)
-    if inner is None or not _is_row(loop, inner, pointer, outer):
+    if inner is None or not _is_row(loop, inner, weight.pointer, outer):
         return partition
     if _divides(instance, inner, outer):
         return replace(partition, row=inner.dim)
@@ -421,7 +438,7 @@ def _adding(
     outside = nodes[:first]
     if any(isinstance(n, Scan | Find) for n in outside) and any(isinstance(n, State) for n in outside):
         return None  # threads would share where a find stands
-    partition = replace(partition, weight=_unit(partition.weight))
+    partition = replace(partition, fixed=context.deterministic, weight=_counted(partition.weight, ZERO))
     only = f"its iterations only add to {target.tensor}"
     if any(map(is_sum, nodes[:first])):
         return replace(partition, adds="sum"), f"{only}, which each part does for itself; then the sums are added"
@@ -440,16 +457,12 @@ def _adding(
     return replace(partition, adds="copies", atomic=is_atomic), why
 
 
-def _unit(weight: Weight | None) -> Weight | None:
-    return None if weight is None else replace(weight, each=_each(weight, ZERO))
-
-
 def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     """The places of one key, if keys never fall along the loop, subscript by subscript, and no two keys share a place:
     where rest adds to a subscript, as in `i + j`, it must not reach the next key's."""
     if not isinstance(loop, Scan) or loop.partition is None or loop.partition.weight is not None:
         return None
-    if not all(isinstance(n, Load | Locate | Guard | Prefetch | Clear) or is_sum(n) for n in _above_loop(loop)):
+    if not all(isinstance(n, Load | Locate | Guard | Prefetch) or is_sum(n) for n in _above_loop(loop)):
         return None
     found = _slice(instance, loop, target)
     if found is None:

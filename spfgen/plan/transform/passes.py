@@ -15,16 +15,15 @@ from typing import Generic, TypeVar
 from spfgen.errors import InternalError
 from spfgen.plan import left_out
 from spfgen.plan.analyse.scan import Step
-from spfgen.plan.analyse.work import additions
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Choose, Plan, Seq, Variant, chain
+from spfgen.plan.nodes import Choose, Find, Plan, Scan, Seq, Variant, chain
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
-from spfgen.plan.transform.clearing import cleared_before, cleared_inside, cleared_with_copies
+from spfgen.plan.transform.clearing import initialised
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.legal import annotated
 from spfgen.plan.transform.partial_sums import with_partial_sums
-from spfgen.plan.transform.partition import measured, on_threads
+from spfgen.plan.transform.partition import measured, on_threads, with_split_rows
 from spfgen.plan.transform.prefetch import fetched_ahead
 from spfgen.plan.transform.register_blocks import with_sums
 from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
@@ -143,25 +142,18 @@ class Verified:
             compare(self.instance, nest, self.known)
 
 
-def _cleared_inside(given: Given, nests: Nests) -> Nests:
-    """What is cleared first is cleared where it is added to, if any of the nests can."""
+def _initialised(given: Given, nests: Nests) -> Nests:
+    """What is cleared first is cleared in the nests, if any of them can."""
     if not nests.before:
         return nests
-    added = additions(given.instance, chain(nests.nests[0]))  # those behind it go through lists of unknown length
-    inside = [cleared_inside(given.instance, nest, added) for nest in nests.nests]
+    loops = (n for n in chain(nests.nests[0]) if isinstance(n, Scan | Find))  # those behind it go through longer lists
+    added = next((n.partition.additions for n in loops if n.partition is not None), None)
+    copies = len(nests.variants) == 1 and given.instance.target.tensor not in given.context.several
+    inside = [initialised(given.instance, nest, added, copies) for nest in nests.nests]
     if not any(inside):
         return nests
     done = [own or Seq((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
     return replace(nests.with_nests(done), before=())
-
-
-def _cleared_before(given: Given, nests: Nests) -> Nests:
-    """What loops cannot clear that add to copies is cleared before; by the threads that clear these, where one nest
-    runs."""
-    nests = nests.with_nests(list(map(cleared_before, nests.nests)))
-    several = len(nests.variants) > 1
-    nest = None if several else cleared_with_copies(nests.before, nests.nests[0], given.context.several)
-    return nests if nest is None else replace(nests.with_nests([nest]), before=())
 
 
 def _with_sums(given: Given, nest: Plan) -> Plan:
@@ -174,7 +166,6 @@ def _transposed(given: Given, nests: Nests) -> Nests:
 
 PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("measure", of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
-    Pass("clear inside", _cleared_inside, 1),
     Pass("simplify", of_each(lambda given, nest: simplify(nest, given.names)), 1),
     Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
     Pass("register tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
@@ -182,7 +173,8 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("unroll", of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)), 2),
     Pass("prefetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
     Pass("work partition", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
-    Pass("clear before", _cleared_before, 0),
+    Pass("initialise", _initialised, 1),
+    Pass("split rows", of_each(lambda given, nest: with_split_rows(given.instance, nest, given.context)), 0),
     Pass("register blocks", of_each(_with_sums), 2, fixed=False),
     Pass("segmented reduction", of_each(lambda given, nest: with_segmented_reductions(nest)), 2, fixed=False),
     Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),
@@ -192,6 +184,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("partial sums", of_each(lambda given, nest: with_partial_sums(nest, given.context.types)), 2),
 )
 """All passes, the first one first."""
-APPENDING = ("measure", "simplify", "schedule", "prefetch", "work partition", "early exit")
+APPENDING = ("measure", "simplify", "schedule", "prefetch", "work partition", "split rows", "early exit")
 ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
 """The same for nests that deliver entries: the others are about places in memory, of which these have none."""

@@ -43,7 +43,6 @@ from spfgen.plan.nodes import (
     Accumulate,
     Ahead,
     Append,
-    Clear,
     Do,
     Find,
     Guard,
@@ -189,7 +188,7 @@ def _streamed(outer: Scan) -> Plan | None:
         match node:
             case Load(dim, call):
                 loaded[dim] = call
-            case Clear() | Locate() | Accumulate(storage=Variable()):
+            case Locate() | Accumulate(storage=Variable()):
                 pass
             case Scan(low=(low,), high=high) if shifted(low)[0] in loaded:
                 begin, further = shifted(low)
@@ -303,7 +302,7 @@ def _ahead(outer: Scan) -> Plan | None:
             case Scan(low=(Var(begin),)) if begin in loaded:
                 found = _segment(outer, node, loaded[begin], loaded)
                 return None if found is None else with_body(outer, found)
-            case Clear() | Accumulate(storage=Variable()):
+            case Accumulate(storage=Variable()):
                 pass
             case _:
                 return None

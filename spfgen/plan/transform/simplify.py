@@ -116,11 +116,6 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, coordinates=many(coordinates), value=_placed(new(value)))
         case Do(target, _, value):
             return replace(plan, target=_placed(new(target)), value=_placed(new(value)))
-        case Clear(part=None):
-            return plan
-        case Clear(part=part, body=body) if part is not None and body is not None:
-            cleared = _renamed(part, names, values, indices)
-            return replace(plan, part=cleared, body=_renamed(body, names, values, indices))
         case Segment(low=low, high=high, call=call, key=key, body=body):
             return replace(
                 plan,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,7 +72,6 @@ from spfgen.plan.nodes import (
     Variable,
     Versioned,
     Workspace,
-    chain,
 )
 from spfgen.plan.verify import interpret_steps as steps
 from spfgen.plan.verify.effort import Effort
@@ -312,13 +311,13 @@ class _Interpreter:
         watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.partition)
         if plan.vector:
             watches.append(Watch(plan, "vector", disjoint=False))
-        span = _span(plan) if low < high else None
+        between = plan.between if low < high else None
         ran: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for first, past in self.parts(low, high, span is not None or bool(plan.private or plan.copies)):
+        for first, past in self.parts(low, high, between is not None or bool(plan.private or plan.copies)):
             own = steps.private(self, plan, env, len(self.watches) + len(watches))
             copied = steps.copied(self, plan, len(self.watches) + len(watches))
-            if span is not None and span.part is not None and span.span is not None:
-                self.clearing(span.part, {**env, **dict(zip(span.span, (first, past), strict=True))})
+            if between is not None and between.part is not None:
+                self.clearing(between.part, {**env, **dict(zip(plan.ends_of_part, (first, past), strict=True))})
             values = range(first, past)
             with self.watched(watches), self.loop():
                 for value in reversed(values) if plan.down else values:
@@ -676,8 +675,7 @@ class _Interpreter:
             return
         if body is None:
             raise WrongPlan(plan, "it clears a part for nothing")
-        if plan.span is None:  # else it was cleared before the loop around
-            self.clearing(part, env)
+        self.clearing(part, env)
         self.plan(body, env)
 
     def clearing(self, part: Plan, env: Env) -> None:
@@ -857,12 +855,6 @@ def _claims(plan: Plan, is_parallel: bool, partition: Partition | None) -> list[
     elif is_parallel:
         found.append(Watch(plan, "in parallel", disjoint=partition is None or not partition.adds))
     return found
-
-
-def _span(plan: Scan) -> Clear | None:
-    """What is cleared once before the loop, up to the next loop inside."""
-    inside = takewhile(lambda n: not isinstance(n, Scan), chain(plan.body))
-    return next((n for n in inside if isinstance(n, Clear) and n.span is not None), None)
 
 
 def _sizes(program: Program, operands: Mapping[str, Held], given: Mapping[str, int]) -> dict[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spfgen.cir.lower import entries
-from spfgen.cir.lower.clearing import spans
 from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, taken
 from spfgen.cir.lower.parallel.privatised import summed, with_copies
 from spfgen.cir.lower.parallel.rows import divided, rows_in_parts, segments
@@ -67,7 +66,7 @@ def needs_parts(plan: Loop) -> bool:
         partition.weight is not None
         or partition.uneven
         or bool(partition.adds)
-        or spans(plan) is not None
+        or (isinstance(plan, Scan) and plan.between is not None)
         or _pays_dynamic(plan)
     )
 

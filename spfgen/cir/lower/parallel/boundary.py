@@ -13,7 +13,7 @@ from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
 from spfgen.ir import rewrite, with_children
-from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Slice, Variant, Versioned, chain
+from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Scan, Slice, Variant, Versioned, chain
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
@@ -100,6 +100,8 @@ class Boundary:
             match node:
                 case Clear(body=inner) if inner is not None:
                     return inner
+                case Scan(between=Clear()):
+                    return replace(node, between=None)
                 case Accumulate(op="="):
                     return replace(node, op="+=")
                 case Versioned(body=inner):

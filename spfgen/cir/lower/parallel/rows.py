@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spfgen.cir.lower.clearing import cleared_span
+from spfgen.cir.lower.clearing import cleared_between
 from spfgen.cir.lower.parallel.boundary import Boundary, boundary_of
 from spfgen.cir.lower.parallel.parts import Parts, between, memory, number_of_parts, taken, under_name, variable
 from spfgen.cir.lower.scope import Scope
@@ -51,7 +51,7 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
     def bounded(node: object) -> object | None:
         if isinstance(node, Scan) and node.dim == partition.row:
             return replace(node, low=limits[:1], high=limits[1:])
-        if isinstance(node, Clear) and node.part is not None and node.span is None:
+        if isinstance(node, Clear) and node.part is not None:
             return replace(node, part=Guard((whole,), node.part))
         return None
 
@@ -72,7 +72,7 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
         c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
         *boundary.begun(arrays, parts.part),
         *parts.states,
-        *cleared_span(low, plan, [variable(low, parts.start)], [variable(low, parts.stop)], parts.scope),
+        *cleared_between(low, plan, [variable(low, parts.start)], [variable(low, parts.stop)], parts.scope),
         c.Declare(INT, begin.name, at),
         *each,
     ]

@@ -11,7 +11,7 @@ from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import Counts, plus, simplified, times
-from spfgen.plan.nodes import Append, Choose, Do, Gather, Load, Plan, Scan, Versioned
+from spfgen.plan.nodes import Append, Do, Gather, Load, Plan, Scan, Versions
 from spfgen.space.nodes import Instance, Program, Tensor
 
 
@@ -101,10 +101,9 @@ def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]
             yield trips, plan
         case Append():
             yield trips, plan.as_do
-        case Choose(variants):
-            yield from _visits(variants[0].body, trips, counts)
-        case Versioned(body=body):
-            yield from _visits(body, trips, counts)
+        case Versions(versions):
+            usual = versions[0] if plan.by_cost else versions[-1]
+            yield from _visits(usual.body, trips, counts)
         case Scan(_, low, high):
             inner = times(trips, counts.of(low, high))
             for child in _plans(plan):

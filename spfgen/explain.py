@@ -17,7 +17,7 @@ from spfgen.plan.context import context_of
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.nodes import Accumulate, Choose, Clear, Find, Guard, Key, Levels, Plan, Scan, Segment, Variable
+from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Key, Levels, Plan, Scan, Segment, Variable, Versions
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Program
@@ -232,10 +232,10 @@ def rejected(plan: Plan) -> list[str]:
 def costs(plan: Plan) -> list[str]:
     """The formula of each variant, simplified."""
     return [
-        f"variant {number}: {simplified(variant.cost)}"
+        f"variant {number}: {simplified(version.cost)}"
         for node in walk(plan)
-        if isinstance(node, Choose)
-        for number, variant in enumerate(node.variants, 1)
+        if isinstance(node, Versions) and node.by_cost
+        for number, version in enumerate(node.versions, 1)
     ]
 
 

@@ -35,7 +35,6 @@ from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Append,
-    Choose,
     Clear,
     Do,
     Find,
@@ -46,7 +45,8 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
-    Variant,
+    Version,
+    Versions,
     chain,
     is_tile,
 )
@@ -103,8 +103,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
 def _is_as_said(context: Context, plan: Plan) -> bool:
     """Whether the plan has the loops of the schedule in all its nests of which one runs, in their order, and threads
     share those that they are to. Within a tile they cannot: its sums are in registers."""
-    if isinstance(plan, Choose):
-        return all(_is_as_said(context, v.body) for v in plan.variants)
+    if isinstance(plan, Versions):
+        return all(_is_as_said(context, v.body) for v in plan.versions)
     in_tiles = (n for tile in walk(plan, PLANS) if is_tile(tile) for n in walk(tile, PLANS))
     loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan)]
     if any(isinstance(n, Scan) and n.parallel for n in in_tiles) or not {*context.named} <= {n.dim for n in loops}:
@@ -135,7 +135,7 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     return passed(passes, given, nests, context, Verified(given, nests)).plans
 
 
-def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:
+def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Version], bool]:
     """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
     with everything."""
     instance = with_equal_positions(instance)

@@ -13,13 +13,12 @@
            | State(name)           where a find by sequential iteration stands, kept over the loops inside
            | Table(name)           where each value of an index array stands, for the finds inside
            | Prefetch(dim)         the beginning of a later iteration's segment is fetched
-           | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Accumulate(target, op, body, storage) what the body adds to the target is kept in an accumulator
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
            | UnrollAndJam(start, several, body)  several neighbouring iterations of a loop at once, then what is left
-           | Versioned(when, whole, body) the same with less to ask where the conditions hold, else the body
+           | Versions(versions)    one of several plans that do the same: the first whose predicate holds in the call
            | Do(target, value)     one value is added to (or stored in) the target
            | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
            | Gather(tensor, body)  what the body appends, each coordinate once and in order
@@ -62,8 +61,13 @@ class Plan:
 
     @property
     def inner(self) -> Plan | None:
-        """The one plan inside: for a find what runs at a hit; None for a leaf or a branching."""
+        """The one plan inside: for a find what runs at a hit, for versions the last one; None for a leaf or a
+        branching."""
         return None
+
+    def with_inner(self, inner: Plan) -> Plan:
+        """The same node with another plan inside."""
+        raise TypeError(f"{type(self).__name__} has no one plan inside")
 
     def computed(self) -> Iterator[Step]:
         """The integers that the node computes for itself, in its order, with the names that it binds to them."""
@@ -80,6 +84,9 @@ class Nested(Plan):
     def inner(self) -> Plan | None:
         found: Plan | None = self.body
         return found
+
+    def with_inner(self, inner: Plan) -> Plan:
+        return replace(self, body=inner)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +354,9 @@ class Find(Plan):
     def inner(self) -> Plan:
         return self.hit
 
+    def with_inner(self, inner: Plan) -> Plan:
+        return replace(self, hit=inner)
+
     def computed(self) -> Iterator[Step]:
         yield Step((() if self.key is None else (self.key.value,)) + self.at)
         yield Step((), self.dim, self.low, self.high)
@@ -494,19 +504,60 @@ class Prefetch(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/analyse/cost.py)."""
+class Cheapest:
+    """That no other version is expected to take less time: `cost` is a formula in the sizes, in nanoseconds
+    (plan/analyse/cost.py)."""
 
     cost: Expr
-    body: Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Choose(Plan):
-    """The variant of least cost runs."""
+class Version:
+    """A plan and its predicate: that it is the cheapest, or that all of these conditions hold. Where they do it is
+    known how often loops run, or what they would ask. `by_order`: Z3 has proved from the order of an index array that
+    it does the same as the others, which cannot be told from the points alone (verify/meaning.py)."""
 
-    variants: tuple[Variant, ...]
+    when: tuple[Formula, ...] | Cheapest
+    body: Plan
     because: str = ""
+    by_order: bool = False
+
+    @property
+    def cost(self) -> Expr:
+        """What it costs, if that decides."""
+        assert isinstance(self.when, Cheapest)
+        return self.when.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Versions(Plan):
+    """The first version whose predicate holds runs. The last one is right whatever holds."""
+
+    versions: tuple[Version, ...]
+    because: str = ""
+
+    @property
+    def by_cost(self) -> bool:
+        """Whether costs decide, not conditions."""
+        return isinstance(self.versions[0].when, Cheapest)
+
+    @property
+    def inner(self) -> Plan | None:
+        return None if self.by_cost else self.versions[-1].body
+
+    def with_inner(self, inner: Plan) -> Plan:
+        *others, last = self.versions
+        return replace(self, versions=(*others, replace(last, body=inner)))
+
+    def computed(self) -> Iterator[Step]:
+        for version in self.versions:
+            if not isinstance(version.when, Cheapest):
+                yield Step(tuple(compared(version.when)))
+
+
+def specialised(when: tuple[Formula, ...], special: Plan, plan: Plan, because: str, by_order: bool = False) -> Versions:
+    """A special version where the conditions hold, beside the plan."""
+    return Versions((Version(when, special, because, by_order), Version((), plan)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -641,22 +692,6 @@ class UnrollAndJam(Nested):
 
     def computed(self) -> Iterator[Step]:
         yield Step((), self.start, self.low, self.high, end=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Versioned(Nested):
-    """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
-    run, or what they would ask. `by_order`: Z3 has proved from the order of an
-    index array that both do the same, which cannot be told from the points alone (meaning.py)."""
-
-    when: tuple[Formula, ...]
-    whole: Plan
-    body: Plan
-    because: str = ""
-    by_order: bool = False
-
-    def computed(self) -> Iterator[Step]:
-        yield Step(tuple(compared(self.when)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -858,7 +893,7 @@ STATEMENTS = (
     Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
 )
 """The statements of steps: what is lowered and carried out beside the nests."""
-PLANS = Plan | Variant
+PLANS = Plan | Version
 """What plans consist of, but for their expressions: `walk` and `rewrite` pass these over when told so."""
 
 
@@ -878,13 +913,13 @@ def is_temporary(node: object) -> TypeGuard[Accumulate]:
 
 
 def body(plan: Plan) -> Plan | None:
-    """What a node has inside: for a find what runs at a hit; None for a leaf or a branching."""
+    """What a node has inside, if that is one plan."""
     return plan.inner
 
 
 def with_body(plan: Plan, inner: Plan) -> Plan:
     """The node with something else inside."""
-    return replace(plan, **{"hit" if isinstance(plan, Find) else "body": inner})  # type: ignore[type-var]
+    return plan.with_inner(inner)
 
 
 def chain(plan: Plan) -> Iterator[Plan]:

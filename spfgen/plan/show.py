@@ -19,7 +19,7 @@ from spfgen.plan.nodes import (
     Block,
     Bound,
     Break,
-    Choose,
+    Cheapest,
     Clear,
     Collect,
     Define,
@@ -54,7 +54,7 @@ from spfgen.plan.nodes import (
     Transpose,
     UnrollAndJam,
     Variable,
-    Versioned,
+    Versions,
     Workspace,
 )
 from spfgen.space.nodes import Operand, Read
@@ -158,10 +158,20 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Prefetch(dim, ahead, position=position, start=start, body=body):
             add(f"fetch from {position} = {show(start)} on, for {dim} + {ahead}")
             _lines(body, depth, lines)
-        case Choose(variants, why):
-            for number, variant in enumerate(variants, 1):
-                add(f"variant {number} of {len(variants)}", why if number == 1 else "")
-                _lines(variant.body, depth + 1, lines)
+        case Versions(versions, why) if plan.by_cost:
+            for number, version in enumerate(versions, 1):
+                add(f"variant {number} of {len(versions)}", why if number == 1 else "")
+                _lines(version.body, depth + 1, lines)
+        case Versions(versions):
+            for version in versions:
+                assert not isinstance(version.when, Cheapest)
+                if version is versions[-1]:
+                    add("elsewhere")
+                else:
+                    add(f"where {show_conditions(version.when)}" if version.when else "always", version.because)
+                _lines(version.body, depth + 1, lines)
+                if not version.when:
+                    break
         case Accumulate(target, op, body, Variable(), why) if op:
             add(f"sum into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
@@ -199,12 +209,6 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(several, depth + 1, lines)
             add("what is left")
             _lines(body, depth + 1, lines)
-        case Versioned(when, whole, body, why):
-            add(f"where {' and '.join(map(show, when))}" if when else "always", why)
-            _lines(whole, depth + 1, lines)
-            if when:
-                add("elsewhere")
-                _lines(body, depth + 1, lines)
         case Needs(value):
             add(f"after {show(value)}")
         case Gather(tensor, axis, common, _, body, why):

@@ -31,7 +31,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.layout.refusals import NoPlace
 from spfgen.pipeline import Generated, generate, resolve
-from spfgen.plan.nodes import Choose, Clear, Find, Plan, Scan, Seq
+from spfgen.plan.nodes import Clear, Find, Plan, Scan, Seq, Versions
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -163,8 +163,8 @@ def drivers(plan: Plan) -> set[str]:
     match plan:
         case Seq(parts):
             return {d for part in parts for d in drivers(part)}
-        case Choose(variants):
-            return drivers(variants[0].body)
+        case Versions(versions):
+            return drivers(versions[0].body)
         case Clear():
             return set()
     first = next((n.dim for n in walk(plan) if isinstance(n, Scan)), None)

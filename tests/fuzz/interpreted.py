@@ -15,7 +15,7 @@ from spfgen.lang.nodes import Kernel
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan import expression
-from spfgen.plan.nodes import PLANS, Choose, Plan
+from spfgen.plan.nodes import PLANS, Plan, Versions
 from spfgen.plan.transform import passes
 from spfgen.plan.verify.interpret import Choices, interpret
 from spfgen.plan.verify.memory import WrongPlan
@@ -90,7 +90,9 @@ def difference(found: Joined, plans: Sequence[Plan], choices: Sequence[Choices] 
 
 def ways(plans: Sequence[Plan]) -> Iterator[Choices]:
     """Each variant, with what is made for some data and without it."""
-    most = max((len(n.variants) for p in plans for n in walk(p, PLANS) if isinstance(n, Choose)), default=1)
+    most = max(
+        (len(n.versions) for p in plans for n in walk(p, PLANS) if isinstance(n, Versions) and n.by_cost), default=1
+    )
     return (Choices(variant, special) for variant, special in product(range(most), (True, False)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from spfgen import tuning
-from spfgen.cir.lower import accumulators, entries, finds, from_steps, hoist, levels, parallel, sums
+from spfgen.cir.lower import accumulators, entries, finds, from_steps, hoist, levels, parallel, sums, variants
 from spfgen.cir.lower.clearing import cleared, cleared_between
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
@@ -16,7 +16,6 @@ from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.transpose import transpose
 from spfgen.cir.lower.unroll import unrolled
 from spfgen.cir.lower.values import Values
-from spfgen.cir.lower.variants import choose
 from spfgen.cir.lower.wide import wide_type, widened
 from spfgen.cir.lower.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.cir.tree import nodes as c
@@ -38,7 +37,6 @@ from spfgen.plan.nodes import (
     Array,
     Block,
     Bound,
-    Choose,
     Clear,
     Collect,
     Define,
@@ -64,7 +62,7 @@ from spfgen.plan.nodes import (
     Table,
     Transpose,
     UnrollAndJam,
-    Versioned,
+    Versions,
     chain,
     is_sum,
     is_temporary,
@@ -353,16 +351,10 @@ class Lowering(Values):
                 return hoist.table(self, plan, scope)
             case Prefetch():
                 return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
-            case Choose():
-                return choose(self, plan, scope)
+            case Versions():
+                return variants.cheapest(self, plan, scope) if plan.by_cost else variants.versions(self, plan, scope)
             case Accumulate():
                 return accumulators.accumulate(self, plan, scope)
-            case Versioned(when, whole, body):
-                if not when:
-                    return self.plan(whole, scope)
-                branches = (tuple(self.plan(whole, scope)), tuple(self.plan(body, scope)))
-                reason = [] if isinstance(whole, Accumulate) else [c.Comment(plan.because)]  # which say why themselves
-                return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
             case Levels():
                 return levels.levels(self, plan, scope)
             case Needs(value):
@@ -629,8 +621,8 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
 
 def work_of(plan: Plan) -> Expr | None:
     """The nanoseconds that a nest takes, if that is known; of variants the least, as the fastest is expected to run."""
-    if isinstance(plan, Choose):
-        works = [work_of(v.body) for v in plan.variants]
+    if isinstance(plan, Versions) and plan.by_cost:
+        works = [work_of(v.body) for v in plan.versions]
         known = dict.fromkeys(w for w in works if w is not None)
         return None if None in works else reduce(lambda a, b: Bin("min", a, b), known)
     if isinstance(plan, Seq):

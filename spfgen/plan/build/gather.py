@@ -16,7 +16,6 @@ from spfgen.plan.analyse.cost import plus
 from spfgen.plan.nodes import (
     PLANS,
     Append,
-    Choose,
     Find,
     Gather,
     Load,
@@ -26,6 +25,7 @@ from spfgen.plan.nodes import (
     Scan,
     Seq,
     Table,
+    Versions,
     chain,
     with_body,
 )
@@ -51,9 +51,9 @@ def gathered(nests: Sequence[Plan], target: Tensor, fixed: Mapping[str, int]) ->
     result: list[Plan] = []
     waiting: list[_Row] = []
     for nest in nests:
-        if isinstance(nest, Choose):
-            variants = (replace(v, body=gathered([v.body], target, fixed)[0]) for v in nest.variants)
-            result += [*_made(waiting, target, fixed), replace(nest, variants=tuple(variants))]
+        if isinstance(nest, Versions):
+            each = (replace(v, body=gathered([v.body], target, fixed)[0]) for v in nest.versions)
+            result += [*_made(waiting, target, fixed), replace(nest, versions=tuple(each))]
             waiting = []
             continue
         row = _row(nest)

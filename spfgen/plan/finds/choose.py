@@ -19,7 +19,7 @@ from spfgen.plan.finds import inverse, loop, search, sequential, table
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
-from spfgen.plan.nodes import Bound, Find, Plan, Reach, Rejected, Scan, Variant, chain, with_body
+from spfgen.plan.nodes import Bound, Cheapest, Find, Plan, Reach, Rejected, Scan, Version, chain, with_body
 from spfgen.space.nodes import ForcedFind, Instance
 
 BY_KEY = (search, sequential, table)
@@ -45,7 +45,7 @@ class _Found:
         return [o for o in self.offers if isinstance(o, Proposal)]
 
 
-def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[Variant]:
+def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[Version]:
     """The nest with an algorithm for each find; more than one where the sizes decide."""
     found = _asked(instance, plan, steps, context)
     choices = [f.proposals for f in found]
@@ -55,7 +55,7 @@ def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context:
     )
     for numbers in _with_frugal(choices, numbers_taken, context):
         chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
-        result.append(Variant(plus(*(p.cost for p in chosen)), _built(plan, found, chosen)))
+        result.append(Version(Cheapest(plus(*(p.cost for p in chosen))), _built(plan, found, chosen)))
     return result
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
-from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, Seq, Versioned, body, with_body
+from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, Seq, body, specialised, with_body
 from spfgen.plan.transform.early_exit import known_in
 from spfgen.plan.transform.simplify import without_unused
 
@@ -117,7 +117,7 @@ class _Loop:
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
         why = f"the last one has {asked}: nothing has to be asked of the others"
-        return Versioned(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
+        return specialised(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
 
     def above(self, parts: Sequence[Plan]) -> Plan:
         """The parts behind what is looked up."""

@@ -16,7 +16,7 @@ from spfgen.errors import InternalError
 from spfgen.plan import left_out
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Choose, Find, Plan, Scan, Seq, Variant, chain
+from spfgen.plan.nodes import Find, Plan, Scan, Seq, Version, Versions, chain
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
 from spfgen.plan.transform.clearing import initialised
@@ -56,14 +56,14 @@ class Given:
 class Nests:
     """The nests of an instance, of which one runs, and what is cleared before."""
 
-    variants: tuple[Variant, ...]
+    variants: tuple[Version, ...]
     before: tuple[Plan, ...] = ()
 
     @property
     def plans(self) -> list[Plan]:
         if len(self.variants) == 1:
             return [*self.before, self.variants[0].body]
-        return [*self.before, Choose(self.variants, "which is fastest depends on the sizes")]
+        return [*self.before, Versions(self.variants, "which is fastest depends on the sizes")]
 
     @property
     def nests(self) -> list[Plan]:

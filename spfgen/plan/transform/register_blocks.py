@@ -19,6 +19,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
+    Cheapest,
     Clear,
     Do,
     Find,
@@ -28,9 +29,11 @@ from spfgen.plan.nodes import (
     Plan,
     Registers,
     Scan,
-    Versioned,
+    Version,
+    Versions,
     chain,
     is_sum,
+    specialised,
     with_body,
 )
 from spfgen.plan.transform.simplify import without_unused
@@ -171,21 +174,22 @@ def _stored(clear: Clear) -> Plan | None:
     while isinstance(node, Load | Locate):
         above.append(node)
         node = node.body
-    if (
-        not isinstance(node, Versioned)
-        or not isinstance(node.whole, Accumulate)
-        or not _are_places(clear.part, node, node.whole)
-    ):
+    if not isinstance(node, Versions) or node.by_cost or len(node.versions) != 2:
         return None
-    result: Plan = replace(node, whole=replace(node.whole, op="="), body=replace(clear, body=node.body))
+    whole, rest = node.versions
+    if not isinstance(whole.body, Accumulate) or not _are_places(clear.part, whole, whole.body):
+        return None
+    stored = replace(whole, body=replace(whole.body, op="="))
+    result: Plan = replace(node, versions=(stored, replace(rest, body=replace(clear, body=rest.body))))
     for outer in reversed(above):
         result = with_body(outer, result)
     return result
 
 
-def _are_places(part: Plan | None, whole: Versioned, sums: Accumulate) -> bool:
+def _are_places(part: Plan | None, whole: Version, sums: Accumulate) -> bool:
     """Whether a loop over places goes through those of the sums where the blocks are whole."""
     registers = _registers(sums)
+    conditions = () if isinstance(whole.when, Cheapest) else whole.when
     match part:
         case Scan(dim, (low,), high, Do(target)) if len(target.place) == len(sums.target.place) == 1:
             pass
@@ -195,7 +199,7 @@ def _are_places(part: Plan | None, whole: Versioned, sums: Accumulate) -> bool:
         first = linear(substitute(sums.target.place[0], {registers.dim: Num(0)}))
         after = linear(substitute(sums.target.place[0], {registers.dim: Num(1)}))
         ends = [linear(e) - first for e in high]
-        known = [linear(c.left) for c in whole.when if isinstance(c, Compare)]
+        known = [linear(c.left) for c in conditions if isinstance(c, Compare)]
         begin = linear(low)
     except NotAffine:
         return False
@@ -225,7 +229,7 @@ def _in_wholes(sums: Accumulate, given: Scan) -> Plan:
     needs = _needs(own)
     inner = _wholes_inside(_with_count(sums.body, own), own.dim)
     whole = replace(sums, storage=replace(registers, high=(Num(registers.count),)), body=inner)
-    return Versioned(needs, whole, given, WHY)
+    return specialised(needs, whole, given, WHY)
 
 
 def _registers(sums: Accumulate) -> Registers:
@@ -272,7 +276,7 @@ def _wholes_inside(plan: Plan, dim: str) -> Plan:
                 if not {v for f in more for v in variables(f)} & defined:
                     needs += more
                     whole, rest = _with_count(whole, scan), _guarded(rest, scan)
-        return Versioned(needs, whole, rest, WHY) if needs else None
+        return specialised(needs, whole, rest, WHY) if needs else None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -36,7 +36,7 @@ from spfgen.plan.nodes import (
     Seq,
     State,
     Table,
-    Versioned,
+    Versions,
     is_sum,
 )
 from spfgen.space.nodes import Operand
@@ -234,8 +234,8 @@ def without_unused(plan: Plan) -> Plan:
             return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
         case Prefetch(body=body):
             return replace(plan, body=without_unused(body))
-        case Versioned(whole=whole, body=body):
-            return replace(plan, whole=without_unused(whole), body=without_unused(body))
+        case Versions(versions):
+            return replace(plan, versions=tuple(replace(v, body=without_unused(v.body)) for v in versions))
         case Clear(body=body) if body is not None:
             return replace(plan, body=without_unused(body))
         case Find(hit=hit, miss=miss):

@@ -17,7 +17,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, var
 from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.cost import THREADS, Counts, is_ever_less, nanoseconds, plus, times
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Transpose, Variant, chain, is_sum
+from spfgen.plan.nodes import Cheapest, Do, Guard, Load, Locate, Plan, Scan, Transpose, Version, chain, is_sum
 from spfgen.space.nodes import Instance, Operand, Read
 
 ACROSS, ALONG, COPIED = map(
@@ -29,10 +29,10 @@ NEAR, KEPT = Num(tuning.TRANSPOSE_NEAR), Num(tuning.TRANSPOSE_KEPT)
 COPY = "transposed"
 
 
-def with_transposed(instance: Instance, variants: Sequence[Variant], context: Context) -> list[Variant]:
+def with_transposed(instance: Instance, variants: Sequence[Version], context: Context) -> list[Version]:
     """The variants, and for those that read an operand against the grain one that transposes it first, where that is
     faster for some sizes."""
-    result: list[Variant] = []
+    result: list[Version] = []
     for variant in variants:
         found = _across(variant.body)
         if found is None:
@@ -47,8 +47,9 @@ def with_transposed(instance: Instance, variants: Sequence[Variant], context: Co
         each += [] if context.deterministic else [times(MOVED, _above(THREADS, ONE))]
         copied = plus(times(plus(*each), size), times(ALONG, far, reads))
         if is_ever_less(copied, direct, context.stored):
-            result.append(replace(variant, cost=plus(variant.cost, direct)))
-            result.append(Variant(plus(variant.cost, copied), _transposed(variant.body, operand, axis)))
+            result.append(replace(variant, when=Cheapest(plus(variant.cost, direct))))
+            transposed = _transposed(variant.body, operand, axis)
+            result.append(Version(Cheapest(plus(variant.cost, copied)), transposed))
         else:
             result.append(variant)
     return result

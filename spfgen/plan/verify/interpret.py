@@ -44,7 +44,7 @@ from spfgen.plan.nodes import (
     Accumulate,
     Append,
     Bound,
-    Choose,
+    Cheapest,
     Clear,
     Do,
     Find,
@@ -70,7 +70,8 @@ from spfgen.plan.nodes import (
     Transpose,
     UnrollAndJam,
     Variable,
-    Versioned,
+    Version,
+    Versions,
     Workspace,
 )
 from spfgen.plan.verify import interpret_steps as steps
@@ -268,8 +269,8 @@ class _Interpreter:
                 if env[dim] + ahead < self.fold(plan, high, env, min):
                     self.number(plan, start, env)
                 self.plan(body, env)
-            case Choose(variants):
-                self.plan(variants[min(self.choices.variant, len(variants) - 1)].body, env)
+            case Versions(versions):
+                self.plan(self.version(plan, versions, env).body, env)
             case Accumulate():
                 self.accumulate(plan, env)
             case Levels():
@@ -288,8 +289,6 @@ class _Interpreter:
                     self.plan(several, {**env, start: at})
                     at += count
                 self.plan(body, {**env, start: at})
-            case Versioned():
-                self.whole(plan, env)
             case Gather(body=body):
                 self.gathered(plan, body, env)
             case Append():
@@ -656,9 +655,15 @@ class _Interpreter:
 
     # --- what is made for some data --------------------------------------------------------------
 
-    def whole(self, plan: Versioned, env: Env) -> None:
-        taken = not plan.when or (self.choices.special and self.all(plan, plan.when, env))
-        self.plan(plan.whole if taken else plan.body, env)
+    def version(self, plan: Versions, versions: Sequence[Version], env: Env) -> Version:
+        """The version that runs: where costs decide, the one that is chosen."""
+        if plan.by_cost:
+            return versions[min(self.choices.variant, len(versions) - 1)]
+        for version in versions:
+            assert not isinstance(version.when, Cheapest)
+            if not version.when or (self.choices.special and self.all(plan, version.when, env)):
+                return version
+        raise WrongPlan(plan, "no version is right whatever holds")
 
     # --- memory ----------------------------------------------------------------------------------
 

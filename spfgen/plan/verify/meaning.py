@@ -24,7 +24,7 @@ from spfgen.plan.nodes import (
     Accumulate,
     Append,
     Bound,
-    Choose,
+    Cheapest,
     Clear,
     Do,
     Find,
@@ -47,7 +47,7 @@ from spfgen.plan.nodes import (
     Transpose,
     UnrollAndJam,
     Variable,
-    Versioned,
+    Versions,
     Workspace,
 )
 from spfgen.sets.bounds import single_value
@@ -97,9 +97,12 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
         case Seq(parts):
             for part in parts:
                 yield from paths(part, above, when)
-        case Choose(variants):
-            for variant in variants:
-                yield from paths(variant.body, above, when)
+        case Versions(versions):
+            for version in versions:
+                conditions = () if isinstance(version.when, Cheapest) else version.when
+                guarded = (*above, Guard(conditions, NOTHING)) if conditions else above
+                if not version.by_order:
+                    yield from paths(version.body, guarded, (*when, *conditions))
         case Scan(dim, low, high, body) | Levels(dim, low, high, body):
             yield from paths(body, (*above, Scan(dim, low, high, NOTHING)), when)
         case Find(dim, low, high, loads, conditions, _, hit, None, key=key, given=given):
@@ -129,10 +132,6 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 if path.does.target != added:
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
                 yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
-        case Versioned(conditions, whole, body, by_order=by_order):
-            yield from paths(body, above, when)
-            if not by_order:
-                yield from paths(whole, (*above, Guard(conditions, NOTHING)), (*when, *conditions))
         case UnrollAndJam(start, low, high, several=several, body=body):
             yield from paths(_from(body, start, low), above, when)
             for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations

@@ -22,7 +22,7 @@ from spfgen.plan.nodes import (
     Scan,
     Seq,
     Variable,
-    Versioned,
+    Versions,
 )
 from spfgen.run.calls.call import Bound
 from spfgen.run.tensor import Tensor
@@ -67,8 +67,8 @@ def _counting(plan: Plan) -> Plan:
                 return body
             case Clear(body=body):
                 return body or Seq(())
-            case Versioned(body=body):
-                return body
+            case Versions() if not node.by_cost:
+                return node.versions[-1].body
             case Scan():
                 return replace(node, parallel=False, partial="")
             case Find():

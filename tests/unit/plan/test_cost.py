@@ -36,7 +36,7 @@ from spfgen.plan.analyse.cost import (
     cheapest as cheapest_of,
 )
 from spfgen.plan.context import context_of
-from spfgen.plan.nodes import Choose, Find
+from spfgen.plan.nodes import Find, Versions
 from spfgen.run import compile as compiling
 from tests.unit.plan.asking import of_kind
 
@@ -121,8 +121,8 @@ def choices(name: str) -> tuple[spfgen.Kernel, list[tuple[Expr, tuple[str, ...]]
     """The kernel, and the cost and algorithms of each of its variants."""
     text, layouts, order = KERNELS[name]
     kernel = spfgen.compile(text, order=order, **layouts)
-    (choose,) = of_kind(kernel, Choose)
-    return kernel, [(v.cost, tuple(n.algorithm for n in walk(v.body) if isinstance(n, Find))) for v in choose.variants]
+    (choose,) = [n for n in of_kind(kernel, Versions) if n.by_cost]
+    return kernel, [(v.cost, tuple(n.algorithm for n in walk(v.body) if isinstance(n, Find))) for v in choose.versions]
 
 
 def compiled(costs: Sequence[Expr]) -> Any:

@@ -9,13 +9,19 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Append, Choose, Find, Gather, Plan, Scan
+from spfgen.plan.nodes import Append, Find, Gather, Plan, Scan, Versions
 from tests.unit.plan.asking import Layout, matrix, of_kind, run
+
+
+def nests_of(kernel: spfgen.Kernel) -> list[Plan]:
+    """The variants among which costs decide, or the plans."""
+    by_cost = [v.body for n in of_kind(kernel, Versions) if n.by_cost for v in n.versions]
+    return by_cost or list(kernel.generated.plans)
 
 
 def loops(kernel: spfgen.Kernel) -> list[list[str]]:
     """The dimensions that are passed one by one, outermost first, of each variant."""
-    nests: list[Plan] = [v.body for c in of_kind(kernel, Choose) for v in c.variants] or list(kernel.generated.plans)
+    nests = nests_of(kernel)
     result = []
     for nest in nests:
         nodes = list(walk(nest))
@@ -144,7 +150,7 @@ def test_one_access_that_is_looked_for_is_enough() -> None:
 def test_products_come_row_by_row(statement: str, layouts: dict[str, str]) -> None:
     """All entries of a row are summed before the next one, or there would be one for each product, to be sorted."""
     kernel = spfgen.compile(statement, C="csr", **layouts)
-    nests = [v.body for c in of_kind(kernel, Choose) for v in c.variants] or list(kernel.generated.plans)
+    nests = nests_of(kernel)
     for nest in nests:
         gathers = [n for n in walk(nest) if isinstance(n, Gather)]
         inside = [n for g in gathers for n in walk(g) if isinstance(n, Append)]

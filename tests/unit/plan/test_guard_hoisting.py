@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Guard, Versioned
+from spfgen.plan.nodes import Guard, Versions
 
 LOWER = "x[i] = (b[i] - sum(j < i: L[i,j]*x[j]))/L[i,i]"
 UPPER = "x[i] = (b[i] - sum(j > i: L[i,j]*x[j]))/L[i,i]"
@@ -26,11 +26,12 @@ RNG = np.random.default_rng(5)
 )
 def test_where_one_question_answers_all(text: str, layout: str, asked: bool) -> None:
     kernel = spfgen.compile(text, L=layout, b="dense", x="dense", schedule="serial i")
-    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Versioned)]
+    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Versions)]
     assert len(found) == asked
     for node in found:
-        assert not any(isinstance(n, Guard) for n in walk(node.whole))
-        assert any(isinstance(n, Guard) for n in walk(node.body))
+        special, general = node.versions
+        assert not any(isinstance(n, Guard) for n in walk(special.body))
+        assert any(isinstance(n, Guard) for n in walk(general.body))
     assert ("nothing has to be asked of the others" in kernel.source) == asked
     assert ("nothing has to be asked of the others" in kernel.explain()) == asked
 

@@ -13,7 +13,7 @@ from spfgen.facts.formula import Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Scan, Seq, Versioned, is_sum
+from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Scan, Seq, Version, is_sum
 from spfgen.plan.verify.interpret import Choices, interpret
 from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
@@ -269,7 +269,7 @@ def test_what_is_made_for_some_data(special: bool) -> None:
 
 def test_what_is_made_for_some_data_is_carried_out() -> None:
     def lost(node: object) -> Plan | None:
-        return replace(node, whole=Seq(())) if isinstance(node, Versioned) else None
+        return replace(node, body=Seq(())) if isinstance(node, Version) and node.when else None
 
     operands = {"A": BLOCKED, "x": vector([1, 2, 3, 4]), "y": vector([1.0] * 3)}
     text = BLOCKS.replace("y[i] =", "y[i] +=")

@@ -13,7 +13,7 @@ from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan import expression
 from spfgen.plan.context import context_of
-from spfgen.plan.nodes import PLANS, Plan, Variant
+from spfgen.plan.nodes import PLANS, Cheapest, Plan, Version
 from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
@@ -60,7 +60,7 @@ def test_what_a_pass_does_not_know_it_leaves_alone(step: Pass[Given, Nests]) -> 
     given = Given(instance, (), context_of(program()), ())
     if step.name == "simplify":  # names of what is not known cannot be changed
         with pytest.raises(InternalError, match="Unknown"):
-            step.rewrite(given, Nests((Variant(ZERO, unknown),)))
+            step.rewrite(given, Nests((Version(Cheapest(ZERO), unknown),)))
         return
-    after = step.rewrite(given, Nests((Variant(ZERO, unknown),)))
+    after = step.rewrite(given, Nests((Version(Cheapest(ZERO), unknown),)))
     assert any(isinstance(n, Unknown) for p in after.plans for n in walk(p, PLANS))

@@ -14,7 +14,7 @@ from spfgen.ir import walk
 from spfgen.lang.parse import parse_statements
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import Choose
+from spfgen.plan.nodes import Versions
 from tests.fuzz import runner
 from tests.fuzz.programs import Case, Data
 
@@ -282,7 +282,7 @@ def test_targets_that_cannot_hold_the_parts_are_cast_once(target: str, kind: str
 def test_they_are_in_each_variant_too(target: str) -> None:
     text = f"tensor A, B : csr<float64>  tensor C : dense<{target}>  C[i, k] = A[i, j]*B[k, j]"
     made = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile()
-    assert any(isinstance(n, Choose) for plan in made.generated.plans for n in walk(plan))
+    assert any(isinstance(n, Versions) and n.by_cost for plan in made.generated.plans for n in walk(plan))
     a = np.array([[0.5, -0.5, 0], [0.5, 0.5, 2], [0, 0, 0]])
     b = np.array([[1.0, 1, 0], [0, 1, 1]])
     assert np.array_equal(made(A=a, B=b, C=np.ones((3, 2), target)), (a @ b.T).astype(target))

@@ -13,7 +13,7 @@ from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
 from spfgen.ir import rewrite, with_children
-from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Scan, Slice, Variant, Versioned, chain
+from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Scan, Slice, Version, Versions, chain
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
@@ -62,7 +62,7 @@ class Boundary:
             match node:
                 case Clear(body=inner):
                     return node if inner is None else replace(node, body=moved(inner))
-                case Plan() | Variant():
+                case Plan() | Version():
                     return with_children(moved, node)
             return rewrite(rule, node)
 
@@ -104,8 +104,8 @@ class Boundary:
                     return replace(node, between=None)
                 case Accumulate(op="="):
                     return replace(node, op="+=")
-                case Versioned(body=inner):
-                    return inner
+                case Versions() if not node.by_cost:
+                    return node.inner
             return None
 
         own = self.of_row(rewrite(rule, plan), self.target.array)

@@ -18,7 +18,8 @@ from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Key, Levels, Plan, Scan, Segment, Variable, Versions
-from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
+from spfgen.plan.show import show_plan
+from spfgen.plan.text import interval, show_conditions, show_operand
 from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space

@@ -373,6 +373,8 @@ class Lowering(Values):
                 return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
             case _ if isinstance(plan, STATEMENTS):
                 return from_steps.statement(self, plan, scope)
+            case _ if plan.meaning is not None:  # it has no C of its own
+                return self.plan(plan.meaning, scope)
         raise InternalError(f"unknown plan node {plan!r}")
 
     def declare(self, dim: str, value: c.Expr) -> c.Stmt:

@@ -12,31 +12,22 @@ from typing import Any
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substitute, variables
-from spfgen.ir import rewrite, walk
+from spfgen.ir import rewrite, walk, with_children
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
-    Append,
     Bound,
-    Clear,
-    Do,
     Find,
-    Guard,
     Key,
     Levels,
     Load,
     Loaded,
     Locate,
-    Needs,
     Plan,
-    Prefetch,
     Reach,
     Scan,
     Segment,
-    Seq,
-    State,
     Table,
-    Versions,
     is_sum,
 )
 from spfgen.space.nodes import Operand
@@ -57,8 +48,6 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
         return tuple(new(n) for n in nodes)
 
     match plan:
-        case Seq(parts):
-            return Seq(tuple(_renamed(p, names, values, indices) for p in parts))
         case Locate(dim, value, body):
             value = new(value)
             if isinstance(value, Var):
@@ -97,25 +86,13 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 hit=_renamed(hit, names, values, indices),
                 miss=None if miss is None else _renamed(miss, names, values, indices),
             )
-        case Guard(conditions, body):
-            return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
         case Levels(dim, low, high, body, inspect):
             low, high = many(low), many(high)
             name, names = _named(dim, body, names, indices)
             body, inspect = (_renamed(part, names, values, indices) for part in (body, inspect))
             return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
-        case Needs(value):
-            return Needs(new(value))
         case Accumulate(op="+=", body=body) if is_sum(plan) and not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
-        case Accumulate(target=target, body=body, storage=storage, start=start):
-            inside = _renamed(body, names, values, indices)
-            target, start = _placed(new(target)), _placed(new(start))
-            return replace(plan, target=target, body=inside, storage=_placed(new(storage)), start=start)
-        case Append(_, coordinates, value):
-            return replace(plan, coordinates=many(coordinates), value=_placed(new(value)))
-        case Do(target, _, value):
-            return replace(plan, target=_placed(new(target)), value=_placed(new(value)))
         case Segment(low=low, high=high, call=call, key=key, body=body):
             return replace(
                 plan,
@@ -144,9 +121,6 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             body = _renamed(body, names, values, indices)
             first, last = new(first), new(last)
             return replace(plan, low=many(low), high=many(high), call=call, first=first, last=last, body=body)
-        case State(low=low, high=high, extents=extents, body=body):
-            body = _renamed(body, names, values, indices)
-            return replace(plan, low=many(low), high=many(high), extents=many(extents), body=body)
         case Table(low=low, high=high, call=call, body=body):
             own = {**names, plan.dim: plan.dim}
             return replace(
@@ -157,7 +131,14 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 values=_placed(rename(plan.values, own)) if plan.values is not None else None,
                 body=_renamed(body, names, values, indices),
             )
-    raise InternalError(f"unknown plan node {plan!r}")
+    if any(step.name for step in plan.computed()):
+        raise InternalError(f"what the node binds is not known: {plan!r}")
+
+    def inside(node: Any) -> Any:
+        return _renamed(node, names, values, indices) if isinstance(node, Plan) else _placed(new(node))
+
+    result: Plan = with_children(inside, plan)
+    return result
 
 
 def _repeats(node: object) -> bool:
@@ -220,27 +201,10 @@ def _loaded(
 
 def without_unused(plan: Plan) -> Plan:
     """Without the loads and computed dimensions that nothing needs."""
-    match plan:
-        case Seq(parts):
-            return Seq(tuple(without_unused(p) for p in parts))
-        case Locate(dim, _, body) | Load(dim, _, body):
-            kept = without_unused(body)
-            return replace(plan, body=kept) if dim in used(kept) else kept
-        case Scan(body=body) | Guard(body=body) | Accumulate(body=body) | State(body=body) | Table(body=body):
-            return replace(plan, body=without_unused(body))
-        case Segment(body=body) | Bound(body=body) | Reach(body=body):
-            return replace(plan, body=without_unused(body))
-        case Levels(body=body, inspect=inspect):
-            return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
-        case Prefetch(body=body):
-            return replace(plan, body=without_unused(body))
-        case Versions(versions):
-            return replace(plan, versions=tuple(replace(v, body=without_unused(v.body)) for v in versions))
-        case Clear(body=body) if body is not None:
-            return replace(plan, body=without_unused(body))
-        case Find(hit=hit, miss=miss):
-            return replace(plan, hit=without_unused(hit), miss=None if miss is None else without_unused(miss))
-    return plan
+    result: Plan = with_children(without_unused, plan, PLANS)
+    if isinstance(result, Locate | Load) and result.dim not in used(result.body):
+        return result.body
+    return result
 
 
 def used(plan: Plan) -> set[str]:

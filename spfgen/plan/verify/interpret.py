@@ -297,6 +297,8 @@ class _Interpreter:
                 self.do(plan, env)
             case _ if isinstance(plan, STATEMENTS):
                 steps.statement(self, plan, env)
+            case _ if plan.meaning is not None:
+                self.plan(plan.meaning, env)
             case _:
                 raise WrongPlan(plan, "the interpreter does not know this node")
 

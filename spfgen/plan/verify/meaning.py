@@ -29,26 +29,16 @@ from spfgen.plan.nodes import (
     Do,
     Find,
     Guard,
-    Levels,
     Load,
     Locate,
     Partition,
     Plan,
-    Prefetch,
-    Reach,
     Registers,
-    RegisterTile,
-    Row,
     Scan,
     Segment,
     Seq,
-    State,
-    Table,
-    Transpose,
     UnrollAndJam,
-    Variable,
     Versions,
-    Workspace,
 )
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece, Space
@@ -103,7 +93,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 guarded = (*above, Guard(conditions, NOTHING)) if conditions else above
                 if not version.by_order:
                     yield from paths(version.body, guarded, (*when, *conditions))
-        case Scan(dim, low, high, body) | Levels(dim, low, high, body):
+        case Scan(dim, low, high, body):
             yield from paths(body, (*above, Scan(dim, low, high, NOTHING)), when)
         case Find(dim, low, high, loads, conditions, _, hit, None, key=key, given=given):
             found = Find(dim, low, high, loads, conditions, "", NOTHING, key=key, given=given)
@@ -116,29 +106,19 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, Guard(conditions, NOTHING)), when)
         case Bound(body=body) | Segment(body=body):
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
-        case Prefetch(body=body) | Reach(body=body) | State(body=body) | Table(body=body):
-            yield from paths(body, above, when)
-        case Accumulate(storage=Variable() | Row() | Workspace(), body=body):
-            yield from paths(body, above, when)
-        case Clear(body=None):
-            pass
-        case Clear(body=body) if body is not None:
-            yield from paths(body, above, when)
-        case Accumulate(storage=RegisterTile(_, start, end, low, high), body=body):
-            yield from paths(_from(body, start, low, end, high), above, when)
         case Accumulate(target, storage=Registers(dim, _, high, added), body=body):
             stored = Guard(tuple(Compare("<", Var(dim), e) for e in high), NOTHING)
             for path in paths(body, above, when):
                 if path.does.target != added:
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
                 yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
-        case UnrollAndJam(start, low, high, several=several, body=body):
-            yield from paths(_from(body, start, low), above, when)
+        case UnrollAndJam(start, low, high, several=several):
+            yield from paths(plan.meaning, above, when)
             for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations
                 lows, highs = (tuple(Bin("-", e, Num(k)) for e in limits) for limits in (low, high))
                 yield _without_unused(replace(path, nodes=(*above, Scan(start, lows, highs, NOTHING), *path.nodes)))
-        case Transpose(operand, axis, copy, body):
-            yield from paths(_from_operand(body, operand, axis, copy), above, when)
+        case _ if plan.meaning is not None:
+            yield from paths(plan.meaning, above, when)
         case _:
             raise Fault(f"what the node means is not known: {type(plan).__name__}")
 
@@ -152,32 +132,6 @@ def _without_unused(path: Path) -> Path:
             kept.insert(0, node)
             used |= variables(node)  # type: ignore[arg-type]
     return replace(path, nodes=tuple(kept))
-
-
-def _from(plan: Plan, start: str, low: tuple[Expr, ...], end: str = "", high: tuple[Expr, ...] = ()) -> Plan:
-    """The plan whose loops from a name on begin (and end) where all of them together do."""
-
-    def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan) or node.low != (Var(start),):
-            return None
-        return replace(node, low=low, high=high if node.high == (Var(end),) else node.high)
-
-    result: Plan = rewrite(rule, plan)
-    return result
-
-
-def _from_operand(plan: Plan, operand: Operand, axis: int, copy: Operand) -> Plan:
-    """The plan that reads an operand in place of its transposed copy."""
-    order = [k for k in range(len(operand.place)) if k != axis] + [axis]
-
-    def rule(node: object) -> Operand | None:
-        if not isinstance(node, Operand) or (node.tensor, node.array) != (copy.tensor, copy.array):
-            return None
-        place = tuple(p for _, p in sorted(zip(order, node.place, strict=True), key=lambda item: item[0]))
-        return replace(node, array=operand.array, place=place, extents=operand.extents)
-
-    result: Plan = rewrite(rule, plan)
-    return result
 
 
 def begins(plan: Plan, tensor: str) -> bool:

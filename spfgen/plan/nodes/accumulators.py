@@ -1,0 +1,164 @@
+"""Where sums are kept until they come to their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from spfgen.facts.formula import ZERO, Expr, Formula, Num
+from spfgen.facts.reach import Step
+from spfgen.ir import walk
+from spfgen.plan.nodes.base import Inside, Nested, Plan, Seq, product
+from spfgen.plan.nodes.loops import without_ends
+from spfgen.plan.nodes.statements import Do
+from spfgen.plan.nodes.versions import Version
+from spfgen.plan.text import interval, show_operand, show_value
+from spfgen.space.nodes import Operand, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The accumulator is a scalar variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """It has a place for each 0 <= dim < `count`, a number, so that compilers keep it in registers: the body adds to
+    (dim) of `added`. Those for dim < min(high) are stored; the target is in terms of `dim` and of the dimensions
+    outside."""
+
+    dim: str
+    count: int
+    high: tuple[Expr, ...]
+    added: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """It has the places of a tile of max(low) <= dim < min(high), the fastest-running subscript of the target, and the
+    body runs once for each tile, from `start` to before `end`, names that the loop over `dim` in it speaks of. A tile
+    is `width` wide, a power of two, or half, a quarter, ... of it where no more is left. What lies `ahead` places
+    further is fetched, to be stored soon, if `when` holds. `in_pieces`: all tiles take a few iterations of the loop
+    inside, then the next few; between two pieces the sums are where they are stored in the end."""
+
+    dim: str
+    start: str
+    end: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    width: int
+    ahead: Expr | None = None
+    when: Formula | None = None
+    in_pieces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """It has the places of the target's extents, an array for each thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """It has all places of the target, an array for all threads."""
+
+
+Storage = Variable | Registers | RegisterTile | Row | Workspace
+
+
+VARIABLE = Variable()
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate(Nested):
+    """What the body adds to `target` goes to an accumulator that starts at 0, and comes to its place with `op` (= or
+    +=) when the body is through. A temporary has no place besides (no `op`): later parts of the body read it. With
+    `start` it starts at this value, and what is added is taken off it."""
+
+    target: Operand
+    op: str
+    body: Plan
+    storage: Storage = VARIABLE
+    because: str = ""
+    start: Value | None = None
+
+    def computed(self) -> Iterator[Step]:
+        match self.storage:
+            case Workspace():
+                yield Step((product(self.target.extents),))
+            case Registers(dim, count, high):
+                yield Step(high)
+                yield Step((), dim, (ZERO,), (Num(count),))
+            case RegisterTile(dim, start, end, low, high):
+                yield from (Step((), n, low, high, end=n != dim) for n in (dim, start, end))
+
+    @property
+    def label(self) -> str:
+        target = show_operand(self.target)
+        match self.storage:
+            case Workspace():
+                return f"keep {', '.join(map(show_operand, self._alike()[1]))} for all places"
+            case Registers(dim, count):
+                return f"sum into {count} neighbours {target} with {self.op}, {dim} < {count}"
+            case RegisterTile(dim, _, _, low, high, width) as tiles:
+                pieces = ", a piece of the loop inside at a time" if tiles.in_pieces else ""
+                text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}{pieces}"
+                return f"{text}, sums into {target} with {self.op}"
+        if self.op and isinstance(self.storage, Variable):
+            return f"sum into {target} with {self.op}"
+        if self.start is not None:
+            return f"take off {self.target.tensor}, which begins as {show_value(self.start)}"
+        return f"sum into {', '.join(map(show_operand, self._alike()[1]))}"
+
+    @property
+    def reason(self) -> str:
+        return self.because if self.op else ""
+
+    def shown(self) -> Iterator[Inside]:
+        if self.op:
+            yield Inside(self.body)
+            return
+        inside, targets = self._alike()
+        if isinstance(self.storage, Workspace):
+            yield Inside(inside, depth=0)
+            return
+        if self.start is not None:
+            yield Inside(heading=f"sum into {', '.join(map(show_operand, targets))}")
+        tensors = {o.tensor for o in targets}
+        for part in inside.parts if isinstance(inside, Seq) else (inside,):
+            does = (n for n in walk(part, Plan | Version) if isinstance(n, Do) and n.op == "+=")
+            yield Inside(part, depth=any(n.target.tensor in tensors for n in does))
+
+    def _alike(self) -> tuple[Plan, list[Operand]]:
+        """What is inside of the temporaries of one kind that begin here, and these."""
+        kinds = Workspace if isinstance(self.storage, Workspace) else Variable | Row
+        plan: Plan = self
+        targets: list[Operand] = []
+        while isinstance(plan, Accumulate) and not plan.op and isinstance(plan.storage, kinds):
+            targets.append(plan.target)
+            plan = plan.body
+        return plan, targets
+
+    @property
+    def meaning(self) -> Plan | None:
+        match self.storage:
+            case Registers():
+                return None
+            case RegisterTile(_, start, end, low, high):
+                return without_ends(self.body, start, low, end, high)
+        return self.body
+
+
+def is_sum(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is the sum of one place, in a variable."""
+    return isinstance(node, Accumulate) and bool(node.op) and isinstance(node.storage, Variable)
+
+
+def is_tile(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is sums in register tiles."""
+    return isinstance(node, Accumulate) and isinstance(node.storage, RegisterTile)
+
+
+def is_temporary(node: object) -> TypeGuard[Accumulate]:
+    """Whether it is an accumulator that the body itself reads."""
+    return isinstance(node, Accumulate) and not node.op

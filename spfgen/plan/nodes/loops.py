@@ -1,0 +1,439 @@
+"""Loops, what is known above them, and what is done beside their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spfgen.facts.formula import ONE, Call, Expr, Formula, Var, show
+from spfgen.facts.reach import Step, compared
+from spfgen.ir import rewrite
+from spfgen.plan.nodes.base import Inside, Nested, Plan, Seq
+from spfgen.plan.nodes.statements import Let
+from spfgen.plan.text import interval, show_conditions, show_operand, show_value
+from spfgen.space.nodes import Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Clear(Nested):
+    """All values of an output become zero; or those that the nest `part` goes through, and then `body` runs.
+    `additions`: how many there are to all places, where that is known."""
+
+    tensor: str
+    because: str = ""
+    part: Plan | None = None
+    body: Plan | None = None
+    additions: Expr | None = None
+
+    @property
+    def label(self) -> str:
+        return f"clear {self.tensor}" if self.part is None else f"clear a part of {self.tensor}"
+
+    def shown(self) -> Iterator[Inside]:
+        if self.part is not None and self.body is not None:
+            yield Inside(self.part)
+            yield Inside(self.body, depth=0)
+
+    @property
+    def meaning(self) -> Plan | None:
+        return Seq(()) if self.body is None else self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Arrays that a loop reads place by place: what lies `places` further is fetched before each run, if the conditions
+    hold: on how much there is, then on how short the runs are. What lies there for the first place of the run; or, with
+    `each`, for one place out of so many. `long` says when the `rows` runs are long, on the average; `begins` is the
+    first element of the array that says where they begin, if there is one. `because` says what the conditions mean,
+    `name` in a word."""
+
+    arrays: tuple[Call | Operand, ...]
+    places: int
+    when: tuple[Formula, ...]
+    each: int = 0
+    long: Formula | None = None
+    rows: Expr = ONE
+    begins: Call | None = None
+    because: str = "many short segments, more than caches hold: what comes later is fetched"
+    name: str = "far"
+
+    @property
+    def label(self) -> str:
+        how_far = f"{self.places} places ahead" if self.places else "before it is read"
+        return f"prefetched {how_far} if {show_conditions(self.when)}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollWhen:
+    """A loop over segments is unrolled by four where the `rows` segments are `long`, or samples of where
+    they begin (`begins` is the first element of that array, if there is one) say that neighbours are about as long;
+    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length."""
+
+    long: Formula
+    begins: Call | None
+    rows: Expr
+    very_short: Formula
+
+    @property
+    def label(self) -> str:
+        alike = " or neighbours are about as long" if self.begins is not None else ""
+        return f"unrolled by four if {show(self.long)}{alike}, else by four with guards"
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What an iteration i of a loop costs: f(i + 1) - f(i) for the array `pointer`, which are the iterations of the
+    loop inside, and `each` more. `deeper` are arrays g such that the loop inside p runs over [g(p), g(p + 1)), and so
+    on: then these count. `price` is how long one of them takes, in nanoseconds."""
+
+    pointer: str
+    deeper: tuple[str, ...] = ()
+    each: Expr = ONE
+    price: Expr = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The places of a target that one key (or row) has: each subscript is `base + rest`. The key alone decides `base`;
+    `rest` runs over [0, extents), whatever the key is."""
+
+    base: tuple[Expr, ...]
+    rest: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How a parallel loop runs on several threads, and what is known of its work.
+
+    `weight` is what an iteration costs, where an array tells; `uneven`: iterations differ, but no array tells.
+    `adds` says how threads add to one place: not at all (""), all into one variable ("sum"), to copies of the target
+    ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
+    that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
+    one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
+    both add to them. `work` is how long the loop takes in nanoseconds (None: not known), and `additions` how many there
+    are to places in memory.
+    `fixed`: the parts do not depend on the number of threads. `clears` is the target, where it is to be cleared and
+    threads do so as they clear their copies of it.
+    """
+
+    work: Expr | None
+    weight: Weight | None = None
+    uneven: bool = False
+    adds: str = ""
+    atomic: bool = False
+    slice: Slice | None = None
+    row: str = ""
+    fixed: bool = False
+    clears: str = ""
+    additions: Expr | None = None
+
+    @property
+    def label(self) -> str:
+        """How a loop is shared out and adds."""
+        words = [" parallel"]
+        if self.weight is not None:
+            words.append(f"partitioned by {' and '.join((self.weight.pointer, *self.weight.deeper))}")
+        if self.row:
+            words.append(f"a long {self.row} loop is split")
+        match self.adds:
+            case "sum":
+                words.append("a sum for each part")
+            case "segments":
+                words.append("parts meet at the places of one key")
+            case "copies":
+                words.append("adding to copies" + (" or atomically" if self.atomic else ""))
+                words += [f"clearing {self.clears} with them"] if self.clears else []
+        if self.fixed and (self.adds or self.row):
+            words.append("in parts that do not depend on the number of threads")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An array of `extents`, the target's, of which each part of a loop has a copy that starts with `neutral` values;
+    after the loop the copies are combined with it, place by place, by the operator."""
+
+    target: Operand
+    type: str
+    neutral: Any
+    operator: Any
+
+
+ACROSS, IN_TURN, SEVERAL = "to a vector of partial sums", "to partial sums in turn", "to a vector of sums for each"
+
+
+LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own"
+"""How a loop adds up (transform/partial_sums.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Nested):
+    """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
+    values may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is
+    fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and
+    the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
+    downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
+    is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
+    by four; `partial`: how it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has
+    scalars of its own, `private`, that its iterations change; after the loop
+    `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
+    it only updates, of which parts have copies. `between`: each part clears what lies between the places of its
+    iterations, before they run; the first of them and the one behind the last are `ends_of_part`."""
+
+    dim: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    body: Plan
+    parallel: bool = False
+    because: str = ""
+    held: tuple[str, ...] = ()
+    vector: bool = False
+    unroll: int = 0
+    collapse: int = 0
+    down: bool = False
+    ahead: Ahead | None = None
+    partition: Partition | None = None
+    segment_keys: tuple[Call, ...] = ()
+    chained: bool = False
+    unroll_when: UnrollWhen | None = None
+    private: tuple[Let, ...] = ()
+    combined: Plan | None = None
+    copies: tuple[Copy, ...] = ()
+    partial: str = ""
+    between: Clear | None = None
+
+    @property
+    def ends_of_part(self) -> tuple[str, str]:
+        """What `between` calls the first iteration of a part, and the one behind its last."""
+        return f"{self.dim}_first", f"{self.dim}_past"
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.dim, self.low, self.high)
+
+    @property
+    def label(self) -> str:
+        shared = _shared(self.partition) if self.parallel else ""
+        fused = f", as one with the {self.collapse - 1} inside" if self.collapse > 1 else ""
+        unrolled = f", unrolled by {self.unroll}" if self.unroll else ""
+        marks = f"{fused}{', vectorized' if self.vector else ''}{unrolled}{', downwards' if self.down else ''}"
+        return f"scan {self.dim} in {interval(self.low, self.high)}{shared}{marks}"
+
+    def shown(self) -> Iterator[Inside]:
+        if self.partial:
+            yield Inside(heading=f"  adds {self.partial}", because="one addition need not wait for the other")
+        if self.unroll_when is not None:
+            why = "the branch at the end of short segments of many lengths is not predicted"
+            yield Inside(heading=f"  {self.unroll_when.label}", because=why)
+        if self.ahead is not None and self.ahead.when:
+            yield Inside(heading=f"  {self.ahead.label}", because=self.ahead.because)
+        if self.private:
+            own = ", ".join(f"{p.name} = {show_value(p.value)}" for p in self.private)
+            yield Inside(heading=f"  each part has its own {own}")
+        if self.copies:
+            yield Inside(heading=f"  each part has a copy of {', '.join(c.target.tensor for c in self.copies)}")
+        if self.between is not None:
+            heading = f"  each part, from {' to before '.join(self.ends_of_part)}, clears first"
+            yield Inside(self.between.part, heading, 2, self.between.because)
+        yield Inside(self.body)
+        if self.combined is not None:
+            yield Inside(self.combined, "for each part")
+
+
+def _shared(partition: Partition | None) -> str:
+    return " parallel" if partition is None else partition.label
+
+
+def without_ends(plan: Plan, start: str, low: tuple[Expr, ...], end: str = "", high: tuple[Expr, ...] = ()) -> Plan:
+    """The plan whose loops from a name on begin (and end) where all of them together do."""
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Scan) or node.low != (Var(start),):
+            return None
+        return replace(node, low=low, high=high if node.high == (Var(end),) else node.high)
+
+    result: Plan = rewrite(rule, plan)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Locate(Nested):
+    DEEPER = 0
+
+    dim: str
+    value: Expr
+    body: Plan
+    because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.value,), self.dim)
+
+    @property
+    def label(self) -> str:
+        return f"locate {self.dim} = {show(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Nested):
+    DEEPER = 0
+
+    dim: str
+    call: Call
+    body: Plan
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.call,), self.dim)
+
+    @property
+    def label(self) -> str:
+        return f"load {self.dim}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard(Nested):
+    """`exits`: where the conditions do not hold, they do not hold later in the loop around it either, which ends."""
+
+    conditions: tuple[Formula, ...]
+    body: Plan
+    because: str = ""
+    exits: bool = False
+
+    def computed(self) -> Iterator[Step]:
+        yield Step(tuple(compared(self.conditions)))
+
+    @property
+    def label(self) -> str:
+        return f"if {show_conditions(self.conditions)}{', else the loop ends' if self.exits else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Levels(Nested):
+    """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
+    those of one level run at once; without, one after another, downwards if `down`. The levels are used when they are
+    expected to be faster, and prove to be, or when the schedule asks for them (`wanted`). `first` is what an iteration
+    reads or stores first in each array, as far as `dim` and a pointer array say where that is."""
+
+    dim: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    body: Plan
+    inspect: Plan
+    down: bool = False
+    because: str = ""
+    wanted: bool = False
+    first: tuple[Call | Operand, ...] = ()
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.dim, self.low, self.high)
+
+    @property
+    def label(self) -> str:
+        return f"levels of {self.dim} in {interval(self.low, self.high)}{', downwards' if self.down else ''}"
+
+    def shown(self) -> Iterator[Inside]:
+        yield Inside(self.inspect, "  inspect each:", 2)
+        yield Inside(self.body, "  run each:", 2)
+
+    @property
+    def meaning(self) -> Plan | None:
+        return Scan(self.dim, self.low, self.high, self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs(Plan):
+    """This iteration needs the iteration `value` of the levels around it."""
+
+    value: Expr
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.value,))
+
+    @property
+    def label(self) -> str:
+        return f"after {show(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch(Nested):
+    """What iteration `dim` + `ahead` will read of `arrays` at its first `position`, which is `start`, is fetched, if
+    there is such an iteration: one below all of `high`."""
+
+    DEEPER = 0
+
+    dim: str
+    ahead: int
+    high: tuple[Expr, ...]
+    position: str
+    start: Expr
+    arrays: tuple[Call | Operand, ...]
+    body: Plan
+
+    @property
+    def label(self) -> str:
+        return f"fetch from {self.position} = {show(self.start)} on, for {self.dim} + {self.ahead}"
+
+    @property
+    def meaning(self) -> Plan | None:
+        return self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(Nested):
+    """The array of `operand` is copied to one in which its subscript `axis` is the last, the fastest-running one; the
+    body reads it as `copy`."""
+
+    DEEPER = 0
+
+    operand: Operand
+    axis: int
+    copy: Operand
+    body: Plan
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"copy {show_operand(self.operand)} to {show_operand(self.copy)}"
+
+    @property
+    def meaning(self) -> Plan | None:
+        operand, copy = self.operand, self.copy
+        order = [k for k in range(len(operand.place)) if k != self.axis] + [self.axis]
+
+        def rule(node: object) -> Operand | None:
+            if not isinstance(node, Operand) or (node.tensor, node.array) != (copy.tensor, copy.array):
+                return None
+            place = tuple(p for _, p in sorted(zip(order, node.place, strict=True), key=lambda item: item[0]))
+            return replace(node, array=operand.array, place=place, extents=operand.extents)
+
+        result: Plan = rewrite(rule, self.body)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollAndJam(Nested):
+    """A loop from max(low) to before min(high), `count` iterations at once while there are so many: `several` does
+    those from `start` on, a name. The body is the loop over what is left, which begins at `start` too."""
+
+    start: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    count: int
+    several: Plan
+    body: Plan
+    because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.start, self.low, self.high, end=True)
+
+    @property
+    def label(self) -> str:
+        return f"{self.count} at once from {self.start} in {interval(self.low, self.high)}"
+
+    def shown(self) -> Iterator[Inside]:
+        yield Inside(self.several)
+        yield Inside(self.body, "what is left")
+
+    @property
+    def meaning(self) -> Plan:
+        return without_ends(self.body, self.start, self.low)

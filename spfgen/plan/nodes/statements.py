@@ -1,0 +1,295 @@
+"""Statements of steps, and the leaves of nests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from spfgen.facts.formula import Expr, show
+from spfgen.facts.reach import Step
+from spfgen.layout.nodes import ENTRIES
+from spfgen.plan.nodes.base import Inside, Nested, Plan, operands_read, product
+from spfgen.plan.text import show_operand, show_value
+from spfgen.space.nodes import Operand, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Do(Plan):
+    target: Operand
+    op: str
+    value: Value
+    because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step(tuple(e for o in (self.target, *operands_read(self.value)) for e in o.place))
+
+    @property
+    def label(self) -> str:
+        return f"do {show_operand(self.target)} {self.op} {show_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Plan):
+    """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
+    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries. With `last` it gets an
+    entry for each value of the coordinate number `axis` from the one given to this one."""
+
+    tensor: str
+    coordinates: tuple[Expr, ...]
+    value: Any
+    because: str = ""
+    last: Expr | None = None
+    axis: int = 0
+
+    @property
+    def as_do(self) -> Do:
+        """What it means: the value is added at the coordinates of a tensor that is 0 before."""
+        target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
+        return Do(target, "+=", self.value, self.because)
+
+    def computed(self) -> Iterator[Step]:
+        last = () if self.last is None else (self.last,)
+        yield Step((*self.coordinates, *last, *(e for o in operands_read(self.value) for e in o.place)))
+
+    @property
+    def label(self) -> str:
+        at = [*map(show, self.coordinates)]
+        if self.last is not None:
+            at[self.axis] += f" to {show(self.last)}"
+        return f"append to {self.tensor} at ({', '.join(at)}) {show_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(Nested):
+    """What the body appends to the tensor has all coordinates but that of `axis` in `common`: it is added up in a
+    workspace, and appended once, by rising coordinates along the axis, which are below `extent`."""
+
+    tensor: str
+    axis: int
+    common: tuple[Expr, ...]
+    extent: Expr
+    body: Plan
+    because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((*self.common, self.extent))
+
+    @property
+    def label(self) -> str:
+        at = [*map(show, self.common[: self.axis]), "...", *map(show, self.common[self.axis :])]
+        return f"gather what is appended to {self.tensor} at ({', '.join(at)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Plan):
+    """Statements one after another; what one of them defines is known in those that follow."""
+
+    parts: tuple[Plan, ...]
+    because: str = ""
+
+    def shown(self) -> Iterator[Inside]:
+        yield from (Inside(heading=line) for line in self.because.splitlines())
+        yield from (Inside(part, depth=bool(self.because)) for part in self.parts)
+
+    @property
+    def reason(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Define(Plan):
+    """`dim` is the integer `value` in the rest of the block."""
+
+    dim: str
+    value: Expr
+
+    @property
+    def label(self) -> str:
+        return f"let {self.dim} = {show(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Plan):
+    """A scalar variable of an element type, in the rest of the block."""
+
+    name: str
+    type: str
+    value: Any
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"let {self.name} : {self.type} = {show_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Plan):
+    """The scalar `name` gets the value."""
+
+    name: str
+    type: str
+    value: Any
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} = {show_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Plan):
+    """The value becomes that of a place, converted to its type."""
+
+    target: Operand
+    value: Any
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"store {show_operand(self.target)} = {show_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class If(Plan):
+    """`condition` is a value; what is not 0 is true."""
+
+    condition: Any
+    then: Plan
+    otherwise: Plan | None = None
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"if {show_value(self.condition)}"
+
+    def shown(self) -> Iterator[Inside]:
+        yield Inside(self.then)
+        if self.otherwise is not None:
+            yield Inside(self.otherwise, "else")
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Plan):
+    """The body again and again, until it breaks."""
+
+    body: Plan
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return "repeat"
+
+    def shown(self) -> Iterator[Inside]:
+        yield Inside(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Break(Plan):
+    """The innermost loop ends."""
+
+    @property
+    def label(self) -> str:
+        return "break"
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Plan):
+    """The values of a tensor that the kernel has for itself, as long as it runs: each of them is `fill` at first."""
+
+    name: str
+    type: str
+    extents: tuple[Expr, ...]
+    fill: Any = None
+    because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((product(self.extents),))
+
+    @property
+    def label(self) -> str:
+        filled = "" if self.fill is None else f", filled with {self.fill}"
+        return f"array {self.name}[{', '.join(map(show, self.extents))}] : {self.type}{filled}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Plan):
+    """The kernel ends with an error if the scalar is true. `status` is RANGE: a place that is a value lay outside of
+    its tensor; or PLACE: something was computed that has no place in its target."""
+
+    name: str
+    status: str
+
+    @property
+    def label(self) -> str:
+        return f"the call fails if {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Collect(Plan):
+    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate
+    within the extents. With an empty body it begins empty, and entries come and go."""
+
+    name: str
+    type: str
+    extents: tuple[Expr, ...]
+    body: Plan
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"hash table {self.name} of {len(self.extents)} coordinates"
+
+    def shown(self) -> Iterator[Inside]:
+        yield Inside(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Plan):
+    """The entry `at` these coordinates of the table of that name gets a value, which may be made of the one that it
+    had, the scalar `old`: `fill` where there was none."""
+
+    name: str
+    type: str
+    at: tuple[Expr, ...]
+    value: Any
+    old: str
+    fill: Any
+
+    @property
+    def label(self) -> str:
+        at = ", ".join(map(show, self.at))
+        return f"entry of {self.name} at ({at}): {self.old} becomes {show_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied(Plan):
+    """The table has no entries any more."""
+
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"empty {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Plan):
+    """`dim` is the entry of a table at these coordinates, or -1, in the rest of the block."""
+
+    dim: str
+    name: str
+    at: tuple[Expr, ...]
+
+    @property
+    def label(self) -> str:
+        return f"let {self.dim} be the entry of {self.name} at ({', '.join(map(show, self.at))})"
+
+    @property
+    def reason(self) -> str:
+        return "it is looked up in a hash table"
+
+
+STATEMENTS = (
+    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
+)
+"""The statements of steps: what is lowered and carried out beside the nests."""

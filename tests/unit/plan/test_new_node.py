@@ -1,0 +1,74 @@
+"""What a new node takes: one class that says what it holds, how it is shown and what it means.
+
+C that is its own, and what passes know of it, can come later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.ir import rewrite, walk
+from spfgen.plan import from_space
+from spfgen.plan.nodes import PLANS, Nested, Plan, Scan
+from spfgen.plan.transform.passes import PASSES, Pass, of_each
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Nested):
+    """The body, whose time somebody may want to know."""
+
+    body: Plan
+    because: str = "somebody wants to know"
+
+    @property
+    def label(self) -> str:
+        return "timed"
+
+    @property
+    def meaning(self) -> Plan:
+        return self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong(Nested):
+    """What claims to mean something else than what was asked for."""
+
+    body: Plan
+
+    @property
+    def meaning(self) -> Plan:
+        first = next(n for n in walk(self.body, PLANS) if isinstance(n, Scan))
+        return first.body
+
+
+def with_node(kind: type[Timed] | type[Wrong], monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    """The passes, with one that puts the node around each innermost loop."""
+
+    def rule(node: object) -> Plan | None:
+        inner = isinstance(node, Scan) and not any(isinstance(n, Scan) for n in walk(node.body, PLANS))
+        return kind(node) if inner and isinstance(node, Scan) else None
+
+    added = Pass("new", of_each(lambda given, nest: rewrite(rule, nest, PLANS)), 0)
+    at = [p.name for p in PASSES].index(after) + 1
+    monkeypatch.setattr(from_space, "PASSES", (*PASSES[:at], added, *PASSES[at:]))
+
+
+@pytest.mark.parametrize("after", ["measure", "schedule", "initialise", PASSES[-1].name])
+def test_it_is_shown_checked_and_run(monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    with_node(Timed, monkeypatch, after)
+    layouts = {"A": "csr", "x": "dense", "y": "dense"}
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, threads=2)
+    assert [n for p in kernel.generated.plans for n in walk(p, PLANS) if isinstance(n, Timed)]
+    assert "timed" in kernel.explain()
+    a, x = np.arange(12.0).reshape(3, 4) % 5, np.arange(4.0)
+    assert np.array_equal(kernel(A=spfgen.pack(a, "csr"), x=x, y=np.full(3, np.nan)), a @ x)
+
+
+def test_what_it_means_is_compared_with_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_node(Wrong, monkeypatch, "simplify")
+    with pytest.raises(spfgen.SpfgenError, match="after the pass `new`"):
+        spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")

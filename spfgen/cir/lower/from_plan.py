@@ -546,8 +546,12 @@ class Lowering(Values):
         return [*before, *loops, *after]
 
     def keyed(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
-        """A find of one value, by the template of its algorithm."""
+        """A find of one value, by the template of its algorithm; without one every position is compared."""
         assert plan.key is not None
+        template = finds.TEMPLATES.get(plan.algorithm)
+        if template is None and plan.meaning is not None:
+            return self.plain_loop(plan.meaning, scope, found)
+        assert template is not None
         call = plan.calls()[plan.key.dim]
         lines, wanted = finds.sought(self, plan.dim, plan.low, plan.high, call, plan.key, scope)
         table = scope.tables.get(plan.place)
@@ -567,7 +571,7 @@ class Lowering(Values):
         name = c.Name(self.names[plan.dim])
         text = print_expr(c.Bin("==", wanted.at(name), wanted.value))
         comment = c.Comment(f"find {name.name} with {text} by {plan.algorithm}: {plan.because}")
-        loops = finds.TEMPLATES[plan.algorithm](self, plan, scope, wanted, hit)
+        loops = template(self, plan, scope, wanted, hit)
         return [*before, *_used_lines(lines, plan), comment, *loops]
 
     def sought(self, plan: Segment, scope: Scope) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spfgen.facts.formula import Call, Expr, Formula, show
+from spfgen.facts.formula import Call, Compare, Expr, Formula, Var, show
 from spfgen.facts.reach import Step, compared
 from spfgen.plan.nodes.base import Inside, Nested, Plan, product
 from spfgen.plan.nodes.loops import Partition, _shared
@@ -82,6 +82,15 @@ class Find(Plan):
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""
         return {loaded.dim: loaded.call for loaded in self.loads}
+
+    @property
+    def meaning(self) -> Find | None:
+        """For a find of a key the one that compares every position with it."""
+        if self.key is None:
+            return None
+        equal = Compare("=", Var(self.key.dim), self.key.value)
+        conditions = (equal, *self.conditions)
+        return replace(self, algorithm="plain loop", key=None, conditions=conditions, place="", at=())
 
     @property
     def inner(self) -> Plan:

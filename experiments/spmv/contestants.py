@@ -18,7 +18,7 @@ from experiments.spmv.data import FROM_SCIPY, Product
 
 PROGRAM = "y[i] = A[i,j]*x[j]"
 CHUNKS = (32, 256, 2048)
-CHOICE_SECONDS = 30.0
+CHOICE_SECONDS = 10.0
 """How long to look for a layout."""
 BUSY = "threads at work, least over most: "
 MKL_FORMATS = ("csr", "csc", "coo", "bsr")

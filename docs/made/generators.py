@@ -24,13 +24,25 @@ def pipeline() -> Made:
     return f"`pipeline.py`: {first}\n\n{rest}", {}
 
 
+def passes() -> Made:
+    """Every pass that rewrites plans or C: its level and what it is about."""
+    from spfgen.pipeline import PASSES
+
+    rows = ["| pass | level | what it is about |", "| --- | --- | --- |"]
+    rows += [f"| {p.name} | {p.level} | {p.about} |" for p in PASSES]
+    return "\n".join(rows), {}
+
+
 def folders() -> Made:
     """What each folder holds: the first sentence of its modules."""
     import ast
 
     lines = []
-    plan = ("plan", *(f"plan/{room}" for room in ("analyse", "finds", "verify", "build", "transform", "steps")))
-    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "lower")))
+    plan = (
+        "plan",
+        *(f"plan/{room}" for room in ("nodes", "analyse", "finds", "verify", "build", "transform", "steps")),
+    )
+    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower")))
     run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
     for folder in ("facts", "sets", "lang", "layout", "space", *plan, *cir, *run):
         rows = ["| module | what it does |", "| --- | --- |"]

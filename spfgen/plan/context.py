@@ -22,7 +22,7 @@ class Context:
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
     of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
     pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed; `fixed_sizes`
-    extents that are numbers."""
+    extents that are numbers; `outputs` are the tensors that are stored."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -39,6 +39,7 @@ class Context:
     stop_after: str = ""
     assembled: Mapping[str, Tensor] = field(default_factory=dict)
     fixed_sizes: Mapping[str, int] = field(default_factory=dict)
+    outputs: frozenset[str] = frozenset()
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -88,6 +89,7 @@ def context_of(program: Program) -> Context:
         shapes=dict(_shapes(program)),
         assembled={t.name: t for t in program.tensors if t.assembled is not None},
         fixed_sizes=program.fixed,
+        outputs=frozenset(t.name for t in program.tensors if t.is_output),
     )
 
 

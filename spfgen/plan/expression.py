@@ -50,6 +50,7 @@ from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.prefetch import with_first
+from spfgen.plan.transform.reads_above import with_reads_above
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
 from spfgen.sets.affine import Affine
@@ -546,11 +547,42 @@ def _replaced(value: Value, old: Value, new: Value) -> Value:
 
 
 PASSES: tuple[Pass[_Fusion, Plan], ...] = (
-    Pass("simplify a value", lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)), 1),
-    Pass("prefetch first reads", lambda f, plan: with_first(plan), 2),
-    Pass("work partition of a value", lambda f, plan: partitioned(replace(f.point, axioms=_facts(f.group)), plan), 1),
-    Pass("schedule of a value", _as_said, 0),
-    Pass("guard hoisting", _with_hoisted_guards, 2),
-    Pass("partial sums of a value", lambda f, plan: with_partial_sums(plan, f.context.types), 2),
+    Pass(
+        "simplify a value",
+        "the same for statements whose value is an expression",
+        lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)),
+        1,
+    ),
+    Pass(
+        "prefetch first reads",
+        "what an iteration of levels reads first is fetched while an earlier one runs",
+        lambda f, plan: with_first(plan),
+        2,
+    ),
+    Pass(
+        "work partition of a value",
+        "what iterations of the shared loop cost",
+        lambda f, plan: partitioned(replace(f.point, axioms=_facts(f.group)), plan),
+        1,
+    ),
+    Pass("schedule of a value", "what the schedule says of loops, where it is proved legal", _as_said, 0),
+    Pass(
+        "guard hoisting",
+        "one question at the end of a segment answers those of all its other positions",
+        _with_hoisted_guards,
+        2,
+    ),
+    Pass(
+        "partial sums of a value",
+        "a loop that only adds does so to several sums",
+        lambda f, plan: with_partial_sums(plan, f.context.types),
+        2,
+    ),
+    Pass(
+        "reads above loops of a value",
+        "what does not change in an innermost loop is read above it",
+        lambda f, plan: with_reads_above(plan, f.context.outputs),
+        2,
+    ),
 )
 """All passes of a statement whose value is an expression."""

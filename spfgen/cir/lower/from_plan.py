@@ -63,7 +63,6 @@ from spfgen.plan.nodes import (
     Transpose,
     UnrollAndJam,
     Versions,
-    chain,
     is_sum,
     is_temporary,
     is_tile,
@@ -470,22 +469,13 @@ class Lowering(Values):
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]
 
     def held(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], Scope]:
-        """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
-        arrays apart would read them anew after each store."""
-        found = tuple(d for d, _ in plan.loads) if isinstance(plan, Find) else ()
-        *nodes, last = chain(plan.hit if isinstance(plan, Find) else plan.body)
-        parts = last.parts if isinstance(last, Seq) else (last,)
-        dos = [n for n in parts if isinstance(n, Do | Append)]
-        if plan.parallel or len(dos) < len(parts) or not all(isinstance(n, Load | Locate) for n in nodes):
+        """What is read above a loop; where threads share that, in each part."""
+        if plan.parallel:
             return [], scope
-        inside = {plan.dim, *found, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
         lines: list[c.Stmt] = []
         held = dict(scope.held)
-        for read in dict.fromkeys(n.operand for do in dos for n in walk(do.value) if isinstance(n, Read)):
-            dims = {v for p in read.place for v in variables(p)}
-            output = self.program.tensor(read.tensor).is_output
-            kept = read in held or read in scope.copied
-            if read.label in plan.held and not kept and dims and not dims & inside and not output:
+        for read in dict.fromkeys(n.operand for n in walk(plan) if isinstance(n, Read)):
+            if read.label in plan.reads_above and read not in held and read not in scope.copied:
                 name = self.names.new(f"{read.tensor}_value")
                 kind = TYPES[self.program.tensor(read.tensor).value_type].c
                 lines.append(c.Declare(f"const {kind}", name, self.place(read, scope)))

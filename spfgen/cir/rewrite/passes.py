@@ -34,9 +34,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Pass:
-    """A rewrite and the level of optimisation from which on it is made (lang/optimization.py)."""
+    """A rewrite, what it is `about`, and the level of optimisation from which on it is made (lang/optimization.py)."""
 
     name: str
+    about: str
     rewrite: Callable[[list[Functions], Known], list[Functions]]
     level: int
 
@@ -63,17 +64,45 @@ def _statements(
 
 
 PASSES = (
-    Pass("forwarding", _statements(lambda lines, known: with_forwarding(lines, known.values, known.names)), 2),
+    Pass(
+        "forwarding",
+        "what an iteration has just stored goes to the next one in a register",
+        _statements(lambda lines, known: with_forwarding(lines, known.values, known.names)),
+        2,
+    ),
     Pass(
         "scalar replacement",
+        "where one segment ends the next one begins: each end is read once",
         _statements(lambda lines, known: with_scalar_replacement(lines, known.indices, known.names)),
         2,
     ),
-    Pass("outline", lambda groups, _: [[f] for functions in groups for f in outlined(functions[-1])], 0),
-    Pass("simplify C", _of_each(_last(lambda f: [simplify(f)])), 0),
-    Pass("tile functions", _of_each(lambda functions: [w for f in functions for w in with_tile_functions(f)]), 2),
-    Pass("serial path", _of_each(_last(lambda f: [*with_serial_path(f)])), 2),
-    Pass("trip counts", _of_each(lambda functions: [*specialized(functions[:-1], functions[-1]), functions[-1]]), 2),
+    Pass(
+        "outline",
+        "the body of a parallel loop that calls need becomes a function",
+        lambda groups, _: [[f] for functions in groups for f in outlined(functions[-1])],
+        0,
+    ),
+    Pass(
+        "simplify C",
+        "arithmetic with constants, empty blocks, names that nobody uses",
+        _of_each(_last(lambda f: [simplify(f)])),
+        0,
+    ),
+    Pass(
+        "tile functions",
+        "tiles of several widths are two functions: one tile, and all of them",
+        _of_each(lambda functions: [w for f in functions for w in with_tile_functions(f)]),
+        2,
+    ),
+    Pass(
+        "serial path", "a loop that one thread runs needs no team", _of_each(_last(lambda f: [*with_serial_path(f)])), 2
+    ),
+    Pass(
+        "trip counts",
+        "a part of a loop is written out for as many places as one tile has",
+        _of_each(lambda functions: [*specialized(functions[:-1], functions[-1]), functions[-1]]),
+        2,
+    ),
 )
 """All passes, the first one first."""
 

@@ -171,7 +171,8 @@ LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own
 @dataclass(frozen=True, slots=True)
 class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
-    values may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is
+    values may be read above the loop: they lie within their arrays even where it has no iteration; `reads_above` those
+    of which that is done. `ahead` is what is
     fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and
     the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
@@ -203,6 +204,7 @@ class Scan(Nested):
     copies: tuple[Copy, ...] = ()
     partial: str = ""
     between: Clear | None = None
+    reads_above: tuple[str, ...] = ()
 
     @property
     def ends_of_part(self) -> tuple[str, str]:

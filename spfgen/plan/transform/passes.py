@@ -25,6 +25,7 @@ from spfgen.plan.transform.legal import annotated
 from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads, with_split_rows
 from spfgen.plan.transform.prefetch import fetched_ahead
+from spfgen.plan.transform.reads_above import with_reads_above
 from spfgen.plan.transform.register_blocks import with_sums
 from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
 from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
@@ -81,11 +82,12 @@ Rewritten = TypeVar("Rewritten")
 
 @dataclass(frozen=True)
 class Pass(Generic[Asked, Rewritten]):
-    """A rewrite, which may ask what is known. `level`: 0 is needed for a right result, or does what the schedule says;
+    """A rewrite, which may ask what is known; what it is `about`. `level`: 0 is needed for a right result, or does what the schedule says;
     1 makes it the program that a person would write; 2 is for speed alone. What is not for `fixed` loops is left out
     where the schedule says how all loops run."""
 
     name: str
+    about: str
     rewrite: Callable[[Asked, Rewritten], Rewritten]
     level: int
     fixed: bool = True
@@ -165,25 +167,131 @@ def _transposed(given: Given, nests: Nests) -> Nests:
 
 
 PASSES: tuple[Pass[Given, Nests], ...] = (
-    Pass("measure", of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
-    Pass("simplify", of_each(lambda given, nest: simplify(nest, given.names)), 1),
-    Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
-    Pass("register tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
-    Pass("prefetch", of_each(lambda given, nest: fetched_ahead(nest)), 2),
-    Pass("unroll", of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)), 2),
-    Pass("prefetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
-    Pass("work partition", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
-    Pass("initialise", _initialised, 1),
-    Pass("split rows", of_each(lambda given, nest: with_split_rows(given.instance, nest, given.context)), 0),
-    Pass("register blocks", of_each(_with_sums), 2, fixed=False),
-    Pass("segmented reduction", of_each(lambda given, nest: with_segmented_reductions(nest)), 2, fixed=False),
-    Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),
-    Pass("transpose", _transposed, 2, fixed=False),
-    Pass("unroll and jam", of_each(lambda given, nest: unroll_and_jam(nest)), 2, fixed=False),
-    Pass("tiles in pieces", of_each(lambda given, nest: tiled_in_pieces(nest, given.context.types)), 2, fixed=False),
-    Pass("partial sums", of_each(lambda given, nest: with_partial_sums(nest, given.context.types)), 2),
+    Pass(
+        "measure",
+        "how long the loop takes that may run on threads, and what its iterations cost",
+        of_each(lambda given, nest: measured(given.instance, nest, given.context)),
+        0,
+    ),
+    Pass(
+        "simplify",
+        "copies of dimensions go, and what nobody uses; an index of the text lends its name",
+        of_each(lambda given, nest: simplify(nest, given.names)),
+        1,
+    ),
+    Pass(
+        "schedule",
+        "what the schedule says of loops (vectorize, unroll, fuse, prefetch), where it is proved legal",
+        of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)),
+        0,
+    ),
+    Pass(
+        "register tile",
+        "neighbouring places of a row are summed in registers, tile by tile",
+        of_each(lambda given, nest: tiled(nest, given.context.types)),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "prefetch",
+        "what a processor does not foresee is fetched ahead",
+        of_each(lambda given, nest: fetched_ahead(nest)),
+        2,
+    ),
+    Pass(
+        "unroll",
+        "loops over segments have rounds of four, or guards, as the lengths of segments say in the call",
+        of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)),
+        2,
+    ),
+    Pass(
+        "prefetch blocks",
+        "what is read once for each block of the result is fetched ahead",
+        of_each(lambda given, nest: fetched(nest) if given.blocks else nest),
+        2,
+    ),
+    Pass(
+        "work partition",
+        "which loop threads share, and how they add to one place",
+        of_each(lambda given, nest: on_threads(given.instance, nest, given.context)),
+        0,
+    ),
+    Pass(
+        "initialise",
+        "what is to be cleared before is cleared in the loop that adds to it, where that is proved right",
+        _initialised,
+        1,
+    ),
+    Pass(
+        "split rows",
+        "what an iteration costs with what it clears; threads split one that is long",
+        of_each(lambda given, nest: with_split_rows(given.instance, nest, given.context)),
+        0,
+    ),
+    Pass(
+        "register blocks",
+        "small dense blocks are summed in registers, with trip counts that are known where they are whole",
+        of_each(_with_sums),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "segmented reduction",
+        "what entries side by side add to one place is summed first",
+        of_each(lambda given, nest: with_segmented_reductions(nest)),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "early exit",
+        "a loop is left where its condition is proved not to hold any more",
+        of_each(lambda given, nest: with_early_exits(given.instance, nest)),
+        2,
+    ),
+    Pass(
+        "transpose",
+        "an operand that is read against its order is read from a transposed copy, where that pays",
+        _transposed,
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "unroll and jam",
+        "several iterations of a loop run at once, and share what the loop inside reads",
+        of_each(lambda given, nest: unroll_and_jam(nest)),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "tiles in pieces",
+        "all tiles of a row take a piece of the loop inside, then the next piece",
+        of_each(lambda given, nest: tiled_in_pieces(nest, given.context.types)),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "partial sums",
+        "a loop that only adds does so to several sums, so that no addition waits for the other",
+        of_each(lambda given, nest: with_partial_sums(nest, given.context.types)),
+        2,
+    ),
+    Pass(
+        "reads above loops",
+        "what does not change in an innermost loop is read above it",
+        of_each(lambda given, nest: with_reads_above(nest, given.context.outputs)),
+        2,
+    ),
 )
 """All passes, the first one first."""
-APPENDING = ("measure", "simplify", "schedule", "prefetch", "work partition", "split rows", "early exit")
+APPENDING = (
+    "measure",
+    "simplify",
+    "schedule",
+    "prefetch",
+    "work partition",
+    "split rows",
+    "early exit",
+    "reads above loops",
+)
 ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
 """The same for nests that deliver entries: the others are about places in memory, of which these have none."""

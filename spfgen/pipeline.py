@@ -24,8 +24,8 @@ meet it again in `print`:
 | lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  | cir/tree/check.py      |
 
 The passes that rewrite plans are those of plan/transform/passes.py, and of plan/expression.py for statements whose
-value is an expression; tests carry plans out after each of them (plan/verify/interpret.py). `PASSES` below has all, with
-those of C: each says what it is about, and has a level of optimisation (lang/optimization.py).
+value is an expression; tests carry plans out after each of them (plan/verify/interpret.py). `PASSES` below has all,
+with those of C: each says what it is about, and has a level of optimisation (lang/optimization.py).
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ from spfgen.space.nodes import Program
 
 LOGGER = logging.getLogger(__name__)
 PASSES = (*passes.PASSES, *expression.PASSES, *c_passes.PASSES)
-"""All passes that rewrite something, in their order, each with its name, what it is about, and its level: of plans of sums,
-of plans of statements whose value is an expression, of C."""
+"""All passes that rewrite something, in their order, each with its name, what it is about, and its level: of plans of
+sums, of plans of statements whose value is an expression, of C."""
 PLAN_PASSES = (*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES))
 C_PASSES = tuple(p.name for p in c_passes.PASSES)
 """The names of those that rewrite plans, and of those that rewrite C after them."""

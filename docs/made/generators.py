@@ -248,5 +248,5 @@ def features() -> Made:
 
 ALL: dict[str, Callable[[], Made]] = {
     f.__name__: f
-    for f in (pipeline, folders, loop, gallery, commands, errors, codes, finds, types, performance, features)
+    for f in (pipeline, passes, folders, loop, gallery, commands, errors, codes, finds, types, performance, features)
 }

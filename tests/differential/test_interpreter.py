@@ -253,7 +253,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["register tile", "work partition", "early exit"])
 def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pass that loses something the report has the name, whatever comes after it."""
-    wrong = passes.Pass(name, passes.of_each(lambda given, nest: one_less(nest)), 2)
+    wrong = passes.Pass(name, "one less", passes.of_each(lambda given, nest: one_less(nest)), 2)
     changed = tuple(wrong if p.name == name else p for p in passes.PASSES)
     monkeypatch.setattr(passes, "PASSES", changed)
     monkeypatch.setattr("spfgen.plan.from_space.PASSES", changed)
@@ -264,7 +264,7 @@ def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_not_cleared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = passes.Pass("early exit", lambda given, nests: replace(nests, before=()), 2)
+    wrong = passes.Pass("early exit", "nothing is cleared", lambda given, nests: replace(nests, before=()), 2)
     changed = tuple(wrong if p.name == "early exit" else p for p in passes.PASSES)
     monkeypatch.setattr("spfgen.plan.from_space.PASSES", changed)
     _, reported = problem(case("y[i] = A[i, j]", {"A": "coo", "y": "dense"}, {"A": "ij", "y": "i"}))

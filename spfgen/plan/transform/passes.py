@@ -82,9 +82,9 @@ Rewritten = TypeVar("Rewritten")
 
 @dataclass(frozen=True)
 class Pass(Generic[Asked, Rewritten]):
-    """A rewrite, which may ask what is known; what it is `about`. `level`: 0 is needed for a right result, or does what the schedule says;
-    1 makes it the program that a person would write; 2 is for speed alone. What is not for `fixed` loops is left out
-    where the schedule says how all loops run."""
+    """A rewrite, which may ask what is known; what it is `about`. `level`: 0 is needed for a right result, or does what
+    the schedule says; 1 makes it the program that a person would write; 2 is for speed alone. What is not for `fixed`
+    loops is left out where the schedule says how all loops run."""
 
     name: str
     about: str

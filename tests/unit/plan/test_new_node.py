@@ -52,7 +52,7 @@ def with_node(kind: type[Timed] | type[Wrong], monkeypatch: pytest.MonkeyPatch, 
         inner = isinstance(node, Scan) and not any(isinstance(n, Scan) for n in walk(node.body, PLANS))
         return kind(node) if inner and isinstance(node, Scan) else None
 
-    added = Pass("new", of_each(lambda given, nest: rewrite(rule, nest, PLANS)), 0)
+    added = Pass("new", "a node of its own", of_each(lambda given, nest: rewrite(rule, nest, PLANS)), 0)
     at = [p.name for p in PASSES].index(after) + 1
     monkeypatch.setattr(from_space, "PASSES", (*PASSES[:at], added, *PASSES[at:]))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from spfgen import pipeline
 from spfgen.errors import UsageError
 from spfgen.facts.formula import ZERO
 from spfgen.ir import walk
@@ -30,7 +31,8 @@ def program(statement: str = STATEMENT) -> Program:
 def test_each_has_a_name_and_a_level() -> None:
     names = [p.name for p in (*PASSES, *expression.PASSES)]
     assert len({*names}) == len(names)
-    assert all(p.level in (0, 1, 2) for p in (*PASSES, *expression.PASSES))
+    assert all(p.level in (0, 1, 2) and p.about for p in pipeline.PASSES)
+    assert [*names] == [p.name for p in pipeline.PASSES][: len(names)]
 
 
 def test_planning_ends_after_the_one_that_is_wanted() -> None:

@@ -76,7 +76,9 @@ def test_both_are_stored(name: str, level: int, monkeypatch: pytest.MonkeyPatch)
     dense = {n: "dense" for n in "yYxXZ" if f"{n}[" in text}
     kernel = spfgen.compile(text, **dense, **layouts, optimize=level)
     monkeypatch.setattr(from_space, "Verified", unverified)
-    monkeypatch.setattr(from_space, "PASSES", (Pass("a second store", doubled, 0), *PASSES))
+    monkeypatch.setattr(
+        from_space, "PASSES", (Pass("a second store", "what is stored is stored twice", doubled, 0), *PASSES)
+    )
     program = with_other(kernel.generated.program)
     plans = make_plans(program)
     assert any(isinstance(n, Do) and n.target.tensor == OTHER for p in plans for n in walk(p, PLANS))

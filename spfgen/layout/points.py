@@ -79,9 +79,9 @@ def room_for(elements: int) -> Iterator[None]:
         _ROOM.reset(token)
 
 
-def claim(elements: float, what: str) -> None:
-    """Ask for room before it is used. Raises TooLarge."""
-    if elements > _ROOM.get():
+def claim(elements: float, what: str, arrays: int = 1) -> None:
+    """Ask for room before it is used, for so many arrays at a time. Raises TooLarge."""
+    if elements > _ROOM.get() or elements * arrays > INSTALLED:
         raise TooLarge(f"expected arrays that fit in memory, but {what}")
 
 
@@ -657,7 +657,7 @@ def _expand(
     first = _column(low, count)
     lengths = np.maximum(_column(high, count) - first + 1, 0)
     total = lengths.sum(dtype=float)  # int64 may not hold it
-    claim(total, f"there are {total:.3g} values of `{name}` in all")
+    claim(total, f"there are {total:.3g} values of `{name}` in all", arrays=len(columns) + 3)
     rows, values = expanded(first, lengths)
     for other in columns:
         columns[other] = columns[other][rows]

@@ -5,10 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+import spfgen
 from spfgen.errors import DataError
 from spfgen.facts.formula import And, Compare, Not, Or, evaluate
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import SpecTree, builtin_names, parse_tree
+from spfgen.layout import points
 from spfgen.layout.nodes import SCALAR
 from spfgen.layout.points import (
     Expand,
@@ -213,3 +215,14 @@ def test_a_key_is_read_at_its_position():
     (layout,) = [x for x in LAYOUTS if x.name == "vbr"]
     (steps,) = scan_of(layout)
     assert [s.name for s in steps if isinstance(s, Expand)] == ["b", "pb", "r", "c"]
+
+
+def test_points_that_would_fill_the_memory_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a place in several arrays: the system would end the process without a word."""
+    monkeypatch.setattr(points, "INSTALLED", 4_000)
+    dense = np.zeros((3, 1_000))
+    dense[:, [0, -1]] = 1
+    with pytest.raises(DataError, match=r"expected arrays that fit in memory, but there are 3e\+03 values of `p`"):
+        spfgen.pack(dense, "interval_pattern")
+    with pytest.raises(DataError, match="stores together with others"):
+        spfgen.pack(dense[:, ::333], "interval_pattern")

@@ -657,7 +657,8 @@ def _expand(
     first = _column(low, count)
     lengths = np.maximum(_column(high, count) - first + 1, 0)
     total = lengths.sum(dtype=float)  # int64 may not hold it
-    claim(total, f"there are {total:.3g} values of `{name}` in all", arrays=len(columns) + 3)
+    # What is done with the points has about three arrays for each of theirs.
+    claim(total, f"there are {total:.3g} values of `{name}` in all", arrays=3 * (len(columns) + 3))
     rows, values = expanded(first, lengths)
     for other in columns:
         columns[other] = columns[other][rows]

@@ -177,14 +177,19 @@ def overview(summaries: Mapping[str, Any]) -> str:
 
 
 def recorded(summaries: Mapping[str, Any]) -> str:
-    """When the records were made, and at which sizes: the table is older than the compiler beside it."""
+    """When the records were made, at which sizes and on what: the table is older than the compiler beside it."""
     dates = sorted({s["date"] for s in summaries.values()})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     quick = [n for n, s in summaries.items() if s["quick"]]
     sizes = "at the sizes of `--quick`" if len(quick) == len(summaries) else "at full sizes"
     if 0 < len(quick) < len(summaries):
         sizes += f", but for {', '.join(quick)}, which are `--quick`"
-    return f"Recorded {when}, {sizes}. Later changes of the compiler are not in these figures."
+    by_processor: dict[str, list[str]] = {}
+    for name, summary in summaries.items():
+        by_processor.setdefault(summary["cpu"], []).append(name)
+    usual, *others = sorted(by_processor, key=lambda cpu: -len(by_processor[cpu]))
+    on = "; ".join([f"on {usual}", *(f"{', '.join(by_processor[cpu])} on {cpu}" for cpu in others)])
+    return f"Recorded {when}, {sizes}, {on}. Later changes of the compiler are not in these figures."
 
 
 def chapter(name: str, summary: Mapping[str, Any], pictures: str, drawn: Collection[str] = ()) -> str:

@@ -118,7 +118,8 @@ def test_when_the_records_were_made() -> None:
     one, two = report.summarised(record(CASES)), report.summarised(record(CASES))
     one |= {"date": "2026-01-05", "quick": True}
     two |= {"date": "2026-01-02", "quick": True}
-    assert "Recorded 2026-01-02 to 2026-01-05, at the sizes of `--quick`, on A CPU." in report.overview({"a": one, "b": two})
+    both = report.overview({"a": one, "b": two})
+    assert "Recorded 2026-01-02 to 2026-01-05, at the sizes of `--quick`, on A CPU." in both
     both = report.overview({"a": one, "b": {**two, "date": "2026-01-05", "quick": False}})
     assert "Recorded 2026-01-05, at full sizes, but for a, which are `--quick`, on A CPU." in both
     elsewhere = report.overview({"a": one, "b": one, "c": {**one, "cpu": "Another"}})

@@ -28,7 +28,9 @@ def test_a_factor_of_the_row(level: int, expected: dict[str, tuple[str, ...]]) -
     assert np.array_equal(kernel(A=spfgen.pack(a, "csr"), x=x, Y=before.copy()), before + a * x[:, None])
 
 
-def test_what_may_be_changed_by_the_loop_is_read_in_it() -> None:
-    """The result is read, too: a value of it that the loop has stored must be seen."""
-    kernel = spfgen.compile("y[i] += A[i, j]*y[0]", A="csr", y="dense", threads=1)
+def test_what_the_program_stores_is_read_in_the_loop() -> None:
+    """Another statement may have stored it, and this one is compiled with it."""
+    kernel = spfgen.compile(
+        "z[i] = 2*x[i]; Y[i, j] += A[i, j]*z[i]", A="csr", x="dense", z="dense", Y="dense", threads=1
+    )
     assert read_above(kernel) == {}

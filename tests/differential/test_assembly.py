@@ -119,7 +119,7 @@ STEPS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bcsr(R=2, C=3)"])
 @pytest.mark.parametrize("case", STEPS)
 def test_what_is_more_than_sums_of_products(case: str, layout: str) -> None:
@@ -215,7 +215,7 @@ def test_other_ranks(layout: str) -> None:
 SHIPPED = [(rank, name) for rank in (1, 2, 3) for name in known_layouts(rank)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("rank", "name"), SHIPPED)
 def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     """The same as dense numpy, packed: what the layout stores, refused where it has no place for it."""
@@ -240,7 +240,7 @@ def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     assert stored(result) == stored(wanted)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (4, 4, 4)])
 def test_empty_operands(layout: str, shape: tuple[int, int, int]) -> None:
@@ -330,7 +330,7 @@ def test_rows_are_gathered() -> None:
     assert "gather" not in copy.explain()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "layouts", "merges"), [
     ("C[i,j] = A[i,j] + B[i,j]", ("csr", "csr"), True),
     ("C[i,j] = 2*A[i,j] - B[i,j] - A[i,j]", ("csc", "csc"), True),
@@ -636,7 +636,7 @@ def test_the_text_says_whose_pattern_it_is() -> None:
     assert assembled == {"within_it": set(), "sharing": set(), "found": set(), "reading": {"C"}, "computed": {"C"}}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("prune", [False, True])
 @pytest.mark.parametrize(

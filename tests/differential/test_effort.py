@@ -171,7 +171,7 @@ ONCE: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", ["dense", "csr", "csc"])
 @pytest.mark.parametrize("text", ONCE)
 def test_what_loops_do_not_change_is_done_once(text: str, layout: str) -> None:
@@ -321,7 +321,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "a", "b", "result"), PAIRS)
 def test_pairs_of_layouts(text: str, a: str, b: str, result: str) -> None:
     """Of four times the rows, columns and entries there is about four times as much to do: no tensor is gone through

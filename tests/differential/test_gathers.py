@@ -53,7 +53,7 @@ def given_of(text: str, layout: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.sampled(28)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("case", CASES)

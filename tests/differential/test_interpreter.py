@@ -50,7 +50,7 @@ def programs(focus: str, count: int, phases: tuple[Phase, ...], derandomize: boo
     assert tally["ran"] > tally["refused"], f"most programs are refused: {tally}"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same ones each time."""
@@ -88,7 +88,7 @@ def case(statement: str, layouts: dict[str, str], dims: dict[str, str], seeds: i
     return Case(f"kernel NAME {{\n{declared}\n    {statement}\n}}", of, (), tuple(data))
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("layout", known_layouts(2))
 def test_shipped_layouts(layout: str) -> None:
     for statement, dims in (

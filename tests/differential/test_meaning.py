@@ -229,7 +229,9 @@ def test_kernels_compute_what_numpy_does(level: int) -> None:
         other = LAYOUTS[1 + number % (len(LAYOUTS) - 1)] if number % 2 else "csr"
         others = (other,) if SPARSE & operands(case)[0].keys() else ()
         layouts = ("dense", *others)
-        if level < 2:
+        if level == 1 and number % 3:
+            continue  # the levels around it have all
+        if level < 2 or number % 3:
             layouts = (layouts[(number + level) % len(layouts)],)
         tried += [(case, program(case, layout)) for layout in layouts]
     batch = Batch([replace(p, level=level) for _, p in tried])

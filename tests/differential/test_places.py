@@ -53,7 +53,7 @@ CASES: list[tuple[str, np.ndarray, dict[str, np.ndarray], Any]] = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_a_given_result(case: int, level: int) -> None:

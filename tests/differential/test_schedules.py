@@ -169,7 +169,7 @@ def parts(programs: list[Program], size: int) -> Iterator[list[Program]]:
     return (programs[k : k + size] for k in range(0, len(programs), size))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_random_schedules(case: Case) -> None:
     programs = scheduled(case, 2, 2 if len(case.operands) < 3 else 1)

@@ -111,7 +111,7 @@ def packed(operands: dict[str, Any], layouts: dict[str, str]) -> dict[str, Any]:
     return {n: spfgen.pack(v, layouts[n]) if n in layouts else v.copy() for n, v in operands.items()}
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("case", EQUATIONS)
 def test_equations(case: str, level: int) -> None:
@@ -205,7 +205,7 @@ KERNELS: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("case", KERNELS)
 def test_kernels(case: str, level: int) -> None:
@@ -282,7 +282,7 @@ SLICED = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SLICED)
 @pytest.mark.parametrize("operator", ["+", "max"])
 def test_slices_are_merged(name: str, operator: str) -> None:
@@ -330,7 +330,7 @@ STREAMS: dict[str, tuple[str, Callable[..., np.ndarray[Any, Any]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("layouts", ["csr csr", "bcsr(R=2,C=2) csr", "vbl bcsr(R=1,C=3)", "csr_rle vbl", "dcsr csf"])
 @pytest.mark.parametrize("case", STREAMS)
@@ -357,7 +357,7 @@ def test_which_streams_are_merged(case: str, merges: bool) -> None:
         assert ("they are merged" in told) == (merges and sorted_), layouts
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("result", ["dense", "csr", "coo"])
 @pytest.mark.parametrize("layouts", [("csr", "csr", "csr"), ("dcsr", "coo", "csr"), ("csr", "csr_unsorted", "bcsr2")])
 def test_three_matrices_at_once(layouts: tuple[str, str, str], result: str) -> None:
@@ -380,7 +380,7 @@ READ_AGAIN: list[tuple[str, np.ndarray]] = [
 ]
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("layout", ["dense", "csr", "coo_unsorted", "dcsr", "hash_pairs"])
 @pytest.mark.parametrize("local", [False, True])
 @pytest.mark.parametrize(("text", "wanted"), READ_AGAIN, ids=[t for t, _ in READ_AGAIN])

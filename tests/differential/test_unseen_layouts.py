@@ -171,7 +171,7 @@ def test_matrix_times_vector(name: str) -> None:
         np.testing.assert_array_equal(kernel(A=tensor, x=x), dense @ x)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("name", MAKERS)
 def test_element_wise_product(name: str, other: str) -> None:
@@ -213,7 +213,7 @@ def test_bits_that_say_what_is_stored() -> None:
     np.testing.assert_array_equal(kernel(A=tensors[0], B=tensors[1]), np.outer(*vectors))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", ["y[i] = A[i, j]*A[j, k]*x[k]", "C[j, k] = A[i, j]*A[i, k]"])
 def test_products_of_blocks_with_bits(text: str) -> None:
     """Points of some forty dimensions, most of them quotients that the plan need not compute."""

@@ -82,7 +82,7 @@ def some_programs(focus: str, flags: Sequence[str]) -> None:
     assert check.tally.ran > most * check.tally.refused, f"most programs are refused: {check.tally}"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("focus", FOCI[:3])
 def test_random_programs(focus: str) -> None:
     some_programs(focus, ("-O1",))
@@ -180,7 +180,7 @@ def test_results_are_equal_as_far_as_they_are_exact() -> None:
     assert not runner.same(large, np.where(np.isnan(large), 0.0, large), exact=False)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("focus", FOCI[3:])
 def test_random_programs_too(focus: str) -> None:
     """Apart from the others, so that two processes share them."""

@@ -151,7 +151,7 @@ def test_operators(check: Check, text: str, numpy: Callable[..., Array], kind: C
 WORDS = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("outer", "inner"), list(permutations(WORDS, 2)))
 def test_fig_24_fused_functions(check: Check, outer: str, inner: str) -> None:
     check(
@@ -360,7 +360,7 @@ def test_fig_29_mri_edges_from_the_image(check: Check) -> None:
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", [3, 5, 7])
 @pytest.mark.parametrize("fill", [0.0, -np.inf, 2.0])
 def test_fig_30_minimax(check: Check, order: int, fill: float) -> None:

@@ -32,7 +32,7 @@ def dense(seed: int, *shape: int, kind: str = "float64") -> np.ndarray:
 # --- subscripts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("subscripts", "shapes"),
     [
@@ -78,7 +78,7 @@ def test_labels_in_lists() -> None:
         same(spfgen.einsum(*arguments), np.einsum(*arguments))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ["einsum_path", (1, 2), (0, 1)], False])
 @pytest.mark.parametrize(
     ("subscripts", "shapes"),

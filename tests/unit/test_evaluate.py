@@ -43,7 +43,7 @@ def no_copies() -> None:
 # --- layouts of operands -------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),

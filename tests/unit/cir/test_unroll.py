@@ -59,7 +59,7 @@ def test_a_loop_around_another(rows: int) -> None:
     assert np.allclose(kernel(A=spfgen.pack(a, "csr"), x=x), a @ x)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 7])
 def test_a_loop_that_runs_downwards(size: int) -> None:
     text = "x[i] = (b[i] - sum(j > i: L[i,j]*x[j]))/L[i,i]"

@@ -38,7 +38,7 @@ def cases():
                 yield pytest.param(text, shape, id=f"{text}-{'x'.join(map(str, shape))}")
 
 
-@pytest.mark.sampled(45)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(("text", "shape"), list(cases()))
 def test_as_packed(text, shape) -> None:
     layout = layouts_of_rank(len(shape))[text]

@@ -202,7 +202,7 @@ def packed_dense(layout, dense, **more):
     return pack(layout, dense.shape, coords, dense[coords], **more)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_what_is_packed_comes_back(layout):
     random = np.random.default_rng(23)

@@ -67,7 +67,7 @@ def check(kernel: spfgen.Kernel, statement: str, rows: int, columns: int) -> Non
 SHAPES = [(0, 3), (3, 0), (1, 1), (7, 5), (40, 31)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("statement", INSIDE)
 def test_a_part_that_one_iteration_writes_is_cleared_there(statement: str, threads: int) -> None:

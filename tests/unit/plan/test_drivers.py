@@ -72,7 +72,7 @@ ORDERS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "layouts", "one", "two"), ORDERS)
 def test_the_schedule_decides(text: str, layouts: dict[str, str], one: list[str], two: list[str]) -> None:
     """In either order the same result, and the first loop is the one that the schedule names."""

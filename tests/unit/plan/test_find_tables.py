@@ -59,7 +59,7 @@ RANGES = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("bounds", "added"), RANGES)
 def test_a_place_for_each_key_needs_a_declared_range(bounds: str, added: str) -> None:
     expected, idx = RANGES[bounds, added]
@@ -82,7 +82,7 @@ def test_room_for_no_key(algorithm: str) -> None:
     assert run(kernel, x=np.zeros(0), y=stored(layout, 0, [], np.zeros(0))) == 0
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("algorithm", sorted(ALL))
 @pytest.mark.parametrize("subscript", ["i + 1", "i - 2", "2*i", "i + j"])
 def test_keys_outside_of_the_range_find_nothing(subscript: str, algorithm: str) -> None:
@@ -198,7 +198,7 @@ def test_equal_keys_are_kept_as_the_layout_allows(properties: str, algorithm: st
     assert run(kernel, x=x, y=stored(layout, 6, idx, val)) == sum(x[i] * v for i, v in zip(idx, val, strict=True))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("algorithm", sorted(TABLES - {"scatter"}))
 @pytest.mark.parametrize("properties", ["property increasing", "property decreasing", ""])
 def test_equal_keys_come_in_their_order(properties: str, algorithm: str) -> None:
@@ -315,7 +315,7 @@ SPECIAL = {
 }
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", ["float64", "float32"])
 @pytest.mark.parametrize("layout", ["sv", "sv_unsorted", "coo_unsorted"])
 @pytest.mark.parametrize("special", SPECIAL)
@@ -385,7 +385,7 @@ def test_equal_keys_add_up_in_the_type_of_the_kernel(kind: str, other: str, val:
     assert run(kernel, x=np.ones(4, other), y=y) == sum(val)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ["bool", "int8", "int64", "uint16", "float32", "float64"])
 @pytest.mark.parametrize("algorithm", sorted(TABLES))
 def test_one_type_for_all(algorithm: str, kind: str) -> None:

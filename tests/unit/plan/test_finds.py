@@ -64,7 +64,7 @@ def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     assert allowed(DOT, "y.p", ["i"], x="dense", y=vector(properties)) == expected
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("properties", "algorithm"), list(product(PROPERTIES, FINDS)))
 def test_what_is_allowed_is_right(properties: str, algorithm: str) -> None:
     expected, order, positions = PROPERTIES[properties]
@@ -108,7 +108,7 @@ def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) ->
         assert (run(kernel, x=X, y=lie) == wanted) == (name == "loop")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_the_cheapest_is_right_too(properties: str) -> None:
     """Nothing is forced; then what is not allowed is not taken."""
@@ -144,7 +144,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("within", WITHIN)
 def test_segments_must_be_those_that_are_searched(within: str) -> None:
     """Sorted within the segments of another array says nothing of these."""

@@ -132,7 +132,7 @@ WINDOWS: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], list[float]]]] 
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("direction", ["increasing", "strictly increasing", "decreasing", "strictly decreasing", ""])
 def test_windows(name: str, direction: str) -> None:

@@ -145,7 +145,7 @@ def test_what_lies_side_by_side_takes_less_than_what_is_looked_up() -> None:
     assert not is_ever_less(times(one, Var("B.n_2")), times(Num(2), several), {"A.nrow": ("A.nnz",)})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_how_loops_add(name) -> None:
     share = shared(compiled(name))

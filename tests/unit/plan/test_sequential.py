@@ -93,7 +93,7 @@ def test_keys_in_any_order_are_not_followed(driver: str, found: str) -> None:
     assert "smaller key" in why_not(DOT, "y.p", ["x.p"], **layouts)["sequential"]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("algorithm", [*FINDS])
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if not DRIVERS[d][0]])
 def test_keys_in_any_order_are_found_all_the_same(driver: str, found: str, algorithm: str) -> None:
@@ -269,7 +269,7 @@ WEAK = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", WEAK)
 def test_only_sorted_rows_are_followed(properties: str) -> None:
     walks, backward = WEAK[properties]
@@ -326,7 +326,7 @@ FALLING = ("property decreasing", COLUMNS)
 PAIR = "y[i] = A[i, j]*x[j]"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("outer", ["sequential", "search", "hash", "array", "bitmap", "loop"])
 @pytest.mark.parametrize("inner", ["sequential", "gallop", "search"])
 def test_a_walk_inside_of_a_find_with_several_hits(outer: str, inner: str) -> None:

@@ -134,7 +134,7 @@ MIXES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("left", "right", "both"), MIXES)
 def test_compiled_for_the_types_of_a_call(left: str, right: str, both: str) -> None:
     """The types are those of the operands; a new output has the type of both together."""

@@ -132,7 +132,7 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0)[: 1 + (layout.name in MATRICES)]:
@@ -153,7 +153,7 @@ def test_subscripts(layout) -> None:
     assert len(tensor) == len(dense)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", [x for x in LAYOUTS if x.rank == 2], ids=label)
 def test_products_of_sparse_tensors(layout) -> None:
     one, first = drawn(layout, 1, (5, 6))

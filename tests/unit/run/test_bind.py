@@ -28,7 +28,7 @@ def spmv() -> spfgen.Kernel:
 # --- in place ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),
     [

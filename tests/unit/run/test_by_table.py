@@ -44,7 +44,7 @@ def test_the_layouts_of_everyday_have_tables():
     assert {"jds", "rle", "csr_pattern", "sym_csr"}.isdisjoint(names)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("layout", TABLES, ids=label)
 def test_the_arrays_are_those_of_numpy(layout, kind):

@@ -99,7 +99,7 @@ def test_in_c(name: str, number: int) -> None:
     assert same(Tensor(list_, listed.sizes, listed.arrays).to_numpy(), dense)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("use", ["csr", "csc", "coo", "bcsr(R=2, C=3)", "ell", "dense", "dcsr"])
 def test_what_carries_it(use: str, tmp_path) -> None:
     tensor = spfgen.pack(A, f"{use} fill inf")

@@ -239,7 +239,7 @@ def test_calls_that_are_wrong(spmv, monkeypatch, change, error, words) -> None:
 # --- results -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", ["npy", "npz", "mtx", "mtx.gz", "tns", "tns.gz"])
 def test_a_vector_in_every_kind_of_file(spmv, tmp_path, ending) -> None:
     path = tmp_path / f"y.{ending}"

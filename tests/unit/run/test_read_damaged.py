@@ -70,7 +70,7 @@ def check(path, content: bytes) -> bool:
     return True
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:Reading `.npy`")
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_files(tmp_path, name) -> None:

@@ -39,7 +39,7 @@ def test_what_has_a_place_for_sure(text: str, layouts: dict[str, str]) -> None:
     assert doubted(text, **layouts) == []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "layouts", "factors"),
     [
@@ -136,7 +136,7 @@ def csr(dense: np.ndarray) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(dense)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "csc", "dcsr", "coo", "bcsr(R=2, C=3)", "dia", "ell", "lower", "diagonal"])
 def test_what_has_no_place_is_refused_and_what_has_is_computed(layout: str) -> None:
     """A product of two sparse matrices into a pattern that lacks an entry, and into one that has all."""

@@ -9,7 +9,7 @@ from typing import Any
 from spfgen.facts.formula import Call, Compare, Expr, Formula, Var, show
 from spfgen.facts.reach import Step, compared
 from spfgen.plan.nodes.base import Inside, Nested, Plan, product
-from spfgen.plan.nodes.loops import Partition, _shared
+from spfgen.plan.nodes.loops import Partition, partition_text
 from spfgen.plan.text import interval
 from spfgen.space.nodes import Operand
 
@@ -112,7 +112,7 @@ class Find(Plan):
         wanted = [] if self.key is None else [f"{self.key.dim} = {show(self.key.value)}"]
         keys = " and ".join([*wanted, *map(show, self.conditions)])
         text = f"find {self.dim} in {interval(self.low, self.high)} with {keys} by {self.algorithm}"
-        return text + (_shared(self.partition) if self.parallel else "")
+        return text + (partition_text(self.partition) if self.parallel else "")
 
     def shown(self) -> Iterator[Inside]:
         if self.miss is None:

@@ -216,7 +216,7 @@ class Scan(Nested):
 
     @property
     def label(self) -> str:
-        shared = _shared(self.partition) if self.parallel else ""
+        shared = partition_text(self.partition) if self.parallel else ""
         fused = f", as one with the {self.collapse - 1} inside" if self.collapse > 1 else ""
         unrolled = f", unrolled by {self.unroll}" if self.unroll else ""
         marks = f"{fused}{', vectorized' if self.vector else ''}{unrolled}{', downwards' if self.down else ''}"
@@ -243,7 +243,8 @@ class Scan(Nested):
             yield Inside(self.combined, "for each part")
 
 
-def _shared(partition: Partition | None) -> str:
+def partition_text(partition: Partition | None) -> str:
+    """What is said of a parallel loop."""
     return " parallel" if partition is None else partition.label
 
 

@@ -111,6 +111,11 @@ UNEVENNESS_VERY_SHORT, UNEVENNESS = 0.05, 0.15
 predicted: very short ones, and others. Measured, spmv: luxembourg_osm 472 -> 361 us, bayer10 66 -> 47 us."""
 PREDICTED_SEGMENTS = 256
 """Of fewer segments a processor remembers the lengths. Estimate for spmv."""
+FLATTENED_SEGMENT, FLATTENED_SEGMENTS = 4, 128
+"""Places of a segment, on the average, that loop flattening gains from, and segments that are marked together: their
+numbers fit in a byte. Measured, spmv: csc, 30000x3000000, one entry a column, 26 -> 12 ms."""
+COLLECTED = 48
+"""Hits that are collected before they are used. Size: rt/collect.h has room for as many."""
 VECTOR_SUM_SHORT = 16
 """Loops over values side by side that are known to be shorter are left as they are. Estimate for sddmm."""
 VECTOR_SUM_LONG = 32
@@ -145,6 +150,8 @@ SPECIALIZED_WIDTH = 16
 """The smallest width that gets code of its own: with fewer places the other loops take the time. Estimate for spmm."""
 BLOCK_SUMS = 16
 """Places of a dense block that may have a sum each. Size: half of the registers."""
+BLOCK_VECTOR_SUMS = 64
+"""Places of a dense block that may have a sum each where these are vectors. Size: what registers hold."""
 BLOCK_PLACES = 128
 """Places of a block of the result: with what is read beside them they take a small part of the first cache. Estimate
 for spmv with dia."""

@@ -49,6 +49,7 @@ def packed():
     return {name: spfgen.pack(array, f"csr fill {FILLS[name]}") for name, array in DENSE.items()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", CASES)
 def test_the_same_as_dense_numpy(packed, text: str) -> None:
     with np.errstate(all="ignore"):
@@ -82,6 +83,7 @@ UNSTORED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", UNSTORED)
 def test_what_is_not_stored_contributes_nothing(text: str) -> None:
     """Nor does it at points where something else is stored, beside 0 and infinity. But where a quotient is not summed
@@ -100,6 +102,7 @@ def test_what_is_not_stored_contributes_nothing(text: str) -> None:
     assert np.allclose(total, wanted.sum(1), rtol=1e-12, equal_nan=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("layout", ["csr", "csr_rle", "coo_unsorted", "dense"])
 @pytest.mark.parametrize("text", ["Y[i,j] = C[i,j]/sum(k: C[i,k])", "Y[i,j] += C[i,j]/(1 + sum(k: C[i,k]))"])
@@ -122,6 +125,7 @@ def test_sums_of_quotients_over_several_indices(text: str) -> None:
         np.testing.assert_allclose(found, (2.0 / (given + 0.5)).sum((0, 2)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("result", ["dense<bool>", "csr<bool>"])
 @pytest.mark.parametrize(("layout", "vector"), [("csr", "sv"), ("coo_unsorted", "sv_unsorted"), ("csc", "sv")])
 def test_terms_with_the_same_tensors_in_another_order(layout: str, vector: str, result: str) -> None:

@@ -50,7 +50,7 @@ def programs(focus: str, count: int, phases: tuple[Phase, ...], derandomize: boo
     assert tally["ran"] > tally["refused"], f"most programs are refused: {tally}"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same ones each time."""
@@ -88,7 +88,7 @@ def case(statement: str, layouts: dict[str, str], dims: dict[str, str], seeds: i
     return Case(f"kernel NAME {{\n{declared}\n    {statement}\n}}", of, (), tuple(data))
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", known_layouts(2))
 def test_shipped_layouts(layout: str) -> None:
     for statement, dims in (
@@ -127,6 +127,7 @@ FOUND = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_wrong_once(name: str) -> None:
     found = replace(FOUND[name], data=(EMPTY, *FOUND[name].data))
@@ -152,6 +153,7 @@ STEPS = {
 """Kernels that most passes have something to do with."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_after_each_pass(name: str) -> None:
     found = joined(replace(STEPS[name], data=STEPS[name].data[:1]))
@@ -216,6 +218,7 @@ NODES = {
 """Kernels whose plans have all kinds of nodes."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NODES)
 def test_plans_of_all_kinds(name: str) -> None:
     refused, wrong = problem(NODES[name])

@@ -199,6 +199,7 @@ def entries(array: Array) -> Stored:
     return Stored(array.shape, found, array[found])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_oracle_means_what_numpy_computes(case: Means, sparse: bool) -> None:
@@ -222,6 +223,7 @@ def program(case: Means, layout: str) -> Program:
     return Program(case.text, layouts, sizes=tuple(n for n, _ in case.sizes))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_kernels_compute_what_numpy_does(level: int) -> None:
     tried = []
@@ -243,6 +245,7 @@ def test_kernels_compute_what_numpy_does(level: int) -> None:
         np.testing.assert_allclose(tensors[target(case)].to_numpy(), case.numpy(), err_msg=str(made))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (0, 2), (1, 4), (4, 4)])
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dense", "dia"])
 def test_a_diagonal_is_as_long_as_the_shorter_side(shape: tuple[int, int], layout: str) -> None:
@@ -266,6 +269,7 @@ def test_the_extents_of_an_index_agree_within_a_statement() -> None:
         spfgen.evaluate("y[i] = x[i] + b[i]", x=x, b=b)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text", ["y[i] = x[i(1:4)] + b[i(0:2)]", "y[i] = b[i(0:2)] + x[i(1:4)]", "s = sum(i: x[i(1:4)]*b[i(0:2)])"]
 )

@@ -116,6 +116,7 @@ def _full_last_level(dense: np.ndarray, width: int) -> spfgen.Tensor:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "csc", "dcsr", "coo", "bcsr(R=2, C=3)", "dia", "ell", "lower", "diagonal"])
 def test_a_given_pattern_is_kept(layout: str) -> None:
     """Where the text says so, what falls outside of the pattern is left out; what is not reached becomes zero."""

@@ -25,6 +25,7 @@ KEPT: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "sv", "sv_unsorted", "dense fill 7"])
 @pytest.mark.parametrize("text", KEPT)
 def test_what_is_updated_keeps_the_rest(text: str, layout: str) -> None:
@@ -34,6 +35,7 @@ def test_what_is_updated_keeps_the_rest(text: str, layout: str) -> None:
     np.testing.assert_allclose(np.asarray(result), np.where(FIRST, KEPT[text](Y, X), Y))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "coo", "csr"])
 @pytest.mark.parametrize("text", ["C[i,i] = C[i,i]*2", "C[i,i] = sin(C[i,i])"])
 def test_what_is_updated_on_a_diagonal_keeps_the_rest(text: str, layout: str) -> None:
@@ -43,6 +45,7 @@ def test_what_is_updated_on_a_diagonal_keeps_the_rest(text: str, layout: str) ->
     np.testing.assert_allclose(np.asarray(result), np.where(np.eye(3, dtype=bool), np.diag(new), c))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "sv", "sv_unsorted"])
 @pytest.mark.parametrize(
     "text", ["y[i] = x[i] where i < 2", "y[i] = sin(x[i]) where i < 2", "y[i] = sin(x[i]) where i < 2 and n < n"]
@@ -54,6 +57,7 @@ def test_what_is_written_empties_the_rest(text: str, layout: str) -> None:
     np.testing.assert_allclose(np.asarray(result), np.where(FIRST, new, 0) * ("n < n" not in text))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["coo", "csr", "dense"])
 def test_a_computed_pattern_is_updated_in_part(layout: str) -> None:
     """What an update removes from a result is gone, also where its entries are kept in a table."""
@@ -75,6 +79,7 @@ def test_a_condition_in_a_slice_keeps_the_rest(text: str) -> None:
     np.testing.assert_allclose(result, [1, np.sin(7) if "sin" in text else 7, 3, 4])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "coo"])
 @pytest.mark.parametrize("factor", ["a", "sin(a)"])
 def test_the_target_bounds_an_index(factor: str, layout: str) -> None:

@@ -345,6 +345,7 @@ NESTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NESTS)
 def test_nests(check: Check, name: str) -> None:
     text, numpy, data, sizes = NESTS[name]

@@ -76,6 +76,7 @@ UFUNCS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", UFUNCS)
 @pytest.mark.parametrize("layout", few(["csf", "coo"], 1))
 def test_fig_20_and_21_ufuncs_of_cubes(check: Check, name: str, layout: str) -> None:
@@ -96,6 +97,7 @@ def test_fig_2_masked_power_of_ones(check: Check) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "fill"), [("A[i, j] + B[i, j]", 0), ("max(A[i, j], B[i, j])", 0), ("A[i, j] - B[i, j] + 1", 1)]
 )

@@ -27,6 +27,7 @@ UFUNCS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", UFUNCS)
 @pytest.mark.parametrize("shape", ["n m", "n m k"], ids=["matrices", "cubes"])
 def test_fig_20_ufuncs(check: Check, name: str, shape: str) -> None:
@@ -38,6 +39,7 @@ def test_fig_20_ufuncs(check: Check, name: str, shape: str) -> None:
     check(f"C[{index}] = {name}(A[{index}], B[{index}])", lambda A, B: numpy(A, B), data, layouts)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", [4, 5])
 @pytest.mark.parametrize("name", ["logical_xor", "power"])
 def test_table_2_tensors_of_higher_order(check: Check, name: str, order: int) -> None:
@@ -72,6 +74,7 @@ ALL_OF_NUMPY = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ALL_OF_NUMPY)
 def test_functions_of_two_arguments(check: Check, kind: str) -> None:
     names, data = ALL_OF_NUMPY[kind]
@@ -98,6 +101,7 @@ OF_ONE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", OF_ONE)
 def test_functions_of_one_argument(check: Check, kind: str) -> None:
     names, data = OF_ONE[kind]
@@ -124,6 +128,7 @@ def test_functions_of_three_arguments(check: Check) -> None:
     check("r[i] = clip(a[i], -1, 2)", lambda a: np.clip(a, -1, 2), {"a": data["a"]}, ["a: sv; r: dense"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "numpy", "kind"),
     [
@@ -183,6 +188,7 @@ SLICES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SLICES)
 def test_fig_27_and_28_sums_of_slices(check: Check, name: str) -> None:
     text, numpy = SLICES[name]

@@ -35,11 +35,11 @@ def sources(folder: Path) -> list[str]:
     products = [case("y[i] = A[i, j]*x[j]", {"A": name}, 2) for name in known_layouts(2)]
     build, _ = generated(
         [
-            *products[::6],
-            *[*every_type(("csr", "hyb"))][::2],
+            *products[::12],
+            *[*every_type(("csr", "hyb"))][::4],
             *every_output(),
-            *[*every_find()][::12],
-            *[*every_schedule()][::4],
+            *[*every_find()][::24],
+            *[*every_schedule()][::8],
             *conditions,
         ]
     )

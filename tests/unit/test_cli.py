@@ -68,6 +68,7 @@ def test_version_and_help(run) -> None:
         assert f"\n  spfgen {name}" in out, "each command shows an example"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -321,6 +322,7 @@ def test_an_output_that_exists_is_refused_before_any_work(run, tmp_path, monkeyp
     assert target.read_text() == "mine"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -466,6 +468,7 @@ def test_a_compiler_without_openmp_is_a_warning_in_one_line(run, monkeypatch) ->
 # --- other programs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [["layouts"], ["-h"], ["explain", KERNELS, "-k", "spmv"]])
 def test_a_reader_that_goes_away(arguments) -> None:
     one = process(*arguments)

@@ -10,7 +10,7 @@ from spfgen.cir.lower import workspaces as memory
 from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import joined, loop
+from spfgen.cir.tree.build import added_pairwise, joined, loop
 from spfgen.cir.tree.elements import zero
 from spfgen.plan.nodes import (
     Accumulate,
@@ -84,19 +84,34 @@ def _temporary(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
 
 
 def _registers(low: Lowering, plan: Accumulate, registers: Registers, scope: Scope) -> list[c.Stmt]:
-    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
+    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers; or vectors
+    of sums, which are added up in the end."""
     kind = low.compute_type(plan.body, plan.target)
-    name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), low.names[registers.dim]
-    row: c.Expr = c.Load(name, c.Name(at))
-    stored = low.combine(low.place(plan.target, scope), plan.op, row, low.kinds[plan.target.tensor], kind)
-    body = low.plan(plan.body, scope.accumulating(registers.added, at=Accumulator(row, kind)))
+    name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), c.Name(low.names[registers.dim])
+    count = registers.count * registers.lanes
+    inside: c.Expr = at
+    if registers.lane:
+        inside = c.Bin("+", c.Bin("*", at, c.Int(registers.lanes)), c.Name(low.names[registers.lane]))
+    place, own = low.place(plan.target, scope), low.kinds[plan.target.tensor]
+    sums = Accumulator(c.Load(name, inside), kind, written_out=bool(registers.lane))
+    body = low.plan(plan.body, scope.accumulating(registers.added, at=sums))
+    position = c.Name(low.names.new("p"))
+    end = low.fold("spfgen_min", registers.high, scope)
     return [
-        c.Comment(f"{registers.count} sums, in registers: {plan.because}"),
-        c.Declare(kind.c, name.name, length=registers.count),
-        loop(at, c.Int(0), c.Int(registers.count), [c.Assign(row, "=", zero(kind))]),
+        c.Comment(f"{count} sums, in registers: {plan.because}"),
+        c.Declare(kind.c, name.name, length=count),
+        loop(position.name, c.Int(0), c.Int(count), [c.Assign(c.Load(name, position), "=", zero(kind))]),
         *body,
-        loop(at, c.Int(0), low.fold("spfgen_min", registers.high, scope), [stored]),
+        loop(at.name, c.Int(0), end, [low.combine(place, plan.op, _total(name, at, registers.lanes), own, kind)]),
     ]
+
+
+def _total(sums: c.Name, at: c.Name, lanes: int) -> c.Expr:
+    """The sum of the lanes of one of the places, two by two."""
+    if lanes == 1:
+        return c.Load(sums, at)
+    first = c.Bin("*", at, c.Int(lanes))
+    return added_pairwise([c.Load(sums, c.Bin("+", first, c.Int(k)) if k else first) for k in range(lanes)])
 
 
 def _row(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:

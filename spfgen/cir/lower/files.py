@@ -25,7 +25,7 @@ _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "worksp
           "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "compiler_barrier", "prefetch", "prefetch_far", "prefetch_soon",
           "prefetch_stored", "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch",
-          "quotient", "remainder", "map_find", "map_clear")  # fmt: skip
+          "quotient", "remainder", "map_find", "map_clear", "finite_float32", "finite_float64")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
     **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),

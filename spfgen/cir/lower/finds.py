@@ -430,6 +430,15 @@ def _keys(low: Lowering, table: Table, scope: Scope) -> tuple[c.Expr, c.Expr, st
     return loaded.array, loaded.index, dict(low.program.tensor(tensor).index_types)[array]
 
 
+def stored_keys(low: Lowering, built: Built, kind: str, scope: Scope) -> tuple[c.Expr, c.Expr] | None:
+    """Where the keys of a table's range begin and how many there are, if their type is this one."""
+    array, base, own = _keys(low, built.table, scope)
+    if own != kind:
+        return None
+    start = built.low if base == c.Int(0) else c.Bin("+", base, built.low)
+    return (array if start == c.Int(0) else c.Bin("+", array, start)), _minus(built.high, built.low)
+
+
 def _at(table: Table, name: str, low: Lowering) -> Operand:
     """The operand at the position of the building loop."""
     assert table.values is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from spfgen import tuning
-from spfgen.cir.lower import accumulators, entries, finds, from_steps, hoist, levels, parallel, sums, variants
+from spfgen.cir.lower import accumulators, entries, finds, flatten, from_steps, hoist, levels, parallel, sums, variants
 from spfgen.cir.lower.clearing import cleared, cleared_between
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
@@ -58,6 +58,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    SkipZero,
     State,
     Table,
     Transpose,
@@ -119,7 +120,6 @@ class Lowering(Values):
         self.missing_memory = ""
         self.refused: dict[str, str] = {}
         """The variables that say whether the call fails, with the error."""
-        self.finite: dict[tuple[str, str], str] = {}
         self.structs = structs(program)
         self.ordered: list[Levels] = []
         self.orders = self.names.new("levels")
@@ -364,6 +364,9 @@ class Lowering(Values):
                 return transpose(self, plan, scope)
             case Gather():
                 return entries.gather(self, plan, scope)
+            case SkipZero(value, other, additions, body):
+                adds = c.Un("!", c.Bin("&&", self.all_finite(other, additions, scope), self.is_zero(value, scope)))
+                return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]
             case Append():
                 return entries.append(self, plan, scope)
             case Do(target, op, value):
@@ -375,6 +378,20 @@ class Lowering(Values):
             case _ if plan.meaning is not None:  # it has no C of its own
                 return self.plan(plan.meaning, scope)
         raise InternalError(f"unknown plan node {plan!r}")
+
+    def is_zero(self, value: Operand, scope: Scope) -> c.Expr:
+        return c.Bin("==", self.place(value, scope), zero(self.kinds[value.tensor]))
+
+    def all_finite(self, other: Operand, additions: Expr, scope: Scope) -> c.Expr:
+        """Whether zero times any value of the array is zero: found out where it takes little beside all additions."""
+        kind, values = self.kinds[other.tensor], c.Name(self.array_names[other.tensor, other.array])
+        self.arrays[f"{other.tensor}.{other.array}"] = None
+        count = joined("*", [self.expr(e, scope) for e in other.extents])
+        asked: c.Expr = c.Bin(">", cost_expr(additions, self, scope), c.Cast("double", count))
+        if kind.kind == "f":
+            asked = c.Bin("&&", asked, c.Call(f"spfgen_finite_{kind.name}", (values, count, c.Name("threads"))))
+        why = f"zero times any value of {other.tensor} is zero if all are finite"
+        return self.chosen("const bool", f"{other.tensor}_finite", asked, why)
 
     def declare(self, dim: str, value: c.Expr) -> c.Stmt:
         return c.Declare(f"const {INT}", self.names[dim], value)
@@ -431,13 +448,15 @@ class Lowering(Values):
 
     def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
         """A loop that is not in parts."""
+        if plan.flatten is not None:
+            return [*comment, *flatten.flattened(self, plan, plan.flatten, scope)]
         if self.program.level < 2 and not (plan.vector or plan.unroll):
             lines, own, private, after, inner = self.divided(plan, scope)
             body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
             return [*comment, *lines, self.loop(plan, scope, body, private), *after]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
-            in_array = not all(a.variable for a in scope.accumulators.values())
+            in_array = not all(a.variable or a.written_out for a in scope.accumulators.values())
             barrier = [sums.compiler_barrier()] if in_array else []
             inside = replace(scope, looped=True)
             limits = (self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope))

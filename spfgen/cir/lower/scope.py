@@ -52,11 +52,12 @@ class Paired:
 @dataclass(frozen=True)
 class Accumulator:
     """The C of an accumulator: the variable or the element, and its type. It `falls` when what is added is taken off
-    it."""
+    it. `written_out`: it is one of a few neighbours, and the loops that add to them are written out."""
 
     place: c.Expr
     type: ElementType
     falls: bool = False
+    written_out: bool = False
 
     @property
     def variable(self) -> str:

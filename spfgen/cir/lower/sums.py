@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spfgen import tuning
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
+from spfgen.cir.tree.build import INT, SIMD, UNROLL, added_pairwise, downwards, joined, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite
@@ -219,14 +219,13 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    body = _unrolled_with_guards(low, plan, scope, name, kind, (first, end))
-    if plan.unroll_when is not None:
-        predictable = _predictable(low, plan.unroll_when, scope)
-        body = [
-            c.If(
-                predictable, c.Block(tuple(_unrolled(low, plan, scope, name, kind, (first, end)))), c.Block(tuple(body))
-            )
-        ]
+    if plan.unroll_when is not None and plan.unroll_when.uniform:
+        body = _unrolled(low, plan, scope, name, kind, (first, end))
+    else:
+        body = _unrolled_with_guards(low, plan, scope, name, kind, (first, end))
+        if plan.unroll_when is not None:
+            rounds = c.Block(tuple(_unrolled(low, plan, scope, name, kind, (first, end))))
+            body = [c.If(_predictable(low, plan.unroll_when, scope), rounds, c.Block(tuple(body)))]
     body = [*fetched(low, plan, scope, first, end, some=True), *body]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
@@ -489,8 +488,4 @@ def _scoped(lines: list[c.Stmt]) -> list[c.Stmt]:
 
 def lanes_added(vector: c.Name, width: int) -> c.Expr:
     """The sums of a vector together."""
-    sums: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
-    while len(sums) > 1:
-        half = len(sums) // 2
-        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
-    return sums[0]
+    return added_pairwise([c.Load(vector, c.Int(k)) for k in range(width)])

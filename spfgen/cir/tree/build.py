@@ -55,6 +55,15 @@ def linear_index(subscripts: Iterable[c.Expr], extents: Sequence[Expr], size: Ca
     return index
 
 
+def added_pairwise(parts: Sequence[c.Expr]) -> c.Expr:
+    """The sum of the parts, those of the first half with those of the second: few additions wait for another."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        added = [c.Bin("+", a, b) for a, b in zip(parts[:half], parts[half : 2 * half], strict=True)]
+        parts = [*added, *parts[2 * half :]]
+    return parts[0]
+
+
 def minus(a: c.Expr, b: c.Expr) -> c.Expr:
     return a if b == c.Int(0) else c.Bin("-", a, b)
 

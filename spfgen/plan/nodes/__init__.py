@@ -84,6 +84,7 @@ from spfgen.plan.nodes.loops import (
     Ahead,
     Clear,
     Copy,
+    Flatten,
     Guard,
     Levels,
     Load,
@@ -117,6 +118,7 @@ from spfgen.plan.nodes.statements import (
     Probe,
     Refuse,
     Repeat,
+    SkipZero,
     Store,
 )
 from spfgen.plan.nodes.versions import (
@@ -155,6 +157,7 @@ __all__ = [
     "Emptied",
     "Entry",
     "Find",
+    "Flatten",
     "Gather",
     "Guard",
     "If",
@@ -181,6 +184,7 @@ __all__ = [
     "Scan",
     "Segment",
     "Seq",
+    "SkipZero",
     "Slice",
     "State",
     "Storage",

@@ -26,12 +26,15 @@ class Variable:
 class Registers:
     """It has a place for each 0 <= dim < `count`, a number, so that compilers keep it in registers: the body adds to
     (dim) of `added`. Those for dim < min(high) are stored; the target is in terms of `dim` and of the dimensions
-    outside."""
+    outside. With a `lane` it has so many `lanes` for each dim, a vector: the body adds to (dim, lane), and what is
+    stored is the sum of the lanes."""
 
     dim: str
     count: int
     high: tuple[Expr, ...]
     added: Operand
+    lane: str = ""
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,11 @@ class Accumulate(Nested):
         match self.storage:
             case Workspace():
                 yield Step((product(self.target.extents),))
-            case Registers(dim, count, high):
+            case Registers(dim, count, high, _, lane, lanes):
                 yield Step(high)
                 yield Step((), dim, (ZERO,), (Num(count),))
+                if lane:
+                    yield Step((), lane, (ZERO,), (Num(lanes),))
             case RegisterTile(dim, start, end, low, high):
                 yield from (Step((), n, low, high, end=n != dim) for n in (dim, start, end))
 
@@ -98,8 +103,9 @@ class Accumulate(Nested):
         match self.storage:
             case Workspace():
                 return f"keep {', '.join(map(show_operand, self._alike()[1]))} for all places"
-            case Registers(dim, count):
-                return f"sum into {count} neighbours {target} with {self.op}, {dim} < {count}"
+            case Registers(dim, count, lane=lane, lanes=lanes):
+                each = f", each of {lanes} sums, a vector over {lane}" if lane else ""
+                return f"sum into {count} neighbours {target} with {self.op}, {dim} < {count}{each}"
             case RegisterTile(dim, _, _, low, high, width) as tiles:
                 pieces = ", a piece of the loop inside at a time" if tiles.in_pieces else ""
                 text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}{pieces}"

@@ -68,17 +68,42 @@ class Ahead:
 class UnrollWhen:
     """A loop over segments is unrolled by four where the `rows` segments are `long`, or samples of where
     they begin (`begins` is the first element of that array, if there is one) say that neighbours are about as long;
-    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length."""
+    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length. Where they
+    are `uniform`, all as long, it is unrolled."""
 
     long: Formula
     begins: Call | None
     rows: Expr
     very_short: Formula
+    uniform: bool = False
 
     @property
     def label(self) -> str:
+        if self.uniform:
+            return "unrolled by four"
         alike = " or neighbours are about as long" if self.begins is not None else ""
         return f"unrolled by four if {show(self.long)}{alike}, else by four with guards"
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten:
+    """How one loop goes through the positions of all segments [f(i), f(i + 1)) of a loop over i: f is the array
+    `pointer`, and a segment never ends before it begins. Marks say which i a position belongs to, where the segments of
+    the `rows` are `short`, and samples say that neighbours are of many lengths. With `hits`, the name of a bitmap, the i
+    is only looked for where a key is found in it. With neither, no position needs its i."""
+
+    pointer: str
+    position: str
+    short: Formula | None = None
+    rows: Expr = ONE
+    hits: str = ""
+
+    @property
+    def label(self) -> str:
+        if self.hits:
+            return f"one loop over all {self.position}: blocks without a hit are passed over"
+        when = f" if {show(self.short)} and neighbours differ in length" if self.short is not None else ""
+        return f"one loop over all {self.position}{when}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +202,7 @@ class Scan(Nested):
     the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
     is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
-    by four; `partial`: how it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has
+    by four; `flatten`: how it and the loop inside run as one; `partial`: how it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has
     scalars of its own, `private`, that its iterations change; after the loop
     `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
     it only updates, of which parts have copies. `between`: each part clears what lies between the places of its
@@ -205,6 +230,7 @@ class Scan(Nested):
     partial: str = ""
     between: Clear | None = None
     reads_above: tuple[str, ...] = ()
+    flatten: Flatten | None = None
 
     @property
     def ends_of_part(self) -> tuple[str, str]:
@@ -227,7 +253,11 @@ class Scan(Nested):
             yield Inside(heading=f"  adds {self.partial}", because="one addition need not wait for the other")
         if self.unroll_when is not None:
             why = "the branch at the end of short segments of many lengths is not predicted"
+            why = "all segments are as long" if self.unroll_when.uniform else why
             yield Inside(heading=f"  {self.unroll_when.label}", because=why)
+        if self.flatten is not None:
+            why = "the ends of short segments of many lengths are not predicted"
+            yield Inside(heading=f"  {self.flatten.label}", because=why)
         if self.ahead is not None and self.ahead.when:
             yield Inside(heading=f"  {self.ahead.label}", because=self.ahead.because)
         if self.private:

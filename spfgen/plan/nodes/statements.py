@@ -30,6 +30,28 @@ class Do(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class SkipZero(Nested):
+    """The body runs unless `value` is zero and all values of the array of `other` are finite: then it would add
+    nothing. Whether they are is asked where there are so many `additions` that it takes little beside them."""
+
+    DEEPER = 1
+
+    value: Operand
+    other: Operand
+    additions: Expr
+    body: Plan
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"unless {show_operand(self.value)} = 0 and all of {self.other.tensor} is finite"
+
+    @property
+    def meaning(self) -> Plan | None:
+        return self.body
+
+
+@dataclass(frozen=True, slots=True)
 class Append(Plan):
     """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
     tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries. With `last` it gets an

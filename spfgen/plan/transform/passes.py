@@ -21,6 +21,8 @@ from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
 from spfgen.plan.transform.clearing import initialised
 from spfgen.plan.transform.early_exit import with_early_exits
+from spfgen.plan.transform.flatten import flattened, with_sweeps
+from spfgen.plan.transform.full_segments import with_full_segments
 from spfgen.plan.transform.legal import annotated
 from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads, with_split_rows
@@ -33,6 +35,8 @@ from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.transform.transpose import with_transposed
 from spfgen.plan.transform.unroll import unrolled
 from spfgen.plan.transform.unroll_and_jam import unroll_and_jam
+from spfgen.plan.transform.vector_sums import with_vector_sums
+from spfgen.plan.transform.zeros import without_zeros
 from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
 from spfgen.space.nodes import Instance
 
@@ -229,9 +233,30 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         0,
     ),
     Pass(
+        "skip zeros",
+        "zeros that small dense blocks store add nothing",
+        of_each(lambda given, nest: without_zeros(nest, given.context)),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "sweep",
+        "positions of all segments whose keys are looked up in a bitmap are one loop",
+        of_each(lambda given, nest: with_sweeps(given.instance, nest)),
+        2,
+        fixed=False,
+    ),
+    Pass(
         "register blocks",
         "small dense blocks are summed in registers, with trip counts that are known where they are whole",
         of_each(_with_sums),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "vector sums",
+        "those of small dense blocks become vectors, where a size says that all blocks are whole",
+        of_each(lambda given, nest: with_vector_sums(given.instance, nest)),
         2,
         fixed=False,
     ),
@@ -246,6 +271,12 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "early exit",
         "a loop is left where its condition is proved not to hold any more",
         of_each(lambda given, nest: with_early_exits(given.instance, nest)),
+        2,
+    ),
+    Pass(
+        "full segments",
+        "where that condition holds at the last position, it is asked there alone",
+        of_each(lambda given, nest: with_full_segments(nest)),
         2,
     ),
     Pass(
@@ -266,6 +297,13 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "tiles in pieces",
         "all tiles of a row take a piece of the loop inside, then the next piece",
         of_each(lambda given, nest: tiled_in_pieces(nest, given.context.types)),
+        2,
+        fixed=False,
+    ),
+    Pass(
+        "flatten",
+        "short segments that lie one behind the other are one loop",
+        of_each(lambda given, nest: flattened(given.instance, nest)),
         2,
         fixed=False,
     ),

@@ -638,14 +638,17 @@ class _Interpreter:
             at += width
 
     def registers(self, plan: Accumulate, kept: Registers, env: Env) -> None:
-        numbers: dict[tuple[int, ...], Number] = {(d,): self.zero(kept.added.tensor) for d in range(kept.count)}
+        lanes = [(lane,) if kept.lane else () for lane in range(kept.lanes)]
+        zero = self.zero(kept.added.tensor)
+        numbers: dict[tuple[int, ...], Number] = {(d, *lane): zero for d in range(kept.count) for lane in lanes}
         sums = Sums((kept.added.tensor, kept.added.array), numbers, len(self.watches))
         self.sums.append(sums)
         self.plan(plan.body, env)
         self.sums.pop()
         for dim in range(min(self.fold(plan, kept.high, env, min), kept.count)):
             place = self.place(plan, plan.target, {**env, kept.dim: dim})
-            self.put(plan, plan.target, place, plan.op, sums.places[(dim,)])
+            total = sum((sums.places[dim, *lane] for lane in lanes), zero)
+            self.put(plan, plan.target, place, plan.op, total)
 
     def variable(self, plan: Accumulate, env: Env) -> None:
         """A temporary: the body reads what it has added."""

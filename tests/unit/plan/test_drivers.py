@@ -54,6 +54,7 @@ DRIVES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "layouts", "driver", "looked_for"), DRIVES)
 def test_who_drives(text: str, layouts: dict[str, Layout], driver: str, looked_for: set[str]) -> None:
     target = text[0]
@@ -96,6 +97,7 @@ def test_the_schedule_decides(text: str, layouts: dict[str, str], one: list[str]
     assert all(np.array_equal(r, results[0]) for r in results)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", list(permutations(["A.pi", "B.pi", "x.p"])))
 def test_every_order_of_three(order: tuple[str, ...]) -> None:
     text = "s = x[i]*A[i, j]*B[i, j]"
@@ -138,6 +140,7 @@ def test_one_access_that_is_looked_for_is_enough() -> None:
 # --- results whose pattern is computed ---------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "layouts"),
     [

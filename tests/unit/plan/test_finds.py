@@ -58,6 +58,7 @@ PROPERTIES: dict[str, tuple[frozenset[str], tuple[bool, bool] | None, list[int]]
 X = np.arange(1.0, 7.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     expected, _, _ = PROPERTIES[properties]
@@ -95,6 +96,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("properties", "algorithm"), [(p, a) for p in WRONG for a in sorted(WRONG[p][1])])
 def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) -> None:
     """The algorithms do need what is proved: on arrays that break it they are wrong, and only the loop is right."""
@@ -108,7 +110,7 @@ def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) ->
         assert (run(kernel, x=X, y=lie) == wanted) == (name == "loop")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_the_cheapest_is_right_too(properties: str) -> None:
     """Nothing is forced; then what is not allowed is not taken."""
@@ -169,6 +171,7 @@ def test_segments_must_be_those_that_are_searched(within: str) -> None:
 # --- keys that are computed -----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(ALL - {"scatter"}))
 def test_blocks_are_found_by_the_quotient(algorithm: str) -> None:
     """bcsr: of the elements of a row several look for the same block; each key is j / 3."""

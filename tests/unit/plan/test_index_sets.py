@@ -60,6 +60,7 @@ def meant(text: str, mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarr
     return 2 * np.where(mask, a, b + 1) - a if "2*" in text else np.where(mask, a, b)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("mask", MASKS)
 def test_loops_are_split(mask: str, level: int) -> None:
@@ -211,6 +212,7 @@ def test_a_merge_begins_and_ends_where_the_mask_does(layout: str, bound: int) ->
 # --- types ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_what_is_left_of_a_value_keeps_the_type_of_the_whole(level: int, layout: str) -> None:

@@ -118,6 +118,7 @@ def copied(kernel: Any) -> list[str]:
     return [c.target.tensor for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) for c in n.copies]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "csr", "csc", "coo_unsorted", "bcsr(R=2, C=3)", "csr_rle"])
 @pytest.mark.parametrize("text", UPDATES)
 def test_arrays_that_are_updated(text: str, layout: str) -> None:

@@ -73,6 +73,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TEXTS)
 def test_it_compiles(name: str) -> None:
     kernel = spfgen.parse(f"{LAYOUT} kernel k {{ {TEXTS[name]} }}").kernels["k"].compile()

@@ -201,6 +201,7 @@ def test_blocks_by_blocks(blocks: str, others: str, algorithm: str) -> None:
         assert np.array_equal(run(kernel, threads, A=a, B=b), a * b)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("rising", "algorithm"), [(True, "sequential"), (True, "gallop"), (False, "sequential")])
 def test_a_parallel_loop_carries_the_state(rising: bool, algorithm: str) -> None:
     """csr x coo: the rows of the list are followed by the parallel loop over the rows, in each thread from where its
@@ -289,6 +290,7 @@ DRIVING = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", DRIVING)
 def test_sorted_drivers_are_followed(properties: str) -> None:
     """A's columns fall: B's are followed from the end. With duplicates the same position is found again."""
@@ -409,6 +411,7 @@ def test_keys_of_a_loop_that_runs_downwards() -> None:
     assert np.allclose(kernel(A=matrix, u=u), wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize(("image", "weights"), [("coo_unsorted", "dcsr"), ("csc", "coo")])
 def test_states_within_loops_have_room_for_all_of_them(image: str, weights: str, level: int) -> None:

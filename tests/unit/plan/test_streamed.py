@@ -38,7 +38,7 @@ def tables(kernel: Any) -> int:
     return sum(isinstance(n, Collect) for p in make_plans(kernel.program) for n in walk(p, PLANS))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_results(text: str, layout: str) -> None:
@@ -66,6 +66,7 @@ def game(order: int) -> str:
     return f"s = {text}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize(
     ("layout", "is_tree"), [("csf", True), ("coo", False), ("coo_unsorted", False), ("dense", True)]
@@ -86,6 +87,7 @@ def test_trees(order: int, layout: str, is_tree: bool) -> None:
     assert kernel(A=np.zeros((3, 0, 2, 2)[:order])) == np.inf  # the least of nothing
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("rule", "come_together"),
     [("strictly increasing", True), ("injective", True), ("increasing", False)],

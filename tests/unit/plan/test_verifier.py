@@ -41,6 +41,7 @@ def nest(request: pytest.FixtureRequest) -> tuple[Instance, Plan]:
     return instance, plan
 
 
+@pytest.mark.sampled(2)
 def test_the_plan_itself_passes(nest: tuple[Instance, Plan]) -> None:
     check_nest(*nest)
 
@@ -90,6 +91,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_change_is_noticed(nest: tuple[Instance, Plan], name: str) -> None:
     instance, plan = nest

@@ -132,7 +132,7 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0)[: 1 + (layout.name in MATRICES)]:

@@ -1,0 +1,153 @@
+"""Segments that lie one behind the other, gone through in one loop: loop flattening.
+
+    for i { for p in [f(i), f(i + 1)) { y[g(p)] += A[p]*x[i] } }
+
+Where segments are short and of many lengths a processor foresees few of their ends. But all positions of some
+neighbouring i are one range: one loop goes through it, which is told by marks where an i begins. Where no position
+needs its i, one loop goes through them all.
+
+    for i { for p in [f(i), f(i + 1)) { j = g(p); find j in a bitmap: hit } }
+
+Where few positions hit, the i of a position is only looked for at a hit, on from the last one; and a block of positions
+none of whose keys is in the bitmap is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spfgen import tuning
+from spfgen.facts.formula import ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
+from spfgen.facts.prove import implied
+from spfgen.ir import rewrite
+from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
+    Clear,
+    Do,
+    Find,
+    Flatten,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    chain,
+    is_sum,
+    with_body,
+)
+from spfgen.space.nodes import Instance
+
+
+def flattened(instance: Instance, plan: Plan) -> Plan:
+    """The plan whose loops over segments do so that add to memory, and do nothing else."""
+    result: Plan = rewrite(lambda n: _by_marks(instance, n) if isinstance(n, Scan) else None, plan, PLANS)
+    return result
+
+
+def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
+    above: list[Load] = []
+    inner = outer.body
+    while isinstance(inner, Load):
+        above.append(inner)
+        inner = inner.body
+    if not isinstance(inner, Scan) or not _is_plain(inner) or inner.parallel or outer.collapse or not _is_plain(outer):
+        return None
+    if not all(isinstance(n, Load | Locate | Do) for n in chain(inner.body)):
+        return None
+    pointer = _pointer(outer, inner, above)
+    used = variables(inner.body)  # type: ignore[arg-type]
+    if pointer is None or used & {v for e in (*inner.low, *inner.high) for v in variables(e)}:
+        return None
+    if not used & {outer.dim, *(n.dim for n in above)}:
+        made = Flatten(pointer, inner.dim)
+    elif inner.ahead is not None and isinstance(inner.ahead.long, Compare) and inner.ahead.begins is not None:
+        short = Compare("<=", inner.ahead.long.left, Bin("*", Num(tuning.FLATTENED_SEGMENT), inner.ahead.rows))
+        made = Flatten(pointer, inner.dim, short, inner.ahead.rows)
+    else:
+        return None
+    return replace(outer, flatten=made) if _segments_rise(instance, outer, pointer) else None
+
+
+def with_sweeps(instance: Instance, plan: Plan) -> Plan:
+    """The nest whose two innermost loops are one where it looks keys up in a bitmap: what a hit adds to a place of the
+    row is added there at once."""
+    nodes = list(chain(plan))
+    scans = [k for k, n in enumerate(nodes) if isinstance(n, Scan | Find)]
+    if len(scans) < 3:
+        return plan
+    outer, inner, found = scans[-3:]
+    rows, positions, find = nodes[outer], nodes[inner], nodes[found]
+    if not (isinstance(rows, Scan) and isinstance(positions, Scan) and isinstance(find, Find)):
+        return plan
+    between, before = nodes[outer + 1 : inner], nodes[inner + 1 : found]
+    if not (_is_plain(rows) and _is_plain(positions)) or not _asks_bitmap(find, before, positions.dim):
+        return plan
+    pointer = _pointer(rows, positions, [n for n in between if isinstance(n, Load)])
+    if pointer is None or not _only_hits_ask(rows, between, before, find):
+        return plan
+    if any(isinstance(n, Accumulate) and not is_sum(n) for n in nodes) or not _segments_rise(instance, rows, pointer):
+        return plan
+    stored = next((n for n in nodes[:found] if is_sum(n)), None)
+    whole = rows.partition and replace(rows.partition, slice=None, row="")
+    made: dict[int, Plan] = {
+        outer: replace(rows, partition=whole, flatten=Flatten(pointer, positions.dim, hits=find.place))
+    }
+    result = find.hit
+    for k in reversed(range(found + 1)):
+        node = replace(find, hit=result) if k == found else made.get(k, nodes[k])
+        result = result if is_sum(node) else with_body(node, result)
+    if stored is not None and stored.op == "=":
+        return Seq((Clear(stored.target.tensor, "what is found is added at once"), result))
+    return result
+
+
+def _is_plain(scan: Scan) -> bool:
+    return not (scan.down or scan.vector or scan.unroll or scan.segment_keys or scan.flatten)
+
+
+def _asks_bitmap(find: Find, before: Sequence[Plan], position: str) -> bool:
+    """Whether a bitmap is asked for what an array holds at the position itself, and for nothing else."""
+    if find.algorithm != "bitmap" or find.conditions or find.miss is not None:
+        return False
+    if find.key is None or not (find.key.inside and find.key.unique):
+        return False
+    key: Expr = find.key.value
+    values = {n.dim: n.call if isinstance(n, Load) else n.value for n in before if isinstance(n, Load | Locate)}
+    while isinstance(key, Var) and key.name in values:
+        key = values[key.name]
+    return isinstance(key, Call) and key.arguments == (Var(position),)
+
+
+def _pointer(rows: Scan, positions: Scan, between: Sequence[Load]) -> str:
+    """f where the inner loop runs over [f(i), f(i + 1)); else nothing."""
+    loads = {n.dim: n.call for n in between}
+    if not len(positions.low) == len(positions.high) == len(rows.low) == len(rows.high) == 1:
+        return ""
+    low, high = (substitute(e, loads) for e in (positions.low[0], positions.high[0]))
+    if not isinstance(low, Call) or not isinstance(high, Call) or low.function != high.function:
+        return ""
+    ends = (Var(rows.dim),), (Bin("+", Var(rows.dim), Num(1)),)
+    return low.function if (low.arguments, high.arguments) == ends else ""
+
+
+def _only_hits_ask(rows: Scan, between: Sequence[Plan], before: Sequence[Plan], find: Find) -> bool:
+    """Whether nothing but a hit asks for the row."""
+    if not all(isinstance(n, Load | Locate) or is_sum(n) for n in between):
+        return False
+    if not all(isinstance(n, Load | Locate) for n in before):
+        return False
+    row = {rows.dim, *(n.dim for n in between if isinstance(n, Load | Locate))}
+    asked = [n.call if isinstance(n, Load) else n.value for n in before if isinstance(n, Load | Locate)]
+    assert find.key is not None
+    return not any(variables(e) & row for e in (*asked, find.key.value, *find.low, *find.high))
+
+
+def _segments_rise(instance: Instance, rows: Scan, pointer: str) -> bool:
+    """Whether a segment never ends before it begins."""
+    row = Var(rows.dim)
+    inside = [Compare(">=", row, e) for e in rows.low] + [Compare("<", row, e) for e in rows.high]
+    sizes = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    goal = Compare("<=", Call(pointer, (row,)), Call(pointer, (Bin("+", row, Num(1)),)))
+    return implied([*sizes, *inside], instance.axioms, goal, about=f"all segments of {pointer} in one loop").proved

@@ -1,0 +1,49 @@
+"""Loops that end early, of which most run to their end: the last position is asked for all of them.
+
+    for p in [0, width) { j = f(i, p); if j < 0 { break }; s += a[i, p]*x[j] }
+
+Where the condition holds at the last position it holds at all, as was proved where the early exit was found
+(early_exit.py): the loop asks nothing, and how often it runs does not depend on what it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spfgen.facts.formula import ONE, Bin, Compare, Expr, show, substitute, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Scan, chain, specialised, with_body
+
+
+def with_full_segments(plan: Plan) -> Plan:
+    """The plan with a version of such loops for segments that are full."""
+    inside = {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate)}
+    result: Plan = rewrite(lambda n: _loop(n, inside) if isinstance(n, Scan) else None, plan, PLANS)
+    return result
+
+
+def _loop(scan: Scan, inside: set[str]) -> Plan | None:
+    """The versions of a loop that does nothing but what is guarded; `inside` are the dimensions of the nest."""
+    looked_up: list[Load | Locate] = []
+    node = scan.body
+    while isinstance(node, Load | Locate):
+        looked_up.append(node)
+        node = node.body
+    if not isinstance(node, Guard) or not node.exits or len(scan.low) != 1 or len(scan.high) != 1:
+        return None
+    if not all(isinstance(n, Load | Locate | Do) for n in chain(node.body)):
+        return None
+    (low,), (high,) = scan.low, scan.high
+    last: dict[str, Expr] = {scan.dim: Bin("-", high, ONE)}
+    for known in looked_up:
+        last[known.dim] = substitute(known.call if isinstance(known, Load) else known.value, last)
+    body = node.body
+    for known in reversed(looked_up):
+        body = with_body(known, body)
+    when = scan.unroll_when
+    if when is not None and not (variables(low) | variables(high)) & inside:
+        when = replace(when, uniform=True)
+    there = tuple(substitute(f, last) for f in node.conditions)
+    why = f"what holds at the last {scan.dim} holds at all: {' and '.join(map(show, node.conditions))}"
+    full = replace(scan, body=body, unroll_when=when)
+    return specialised((Compare("<", low, high), *there), full, scan, why, by_order=True)

@@ -1,0 +1,127 @@
+"""Small dense blocks: a vector of sums for each place, so that no addition waits for another.
+
+    { y.[r] for r < R } : for p { for r { for c < C { y.[r] += A[p, r, c]*x[C*f(p) + c] } } }
+
+adds up the products of a row of each block. With a sum for each r and c the loop over c is a vector operation; the sums
+of a vector are added up behind the loop over p. Were it asked of each block whether it is whole, compilers would not
+keep so many sums in registers: where C divides the size that cuts blocks off, all of them are, which Z3 proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spfgen import tuning
+from spfgen.facts.formula import ZERO, Bin, Compare, Formula, Num, Var, show
+from spfgen.facts.prove import implied
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
+    Cheapest,
+    Do,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Registers,
+    Scan,
+    Seq,
+    Version,
+    Versions,
+    body,
+    chain,
+    is_sum,
+    specialised,
+    with_body,
+)
+from spfgen.plan.transform.early_exit import known_in
+from spfgen.sets.affine import NotAffine, expression
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Instance
+
+WHY = "then all blocks are whole along their rows"
+
+
+def with_vector_sums(instance: Instance, plan: Plan, known: Sequence[Formula] = ()) -> Plan:
+    """The plan with such sums; `known` is what holds around it."""
+    match plan:
+        case Seq(parts):
+            return Seq(tuple(with_vector_sums(instance, p, known) for p in parts))
+        case Versions(versions):
+            return replace(plan, versions=tuple(_within(instance, v, known) for v in versions))
+        case Accumulate(storage=Registers(lane="") as registers):
+            return _as_vectors(instance, plan, registers, known) or plan
+    rest = body(plan)
+    return plan if rest is None else with_body(plan, with_vector_sums(instance, rest, (*known, *known_in(plan))))
+
+
+def _within(instance: Instance, version: Version, known: Sequence[Formula]) -> Version:
+    conditions = () if isinstance(version.when, Cheapest) else version.when
+    return replace(version, body=with_vector_sums(instance, version.body, (*known, *conditions)))
+
+
+def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, known: Sequence[Formula]) -> Plan | None:
+    """The sums as vectors where a size says that all blocks are whole; None where that cannot be."""
+    inside = [*known, *(f for node in chain(sums.body) for f in known_in(node))]
+    needs: dict[Formula, None] = {}
+    lanes: dict[tuple[str, int], None] = {}
+
+    def whole(node: object) -> Plan | None:
+        match node:
+            case Versions((Version(when=tuple() as when, body=Scan(registers.dim) as scan), Version(when=()))):
+                found = [_by_size(instance, inside, f) for f in when]
+                needs.update((f, None) for f in found if f is not None)
+                return None if None in found else scan
+        return None
+
+    def by_vectors(node: object) -> Plan | None:
+        match node:
+            case Accumulate(registers.added, "+=", Scan() as scan) if is_sum(node):
+                lanes[scan.dim, _times(scan)] = None
+                return replace(scan, vector=True)
+            case Scan(registers.dim):
+                return replace(node, unroll=registers.count)
+        return None
+
+    body: Plan = rewrite(by_vectors, rewrite(whole, sums.body, PLANS), PLANS)
+    if len(lanes) != 1 or any(isinstance(n, Versions | Guard | Accumulate) for n in walk(body, PLANS)):
+        return None
+    ((lane, width),) = lanes
+    if not 1 < width <= tuning.BLOCK_VECTOR_SUMS // registers.count:
+        return None
+    added = replace(registers.added, place=(*registers.added.place, Var(lane)))
+    body = rewrite(lambda n: added if n == registers.added else None, body)
+    storage = replace(registers, added=added, lane=lane, lanes=width)
+    return specialised(tuple(needs), replace(sums, body=body, storage=storage), sums, WHY)
+
+
+def _times(scan: Scan) -> int:
+    """How often a loop runs that does nothing but add up what lies side by side, if that is a number; else 0."""
+    plain = all(isinstance(n, Load | Locate | Do) for n in chain(scan.body))
+    match scan:
+        case Scan(low=(Num(0),), high=(Num(count),)) if plain:
+            return count
+    return 0
+
+
+def _by_size(instance: Instance, known: Sequence[Formula], need: Formula) -> Formula | None:
+    """What a size must be for a condition s - C*b >= C to hold for each block b: that C divides s."""
+    match need:
+        case Compare(">=", left, Num(count)):
+            pass
+        case _:
+            return None
+    try:
+        size = linear(left)
+    except NotAffine:
+        return None
+    for name in size.names() - set(instance.sizes):
+        if size.coefficient(name) % count:
+            return None
+        size = size.without(name)
+    divides = Compare("=", Bin("%", expression(size), Num(count)), ZERO)
+    natural = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    about = f"all blocks are whole where {count} divides {show(expression(size))}"
+    return divides if implied([divides, *natural, *known], instance.axioms, need, about=about).proved else None

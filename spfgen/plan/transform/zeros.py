@@ -1,0 +1,76 @@
+"""Zeros that small dense blocks store add nothing, and are passed over.
+
+    for i { for p { for r < R { for c < C { j = C*f(p) + c; for q in row j { D[R*i + r, k] += A[p, r, c]*B[q] } } } } }
+
+A block is stored whole, whatever is in it. What stands in loops that go on with the other factor runs only where the
+value is not zero. Zero times infinity is no number, and what is stored counts: so this happens only where all values of
+the other factor are finite, which the kernel finds out when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spfgen import tuning
+from spfgen.facts.formula import ZERO, Num, variables
+from spfgen.lang.nodes import Apply
+from spfgen.lang.types import TYPES
+from spfgen.plan.context import Context
+from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Scan, Segment, SkipZero, State, chain, with_body
+from spfgen.space.nodes import Operand, Read, Value
+
+
+def without_zeros(plan: Plan, context: Context) -> Plan:
+    """The nest in which what a zero of a block would add is left out."""
+    nodes = list(chain(plan))
+    known = (n.partition.additions for n in nodes if isinstance(n, Scan | Find) and n.partition is not None)
+    additions = next(known, None)
+    do = nodes[-1]
+    if additions is None or not isinstance(do, Do) or do.op != "+=":
+        return plan
+    reads = _factors(do.value)
+    kinds = [TYPES[context.types[o.tensor]].kind for o in (*reads, do.target)]
+    if len(reads) != 2 or "c" in kinds or not all(o.sparse and not o.turned for o in reads):
+        return plan
+    for one, other in (reads, reads[::-1]):
+        at = _place(nodes, one)
+        if at:
+            why = f"a zero of {one.tensor} adds nothing where all of {other.tensor} is finite"
+            nodes.insert(at, SkipZero(one, other, additions, nodes[at], why))
+            inside: Plan = do
+            for node in reversed(nodes[:-1]):
+                inside = with_body(node, inside)
+            return inside
+    return plan
+
+
+def _factors(value: Value) -> list[Operand]:
+    """What a product multiplies, if it is one of values that are read."""
+    match value:
+        case Read(operand):
+            return [operand]
+        case Apply("multiply", (left, right)):
+            parts = [_factors(left), _factors(right)]
+            return [o for part in parts for o in part] if all(parts) else []
+    return []
+
+
+def _place(nodes: Sequence[Plan], one: Operand) -> int:
+    """Behind which nodes the value of a block is known, before loops that go on with the other factor; 0 if it is of
+    no block, or there are none."""
+    wanted = {v for p in one.place for v in variables(p)}
+    at = max((k + 1 for k, n in enumerate(nodes) if getattr(n, "dim", "") in wanted), default=0)
+    inside = nodes[at:]
+    plain = all(
+        isinstance(n, Scan | Load | Locate | Guard | Segment | State | Do) or (isinstance(n, Find) and n.miss is None)
+        for n in inside
+    )
+    long = any(isinstance(n, Scan | Find) and not _is_small(n) for n in inside)
+    in_block = any(isinstance(n, Scan) and _is_small(n) and n.dim in wanted for n in nodes)
+    return at if plain and long and in_block else 0
+
+
+def _is_small(loop: Scan | Find) -> bool:
+    """Whether it is over a dimension of a block."""
+    numbers = [e.value for e in loop.high if isinstance(e, Num)]
+    return isinstance(loop, Scan) and loop.low == (ZERO,) and bool(numbers) and 1 < min(numbers) <= tuning.BLOCK_SUMS

@@ -119,7 +119,7 @@ STEPS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bcsr(R=2, C=3)"])
 @pytest.mark.parametrize("case", STEPS)
 def test_what_is_more_than_sums_of_products(case: str, layout: str) -> None:
@@ -173,7 +173,6 @@ REPEATED = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", REPEATED)
 def test_places_that_are_written_several_times(case: str) -> None:
     text, meaning = REPEATED[case]
@@ -201,7 +200,6 @@ def test_a_slice_of_a_tensor_of_rank_three() -> None:
         check(result, dense, dense if layout in EXACT else None)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["sv", "coo", "csf3", "dense"])
 def test_other_ranks(layout: str) -> None:
     if layout == "csf3":
@@ -242,7 +240,7 @@ def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     assert stored(result) == stored(wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (4, 4, 4)])
 def test_empty_operands(layout: str, shape: tuple[int, int, int]) -> None:
@@ -720,7 +718,6 @@ layout listed(m, n) {
 """
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("first", [0, 1])
 def test_rows_that_a_layout_lists(first: int, level: int) -> None:

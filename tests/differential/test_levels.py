@@ -85,7 +85,7 @@ def batch(request: pytest.FixtureRequest) -> Batch:
     return Batch(programs, ("-O1",), eager=True, generated=[request.param(m) for m in made])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("size", "density"), [(0, 0.5), (1, 0.5), (40, 0.0), (40, 0.3), (90, 0.01), (90, 1.0)])
 def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) -> None:
     dense = matrix(size, density)
@@ -255,7 +255,6 @@ def test_planes_of_a_mesh_are_a_list_each(text: str) -> None:
         bound()
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [1, 2, 8])
 def test_rows_that_need_one_another_are_a_block(rows: int) -> None:
     """Then no thread waits for another one; blocks are no larger than that takes."""

@@ -223,7 +223,6 @@ def program(case: Means, layout: str) -> Program:
     return Program(case.text, layouts, sizes=tuple(n for n, _ in case.sizes))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_kernels_compute_what_numpy_does(level: int) -> None:
     tried = []

@@ -73,7 +73,6 @@ def test_a_given_result(case: int, level: int) -> None:
         assert "within C" in str(caught.value)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["lower", "diagonal", "band"])
 def test_a_layout_with_few_places(layout: str) -> None:
     """No pattern has to be given where the extents alone say which coordinates are stored."""

@@ -123,7 +123,6 @@ def test_the_states_of_two_reads_are_as_long_as_each_needs() -> None:
     np.testing.assert_allclose(kernel(A=operand, x=np.ones(n)), dense.sum(0) * (dense * dense).sum(0))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spec", "arrays", "shape", "text", "wanted"),
     [

@@ -244,7 +244,6 @@ def test_coordinates_that_are_stored_several_times() -> None:
         np.testing.assert_allclose(spfgen.evaluate(text, **operands), expected, atol=1e-12)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["sv_unsorted", "sv", "dense"])
 def test_a_place_that_only_one_entry_writes(layout: str) -> None:
     """The neighbour on the right counts at the first place alone: all iterations of that loop have one place."""
@@ -283,7 +282,7 @@ SLICED = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SLICED)
 @pytest.mark.parametrize("operator", ["+", "max"])
 def test_slices_are_merged(name: str, operator: str) -> None:
@@ -441,7 +440,6 @@ def test_views_of_views_of_views() -> None:
     np.testing.assert_allclose(kernel(A=spfgen.pack(S, "csr"), sizes={"l": 2}), S.ravel())
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "sizes", "array", "wanted"),
     [

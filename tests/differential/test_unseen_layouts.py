@@ -237,7 +237,6 @@ def test_products_of_blocks_with_bits(text: str) -> None:
         np.testing.assert_allclose(found, dense.T @ dense)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pitch", [9, 7, 5])
 def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
     """Places behind the end of the array stand for nothing, as everywhere."""
@@ -252,7 +251,6 @@ def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
         np.testing.assert_array_equal(kernel(A=tensor), expected)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("nk", "nl"), [(2, 6), (6, 2), (0, 3), (3, 0)])
 def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     """A quotient of one part is not asked for in the other, whose positions go further."""

@@ -76,7 +76,6 @@ UFUNCS = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", UFUNCS)
 @pytest.mark.parametrize("layout", few(["csf", "coo"], 1))
 def test_fig_20_and_21_ufuncs_of_cubes(check: Check, name: str, layout: str) -> None:

@@ -214,7 +214,6 @@ def test_fig_16_gustavson(check: Check, workspace: str, layouts: str) -> None:
     check(GUSTAVSON.format(workspace), lambda A, B: A @ B, PRODUCT, [f"{layouts}; C: dense"])
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("workspace", ["dense", "coo", "csr"])
 def test_fig_16_outer_products(check: Check, workspace: str) -> None:
     check(
@@ -296,7 +295,6 @@ def test_fig_18_breadth_first_pull(check: Check, layouts: str) -> None:
 RELAX = "for j { if f[j] { for i { let n = d[j] + A[i, j]  e[i] min= n  g[i] or= n < d[i] } } }"
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", few(["csc", "csr", "coo"]))
 @pytest.mark.parametrize("frontier", ["dense", "sv"])
 def test_fig_18_bellman_ford(check: Check, layout: str, frontier: str) -> None:
@@ -421,7 +419,6 @@ def test_fig_20_histogram(check: Check) -> None:
         check(f"h[{quotient}] += 1", expected, data, layouts, in_place=("h",))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mask", ["dense", "csr_rle", "csr", "csc"])
 def test_fig_20_masked_histogram(check: Check, mask: str) -> None:
     def expected(m: Array, p: Array, h: Array) -> Array:
@@ -524,7 +521,6 @@ def test_fig_24_sddmm(check: Check, layout: str) -> None:
     check(text, lambda S, A, B: S * (A @ B), data, layouts)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "numpy"),
     [

@@ -39,7 +39,6 @@ def test_fig_20_ufuncs(check: Check, name: str, shape: str) -> None:
     check(f"C[{index}] = {name}(A[{index}], B[{index}])", lambda A, B: numpy(A, B), data, layouts)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", [4, 5])
 @pytest.mark.parametrize("name", ["logical_xor", "power"])
 def test_table_2_tensors_of_higher_order(check: Check, name: str, order: int) -> None:

@@ -168,7 +168,6 @@ def test_fig_11_greatest_of_three_with_annihilator(check: Check) -> None:
     )
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fill", [7.0, -1.5, np.inf])
 def test_fig_12_least_of_two_with_equal_fills(check: Check, fill: float) -> None:
     check(

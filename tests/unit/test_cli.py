@@ -468,7 +468,6 @@ def test_a_compiler_without_openmp_is_a_warning_in_one_line(run, monkeypatch) ->
 # --- other programs ------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [["layouts"], ["-h"], ["explain", KERNELS, "-k", "spmv"]])
 def test_a_reader_that_goes_away(arguments) -> None:
     one = process(*arguments)

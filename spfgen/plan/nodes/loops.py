@@ -89,8 +89,8 @@ class UnrollWhen:
 class Flatten:
     """How one loop goes through the positions of all segments [f(i), f(i + 1)) of a loop over i: f is the array
     `pointer`, and a segment never ends before it begins. Marks say which i a position belongs to, where the segments of
-    the `rows` are `short`, and samples say that neighbours are of many lengths. With `hits`, the name of a bitmap, the i
-    is only looked for where a key is found in it. With neither, no position needs its i."""
+    the `rows` are `short`, and samples say that neighbours are of many lengths. With `hits`, the name of a bitmap, the
+    i is only looked for where a key is found in it. With neither, no position needs its i."""
 
     pointer: str
     position: str
@@ -197,14 +197,13 @@ LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own
 class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
     values may be read above the loop: they lie within their arrays even where it has no iteration; `reads_above` those
-    of which that is done. `ahead` is what is
-    fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and
-    the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
-    downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
-    is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
-    by four; `flatten`: how it and the loop inside run as one; `partial`: how it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has
-    scalars of its own, `private`, that its iterations change; after the loop
-    `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
+    of which that is done. `ahead` is what is fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so
+    many in each round; `collapse`: it and the loops directly inside, so many together, are shared out as one (1: it is
+    one of those inside); `down`: it runs downwards; `segment_keys`: while these calls stay the same, so does the place
+    of the target, and what is added to it is summed first; `chained`: index arrays say which earlier iterations one
+    needs; `unroll_when`: when it is unrolled by four; `flatten`: how it and the loop inside run as one; `partial`: how
+    it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has scalars of its own,
+    `private`, that its iterations change; after the loop `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
     it only updates, of which parts have copies. `between`: each part clears what lies between the places of its
     iterations, before they run; the first of them and the one behind the last are `ends_of_part`."""
 

@@ -44,7 +44,6 @@ def test_solutions_are_exact(text: str, size: int, without: int) -> None:
         np.testing.assert_array_equal(kernel(L=given, b=(dense @ x).astype(kind)), x)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("without", "used"), [(0, True), (2, False)])
 @pytest.mark.parametrize("text", [LOWER, UPPER])
 def test_it_is_used_where_nearly_all_need_it(

@@ -144,7 +144,6 @@ def ignored(compiler: str) -> tuple[str, ...]:
     return SENSELESS_CLANG if clang else SENSELESS
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_integer_expressions_have_the_value_of_the_tree(compiler: str, seed: int, tmp_path: Path) -> None:
     machine = Machine(VARIABLES)

@@ -90,7 +90,7 @@ def gaps(made: spfgen.Kernel) -> bool:
     return any(isinstance(n, Clear) and n.because in (GAPS, SPAN) for plan in made.generated.plans for n in walk(plan))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [(), (0,), (5,), (3,), (1, 2, 5), (0, 4), range(6)])
 @pytest.mark.parametrize("other", ["csr", "dense"])
 def test_rows_that_are_not_stored_are_cleared(rows: tuple[int, ...], other: str) -> None:

@@ -140,7 +140,6 @@ def test_one_access_that_is_looked_for_is_enough() -> None:
 # --- results whose pattern is computed ---------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "layouts"),
     [

@@ -59,7 +59,7 @@ RANGES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("bounds", "added"), RANGES)
 def test_a_place_for_each_key_needs_a_declared_range(bounds: str, added: str) -> None:
     expected, idx = RANGES[bounds, added]
@@ -151,7 +151,6 @@ def test_a_range_that_changes_in_every_iteration_has_no_table() -> None:
     assert "range" in why_not(text, "B.pj", ["A.pi"], A="csr", B="csr", C="dense")["hash"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(TABLES))
 def test_a_table_stands_where_its_range_is_known(algorithm: str) -> None:
     """Of a vector above all loops; of a row within the loop over rows, where it must be emptied for the next."""
@@ -201,7 +200,7 @@ def test_equal_keys_are_kept_as_the_layout_allows(properties: str, algorithm: st
     assert run(kernel, x=x, y=stored(layout, 6, idx, val)) == sum(x[i] * v for i, v in zip(idx, val, strict=True))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("algorithm", sorted(TABLES - {"scatter"}))
 @pytest.mark.parametrize("properties", ["property increasing", "property decreasing", ""])
 def test_equal_keys_come_in_their_order(properties: str, algorithm: str) -> None:

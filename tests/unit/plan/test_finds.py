@@ -110,7 +110,7 @@ def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) ->
         assert (run(kernel, x=X, y=lie) == wanted) == (name == "loop")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_the_cheapest_is_right_too(properties: str) -> None:
     """Nothing is forced; then what is not allowed is not taken."""

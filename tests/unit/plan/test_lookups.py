@@ -35,7 +35,7 @@ def cube(rng: np.random.Generator, *shape: int) -> Array:
     return np.where(kept, rng.integers(-4, 5, shape), 0).astype(float)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layouts", CUBES)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_results(text: str, layouts: tuple[str, str]) -> None:

@@ -55,7 +55,7 @@ PASSED_ON = "for {} where i > 0 { if A[i,j] != 0 { y[i] = y[i] + A[i,j] - y[i-1]
 PROGRAMS = ((HALVED, halved), (SEVERAL, several), (PASSED_ON, passed_on))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("order", ["i, j", "j, i"])
 def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
@@ -75,7 +75,7 @@ def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
                 np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_loop_that_break_leaves_is_the_written_one(layout: str) -> None:
     inner = "for i { let found = -1  for j { if A[i,j] > 0 { found = j  break } }  y[i] = found }"
@@ -144,7 +144,6 @@ def test_gauss_seidel_goes_over_what_is_stored(text: str) -> None:
     assert done < 30 * n
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("layout", "driven"), [("csr", True), ("csr_unsorted", False), ("csc", False)])
 def test_the_order_has_to_be_proved(layout: str, driven: bool) -> None:
     n = 60
@@ -232,7 +231,6 @@ def test_nothing_is_beyond_the_ends_of_a_type(kind: str) -> None:
                 np.testing.assert_array_equal(spfgen.evaluate(text, a=a, b=others), expected)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "coo_unsorted", "dense"])
 def test_places_that_other_iterations_reach_by_another_subscript(layout: str) -> None:
     """`R[l,i]` is `R[l,k]` in one of the iterations over k, `y[k]` is `y[i]` in one over i: the order matters."""

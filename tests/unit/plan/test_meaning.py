@@ -116,7 +116,7 @@ def sabotaged(step: Pass[Any, Any], change: Callable[[Plan], Plan], changed: lis
     return replace(step, rewrite=made)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [p.name for p in PASSES if p.name not in ("measure",)])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_what_a_pass_does_wrong_is_refused(name: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_a_node_that_nobody_knows() -> None:
     assert not begins(Unheard(Seq(())), "y")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", ["lower", "sym_lower", "dense", "vbr", "dia", "skyline", "sell_sigma", "jds"])
 @pytest.mark.parametrize(
     "text", ["C[i, j] = A[i, j]*U[i, k]*X[k, j]", "s = A[i, j]*A[j, k]*A[k, i]", "y[i] = A[i, 0]*x[i]"]

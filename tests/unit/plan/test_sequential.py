@@ -201,7 +201,6 @@ def test_blocks_by_blocks(blocks: str, others: str, algorithm: str) -> None:
         assert np.array_equal(run(kernel, threads, A=a, B=b), a * b)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("rising", "algorithm"), [(True, "sequential"), (True, "gallop"), (False, "sequential")])
 def test_a_parallel_loop_carries_the_state(rising: bool, algorithm: str) -> None:
     """csr x coo: the rows of the list are followed by the parallel loop over the rows, in each thread from where its
@@ -290,7 +289,6 @@ DRIVING = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", DRIVING)
 def test_sorted_drivers_are_followed(properties: str) -> None:
     """A's columns fall: B's are followed from the end. With duplicates the same position is found again."""

@@ -87,7 +87,6 @@ def test_trees(order: int, layout: str, is_tree: bool) -> None:
     assert kernel(A=np.zeros((3, 0, 2, 2)[:order])) == np.inf  # the least of nothing
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("rule", "come_together"),
     [("strictly increasing", True), ("injective", True), ("increasing", False)],

@@ -131,7 +131,7 @@ def test_converted_in_c(names):
 MATRICES = [x for x in LAYOUTS if x.rank == 2]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", MATRICES, ids=label)
 def test_every_layout_converts_to_every_other(source):
     packed = stored(source, (8, 12))
@@ -349,7 +349,6 @@ def test_what_lies_far_apart():
         assert apart < tuning.CONVERT_SOME_APART if near else apart > tuning.CONVERT_MANY_APART
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 3, 5])
 def test_entries_in_order_are_copied(monkeypatch, threads):
     seen = calls_of(monkeypatch, "sequence")

@@ -146,7 +146,6 @@ def test_without_sanitizers(check, monkeypatch) -> None:
     assert "the C compiler has no sanitizers" in out
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("index", "complains"), [("2", False), ("3", True), ("-1", True)])
 def test_a_sanitizer_sees_accesses_outside(index, complains) -> None:
     if not sanitized.available():

@@ -40,7 +40,7 @@ def test_what_has_a_place_for_sure(text: str, layouts: dict[str, str]) -> None:
     assert doubted(text, **layouts) == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "layouts", "factors"),
     [
@@ -78,7 +78,6 @@ kernel ttm {
 }"""
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("last", "order", "count"), [("n_3", "i, j", 0), ("n_3 - 1", "i, j", 1), ("n_3", "j, i", 1)], ids=str
 )

@@ -202,6 +202,10 @@ NODES = {
     "sums": case(PRODUCT, {"A": "bcsr", "x": "dense", "y": "dense"}, VECTORS),
     "prefetch": case(MATRIX, {"A": "csr", "X": "csr", "Y": "dense"}, MATRICES),
     "tile": case(MATRIX, {"A": "csr", "X": "dense", "Y": "dense"}, MATRICES),
+    "zeros": case(MATRIX, {"A": "bcsr", "X": "csr", "Y": "dense"}, MATRICES),
+    "flattened": case(PRODUCT, {"A": "csc", "x": "dense", "y": "dense"}, VECTORS),
+    "full segments": case(PRODUCT, {"A": "ell", "x": "dense", "y": "dense"}, VECTORS),
+    "sweep": case(PRODUCT, {"A": "csr", "x": "sv", "y": "dense"}, VECTORS),
     "table": case(PRODUCT, {"A": "coo", "x": "sv", "y": "dense"}, VECTORS),
     "value": STEPS["value"],
     "transpose": replace(

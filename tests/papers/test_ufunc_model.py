@@ -214,7 +214,6 @@ def test_fig_14_sum_times_and_bitwise_and_of_gcd(check: Check) -> None:
     check(text, lambda b, c, d: np.gcd(b, c) & d, data, layouts[:1], functions=GCD + BOTH)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "numpy"),
     [

@@ -322,7 +322,6 @@ def test_an_output_that_exists_is_refused_before_any_work(run, tmp_path, monkeyp
     assert target.read_text() == "mine"
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spfgen.facts.formula import (
+    ONE,
     ZERO,
     And,
     Bin,
@@ -48,6 +49,7 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
+    Flatten,
     Gather,
     Guard,
     Key,
@@ -328,6 +330,8 @@ class _Interpreter:
                         watch.starts(value)
                     if plan.segment_keys:
                         self.one_place(plan, inside, ran)
+                    if plan.flatten is not None:
+                        self.in_order(plan, plan.flatten, inside)
                     self.plan(plan.body, inside)
             steps.joined(self, plan, copied)
             if plan.combined is not None:
@@ -353,6 +357,13 @@ class _Interpreter:
         values = [self.load(plan, function, (i,)) for i in range(low, high + 1)] if low < high else []
         if any(a > b for a, b in pairwise(values)):
             raise WrongPlan(plan, f"{function} falls in {values}")
+
+    def in_order(self, plan: Scan, flatten: Flatten, env: Env) -> None:
+        """A segment does not end before it begins."""
+        own = Var(plan.dim)
+        ends = [self.number(plan, Call(flatten.pointer, (at,)), env) for at in (own, Bin("+", own, ONE))]
+        if ends[0] > ends[1]:
+            raise WrongPlan(plan, f"a segment of {flatten.pointer} begins at {ends[0]} and ends at {ends[1]}")
 
     def one_place(self, plan: Scan, env: Env, ran: dict[tuple[int, ...], tuple[int, ...]]) -> None:
         """Where the calls of its runs stay the same, so does the place of the target."""

@@ -88,7 +88,6 @@ def test_a_short_row_is_no_block() -> None:
     assert "_few" not in kernel.source
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "layouts", "arrays"),
     [

@@ -17,7 +17,6 @@ def function(body: str, parameters: str = "x, y", name: str = "f") -> Function:
 ALL = "property commutative property associative property idempotent"
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("body", "kind", "how"),
     [

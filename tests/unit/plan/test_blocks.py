@@ -20,7 +20,6 @@ def loops(kernel: spfgen.Kernel) -> list[str]:
     return [n.dim for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan)]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "layouts", "wanted"),
     [

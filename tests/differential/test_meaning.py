@@ -199,7 +199,6 @@ def entries(array: Array) -> Stored:
     return Stored(array.shape, found, array[found])
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_oracle_means_what_numpy_computes(case: Means, sparse: bool) -> None:
@@ -244,7 +243,6 @@ def test_kernels_compute_what_numpy_does(level: int) -> None:
         np.testing.assert_allclose(tensors[target(case)].to_numpy(), case.numpy(), err_msg=str(made))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (0, 2), (1, 4), (4, 4)])
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dense", "dia"])
 def test_a_diagonal_is_as_long_as_the_shorter_side(shape: tuple[int, int], layout: str) -> None:

@@ -25,7 +25,6 @@ KEPT: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "sv", "sv_unsorted", "dense fill 7"])
 @pytest.mark.parametrize("text", KEPT)
 def test_what_is_updated_keeps_the_rest(text: str, layout: str) -> None:

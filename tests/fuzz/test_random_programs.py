@@ -105,7 +105,6 @@ def test_many_random_programs(focus: str) -> None:
 # --- the test's own tools -----------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", unseen.ALL)
 def test_makers_keep_their_promises(name: str) -> None:
     """Random arrays satisfy what their layout declares, and not all of them are empty."""

@@ -58,7 +58,6 @@ def imported(path: Path) -> set[str]:
     return {name for name in libraries_and_modules(path) if name.startswith("spfgen")}
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_follow_the_pipeline(path: Path) -> None:
     place = path.relative_to(PACKAGE).parts

@@ -68,7 +68,6 @@ def test_version_and_help(run) -> None:
         assert f"\n  spfgen {name}" in out, "each command shows an example"
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

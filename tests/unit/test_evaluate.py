@@ -247,7 +247,6 @@ def test_each_result_has_a_type_of_its_own() -> None:
     assert found["z"].dtype == x.dtype
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["x[i] = max(x[i], 2)", "x[i] = x[i]*2 + 1", "x[i] += abs(x[i])"])
 @pytest.mark.parametrize("kind", ["int32", "uint8", "float32"])
 def test_a_result_that_is_read_counts_with_its_own_type(text, kind) -> None:

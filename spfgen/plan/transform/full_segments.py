@@ -13,6 +13,7 @@ from dataclasses import replace
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, show, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Scan, chain, specialised, with_body
+from spfgen.plan.transform.simplify import without_unused
 
 
 def with_full_segments(plan: Plan) -> Plan:
@@ -45,5 +46,5 @@ def _loop(scan: Scan, inside: set[str]) -> Plan | None:
         when = replace(when, uniform=True)
     there = tuple(substitute(f, last) for f in node.conditions)
     why = f"what holds at the last {scan.dim} holds at all: {' and '.join(map(show, node.conditions))}"
-    full = replace(scan, body=body, unroll_when=when)
+    full = without_unused(replace(scan, body=body, unroll_when=when))
     return specialised((Compare("<", low, high), *there), full, scan, why, by_order=True)

@@ -24,7 +24,6 @@ SORTED = ("search", "sequential", "gallop")
 """These need another layout for y."""
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("stored", [[], [2], [3, 0], [4, 1, 2, 0, 3]])
 def test_a_find_has_a_hit_and_a_miss(stored: list[int], algorithm: str) -> None:

@@ -103,7 +103,6 @@ def library():
     return load(build(print_file(file), optimise=False, extra_flags=("-Wall", "-Wextra", "-Werror")))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: "-".join([CASES[n][0].name, *CASES[n][1]]))
 def test_the_same_as_in_numpy(library, number: int) -> None:
     one, kinds = CASES[number]

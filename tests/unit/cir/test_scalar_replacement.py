@@ -106,7 +106,6 @@ def test_an_end_that_has_a_name_keeps_it() -> None:
     assert [n.name for n in walk(made) if isinstance(n, c.Declare) and n.value == NEXT] == ["a_i_1"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("rows", [0, 1, 2, 2000])
 def test_parts_of_rows(rows: int, threads: int) -> None:

@@ -81,7 +81,6 @@ def parts_of(error: SpfgenError) -> list[SpfgenError]:
     return list(getattr(error, "errors", (error,)))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_the_api_refuses(path: Path) -> None:
     case = read_case(path)
@@ -101,7 +100,6 @@ def test_the_api_refuses(path: Path) -> None:
     assert re.fullmatch(case.hint, first.notes[0])
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_the_command_line_refuses(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every kernel of the file is tried; a file of layouts gets a kernel that reads them."""

@@ -227,7 +227,6 @@ def operands_of(case: Means) -> tuple[dict[str, Array], str]:
     return {n: np.array(v) for n, v in given.items()}, target
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_a_statement_means(case: Means) -> None:
     steps = parse_statements(case.text)

@@ -68,7 +68,6 @@ def test_levels_are_layouts(text) -> None:
     assert (kernel(T=tensor, U=tensor) == dense**2).all()
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BUILTIN)
 def test_builtin_layouts_as_levels_and_back(name) -> None:
     """The same levels, and in arrays of the same order the same numbers."""

@@ -59,7 +59,6 @@ CASES = [(o, k) for o in OPERATORS.values() if o.arity == 2 and o.name not in ("
 SINGLE = [(o, k) for o in OPERATORS.values() if o.arity == 1 and o.name not in TYPES for k in taken(o)]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("operator", "kind"), CASES, ids=lambda x: x.name)
 def test_algebra_of_two(operator: Operator, kind: ElementType) -> None:
     name = operator.name

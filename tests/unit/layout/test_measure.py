@@ -38,7 +38,7 @@ def cases():
                 yield pytest.param(text, shape, id=f"{text}-{'x'.join(map(str, shape))}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(("text", "shape"), list(cases()))
 def test_as_packed(text, shape) -> None:
     layout = layouts_of_rank(len(shape))[text]
@@ -55,7 +55,6 @@ def test_as_packed(text, shape) -> None:
                 assert found.sizes == packed.sizes
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", layouts_of_rank(2))
 def test_without_room_for_large_arrays(text, monkeypatch) -> None:
     """With little room the sizes are the same as long as they are known, and too small otherwise, never wrong."""

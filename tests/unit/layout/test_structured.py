@@ -22,7 +22,6 @@ PICTURES = [
 ]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("use", "dense", "arrays"), PICTURES, ids=lambda v: v if isinstance(v, str) else "")
 def test_pictures(use: str, dense, arrays) -> None:
     tensor = spfgen.pack(np.array(dense, float), use)

@@ -159,7 +159,6 @@ def in_pieces(rows: np.ndarray, ends: np.ndarray, columns: np.ndarray, shape: tu
     return {"layout": layout, "tensor": made, "dense": dense}
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("held", [[0], [5], [7] * 300, [0] * 3 + [9] * 400 + [11], [2, 2, 3, 3, 9] * 40, []])
 def test_the_first_entry_of_a_row_clears_it(held: list[int], threads: int) -> None:

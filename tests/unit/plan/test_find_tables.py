@@ -318,7 +318,7 @@ SPECIAL = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", ["float64", "float32"])
 @pytest.mark.parametrize("layout", ["sv", "sv_unsorted", "coo_unsorted"])
 @pytest.mark.parametrize("special", SPECIAL)
@@ -388,7 +388,7 @@ def test_equal_keys_add_up_in_the_type_of_the_kernel(kind: str, other: str, val:
     assert run(kernel, x=np.ones(4, other), y=y) == sum(val)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ["bool", "int8", "int64", "uint16", "float32", "float64"])
 @pytest.mark.parametrize("algorithm", sorted(TABLES))
 def test_one_type_for_all(algorithm: str, kind: str) -> None:

@@ -96,7 +96,6 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("properties", "algorithm"), [(p, a) for p in WRONG for a in sorted(WRONG[p][1])])
 def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) -> None:
     """The algorithms do need what is proved: on arrays that break it they are wrong, and only the loop is right."""

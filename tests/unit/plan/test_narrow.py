@@ -30,7 +30,6 @@ def bounds(layout: object, schedule: str) -> list[str]:
     return [dim for _, dim in dict.fromkeys((n.name, n.dim) for n in found)]  # variants have the same ones
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("layout", "schedule", "expected"),
     [

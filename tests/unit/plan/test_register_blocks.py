@@ -20,7 +20,6 @@ def found(kernel: spfgen.Kernel) -> tuple[list[int], list[int]]:
     return blocks, [len(n.when) for n in nodes if isinstance(n, Version) and isinstance(n.when, tuple) and n.when]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "layouts", "sums", "wholes"),
     [

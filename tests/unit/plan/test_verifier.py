@@ -91,7 +91,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_change_is_noticed(nest: tuple[Instance, Plan], name: str) -> None:
     instance, plan = nest

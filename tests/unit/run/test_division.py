@@ -18,7 +18,6 @@ EXTENT = "value v[n/h + 1] at [p/h]"
 INDEX_EXTENT = "index f[n/h] { range 0 <= f(p) < n } value v[n] at [p]"
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arrays", "sizes", "given", "expected"),
     [

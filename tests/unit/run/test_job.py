@@ -33,7 +33,6 @@ def spmv() -> spfgen.Kernel:
 # --- random operands -----------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", builtin_names())
 @pytest.mark.parametrize("density", [0.1, 0.7])
 def test_random_entries_can_be_stored_and_are_not_all_lost(name, density) -> None:

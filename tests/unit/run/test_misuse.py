@@ -249,7 +249,6 @@ def test_a_bound_kernel_keeps_the_arrays_that_it_reads(matrix, product):
     bound()
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["threads", "schedule", "order", "finds", "optimize", "validate", "name"])
 def test_a_tensor_with_the_name_of_a_setting(name):
     with pytest.raises(SpfgenError, match=f"`{name}` is a setting of compile"):

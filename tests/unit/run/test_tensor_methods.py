@@ -231,7 +231,6 @@ def test_what_cannot_be_packed(obj, layout, options, kind, words) -> None:
 # --- files ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("kind", ["float64", "bool", "complex64"])
 def test_save_and_load(layout, kind, tmp_path) -> None:

@@ -15,7 +15,6 @@ def loops(schedule: str, layout: str = "csr") -> list[str]:
     return list(dict.fromkeys(n.dim for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan)))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [

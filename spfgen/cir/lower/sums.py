@@ -16,6 +16,7 @@ from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import (
     ACROSS,
+    DISTINCT,
     FEW_LEFT,
     IN_TURN,
     LEFT,
@@ -45,12 +46,50 @@ def partial_sums(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     """A loop that only adds to sums, as its plan says."""
     if plan.partial == SEVERAL:
         return vectors_side_by_side(low, plan, scope)
+    if plan.partial == DISTINCT:
+        return distinct_places(low, plan, scope)
     do = list(chain(plan.body))[-1]
     assert isinstance(do, Do)
     found = scope.running(do.target)
     assert found is not None
     write = {LEFT: taken_off, FEW_LEFT: few_taken_off, ACROSS: vector_sums, IN_TURN: side_sums}[plan.partial]
     return write(low, plan, scope, found.variable, found.type)
+
+
+def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """Four iterations read and add, then the four sums are stored."""
+    position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
+    end = low.fold("spfgen_min", plan.high, scope)
+    rest = low.loop(plan, scope, low.plan(plan.body, scope))
+    at = c.Name(low.names.new(f"{position}_next"))
+    low.names.table[f"@{at.name}"] = at.name
+    do = list(chain(plan.body))[-1]
+    assert isinstance(do, Do)
+    kind = low.kinds[do.target.tensor].c
+    sums = [c.Name(low.names.new(f"{do.target.tensor}_{k + 1}")) for k in range(tuning.UNROLLED)]
+    added: list[c.Stmt] = []
+    stored: list[c.Stmt] = []
+    for k, own in enumerate(sums):
+        place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
+        match low.plan(substitute(plan.body, {plan.dim: place}), scope):
+            case [c.Assign(target, "+=", value)]:
+                added.append(c.Declare(f"const {kind}", own.name, c.Bin("+", target, value)))
+                stored.append(c.Assign(target, "=", own))
+            case _:  # more than one statement, an atomic one, or a type that C would widen
+                return [*fetched(low, plan, scope, first, end, some=False), rest]
+    lines: list[c.Stmt] = []
+    if not isinstance(end, c.Name | c.Int):
+        end = c.Name(low.names.new(f"{position}_end"))
+        lines.append(c.Declare(f"const {INT}", end.name, low.fold("spfgen_min", plan.high, scope)))
+    more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
+    return [
+        *fetched(low, plan, scope, first, end, some=False),
+        *lines,
+        c.Comment("four at a time: no two of their places are the same"),
+        c.Declare(INT, at.name, first),
+        c.While(more, c.Block((*added, *stored, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
+        loop(position, at, end, low.plan(plan.body, scope)),
+    ]
 
 
 def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

@@ -77,6 +77,7 @@ from spfgen.plan.nodes.finds import (
 )
 from spfgen.plan.nodes.loops import (
     ACROSS,
+    DISTINCT,
     FEW_LEFT,
     IN_TURN,
     LEFT,
@@ -133,6 +134,7 @@ PLANS = Plan | Version
 
 __all__ = [
     "ACROSS",
+    "DISTINCT",
     "FEW_LEFT",
     "IN_TURN",
     "LEFT",

@@ -193,6 +193,11 @@ LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own
 """How a loop adds up (transform/partial_sums.py)."""
 
 
+WAITS = "one addition need not wait for the other"
+DISTINCT = "to four places at a time, which all differ"
+"""How a loop adds to memory (transform/distinct_places.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
@@ -250,7 +255,8 @@ class Scan(Nested):
 
     def shown(self) -> Iterator[Inside]:
         if self.partial:
-            yield Inside(heading=f"  adds {self.partial}", because="one addition need not wait for the other")
+            why = "no iteration reads what another one stores" if self.partial == DISTINCT else WAITS
+            yield Inside(heading=f"  adds {self.partial}", because=why)
         if self.unroll_when is not None:
             why = "the branch at the end of short segments of many lengths is not predicted"
             why = "all segments are as long" if self.unroll_when.uniform else why

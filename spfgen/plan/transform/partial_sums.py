@@ -67,7 +67,7 @@ def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
             place = target.place if op else None
             sums = {**sums, (target.tensor, place): _Sum(kind, plan.start is not None)}
         case Scan():
-            plan = replace(plan, partial=_partial(plan, sums))
+            plan = replace(plan, partial=_partial(plan, sums) or plan.partial)
             sums = {k: replace(s, carried=True) for k, s in sums.items()}
     result: Plan = with_children(lambda inner: _within(inner, sums, types), plan, PLANS)
     return result

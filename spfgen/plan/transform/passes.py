@@ -20,6 +20,7 @@ from spfgen.plan.nodes import Find, Plan, Scan, Seq, Version, Versions, chain
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
 from spfgen.plan.transform.clearing import initialised
+from spfgen.plan.transform.distinct_places import with_distinct_places
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.flatten import flattened, with_sweeps
 from spfgen.plan.transform.full_segments import with_full_segments
@@ -306,6 +307,12 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         of_each(lambda given, nest: flattened(given.instance, nest)),
         2,
         fixed=False,
+    ),
+    Pass(
+        "distinct places",
+        "a loop that adds where an array says does so to four places at a time, if no two are the same",
+        of_each(lambda given, nest: with_distinct_places(given.instance, given.steps, nest)),
+        2,
     ),
     Pass(
         "partial sums",

@@ -121,6 +121,8 @@ def _by_size(instance: Instance, known: Sequence[Formula], need: Formula) -> For
         if size.coefficient(name) % count:
             return None
         size = size.without(name)
+    if not size.names():
+        return None
     divides = Compare("=", Bin("%", expression(size), Num(count)), ZERO)
     natural = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     about = f"all blocks are whole where {count} divides {show(expression(size))}"

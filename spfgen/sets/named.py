@@ -64,7 +64,7 @@ class Case:
 
 
 FEW = 4
-"""So many constraints are looked at one by one."""
+"""So many constraints are looked at one by one. Measured, codegen_time: from 1 to 8 it takes as long."""
 OPERATIONS = 500_000
 """So many steps isl may take to find a function: a budget that does not depend on the machine."""
 

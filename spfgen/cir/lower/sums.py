@@ -83,8 +83,8 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
         lines.append(c.Declare(f"const {INT}", end.name, low.fold("spfgen_min", plan.high, scope)))
     more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
     return [
-        *fetched(low, plan, scope, first, end, some=False),
         *lines,
+        *fetched(low, plan, scope, first, end, some=False),
         c.Comment("four at a time: no two of their places are the same"),
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*added, *stored, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),

@@ -11,48 +11,84 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.facts.formula import Num, variables
-from spfgen.ir import rewrite, walk
-from spfgen.plan.analyse.depend import INDEPENDENT, meetings
-from spfgen.plan.analyse.scan import Step
-from spfgen.plan.nodes import DISTINCT, PLANS, Accumulate, Do, Load, Locate, Plan, Scan, chain
-from spfgen.space.nodes import Instance, Read
+from spfgen.facts.formula import ZERO, Compare, Formula, Num, Or, Var, rename, variables
+from spfgen.facts.prove import implied
+from spfgen.ir import walk
+from spfgen.plan.nodes import (
+    DISTINCT,
+    PLANS,
+    Accumulate,
+    Cheapest,
+    Do,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    Versions,
+    body,
+    chain,
+    with_body,
+)
+from spfgen.plan.transform.early_exit import known_in
+from spfgen.space.nodes import Instance, Operand, Read
 
 
-def with_distinct_places(instance: Instance, steps: Sequence[Step], plan: Plan) -> Plan:
+def with_distinct_places(instance: Instance, plan: Plan) -> Plan:
     """The plan in which such loops say so."""
     kept = {n.target.tensor for n in walk(plan, PLANS) if isinstance(n, Accumulate)}
-    loops = {s.dim for s in steps if s.kind == "scan"}
-
-    def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan) or node.dim not in loops or not _adds(node, instance.target.tensor):
-            return None
-        distinct = meetings(instance, steps, node.dim).kind == INDEPENDENT
-        return replace(node, partial=DISTINCT) if distinct else None
-
-    result: Plan = plan if instance.target.tensor in kept else rewrite(rule, plan, PLANS)
-    return result
+    return plan if instance.target.tensor in kept else _within(instance, plan, ())
 
 
-def _adds(scan: Scan, tensor: str) -> bool:
-    """Whether the loop does nothing but add to the tensor where an array says, and reads nothing of it."""
+def _within(instance: Instance, plan: Plan, above: Sequence[Plan]) -> Plan:
+    """The same; `above` are the nodes around."""
+    match plan:
+        case Seq(parts):
+            return Seq(tuple(_within(instance, p, above) for p in parts))
+        case Versions(versions):
+            made = (replace(v, body=_within(instance, v.body, above)) for v in versions)
+            return plan if any(isinstance(v.when, Cheapest) for v in versions) else replace(plan, versions=tuple(made))
+        case Scan():
+            target = _target(plan, instance.target.tensor)
+            if target is not None:
+                return replace(plan, partial=DISTINCT) if _differ(instance, plan, target, above) else plan
+    rest = body(plan)
+    return plan if rest is None else with_body(plan, _within(instance, rest, (*above, plan)))
+
+
+def _target(scan: Scan, tensor: str) -> Operand | None:
+    """What the loop adds to, if it does nothing else, an array says where, and nothing of it is read."""
     if scan.parallel or scan.down or scan.vector or scan.unroll or scan.collapse or scan.segment_keys or scan.flatten:
-        return False
-    *above, do = chain(scan.body)
-    if not isinstance(do, Do) or do.op != "+=" or do.target.tensor != tensor or any(map(_is_number, scan.high)):
-        return False
+        return None
+    *inside, do = chain(scan.body)
+    if not isinstance(do, Do) or do.op != "+=" or do.target.tensor != tensor:
+        return None
+    if any(isinstance(e, Num) for e in scan.high) or not all(isinstance(n, Load | Locate) for n in inside):
+        return None
     if any(isinstance(n, Read) and n.operand.tensor == tensor for n in walk(do.value)):
-        return False
-    moving, loaded = {scan.dim}, set[str]()
-    for node in above:
-        if not isinstance(node, Load | Locate):
-            return False
-        spoken = variables(node.call if isinstance(node, Load) else node.value)
-        if spoken & moving:
-            moving.add(node.dim)
-            loaded |= {node.dim} if isinstance(node, Load) or spoken & loaded else set()
-    return any(variables(e) & loaded for e in do.target.place)
+        return None
+    loaded = {n.dim for n in inside if isinstance(n, Load)}
+    for node in inside:
+        if isinstance(node, Locate) and variables(node.value) & loaded:
+            loaded.add(node.dim)
+    return do.target if any(variables(e) & loaded for e in do.target.place) else None
 
 
-def _is_number(expr: object) -> bool:
-    return isinstance(expr, Num)
+def _differ(instance: Instance, scan: Scan, target: Operand, above: Sequence[Plan]) -> bool:
+    """Whether two iterations of the loop add to different places, by what is declared of the arrays it reads."""
+    inside = [n for n in chain(scan.body) if isinstance(n, Load | Locate)]
+    own = {scan.dim, *(n.dim for n in inside)}
+    one = [f for node in (scan, *inside) for f in known_in(node)]
+    spoken = {v for f in one for v in variables(f)} - own
+    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    for node in reversed(above):  # what the bounds are made of
+        if isinstance(node, Load | Locate | Scan) and node.dim in spoken:
+            found = known_in(node)
+            outside += found
+            spoken |= {v for f in found for v in variables(f)}
+    other = {n: f"{n}'" for n in own}
+    same = [Compare("=", e, rename(e, other)) for e in target.place if variables(e) & own]
+    two = [rename(f, other) for f in one]
+    assumptions = [*outside, *one, *two, Compare("<", Var(scan.dim), Var(other[scan.dim])), *same]
+    about = f"iterations of {scan.dim} that add to one place of {target.tensor}"
+    return implied(assumptions, instance.axioms, Or(()), about=about).proved

@@ -311,7 +311,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass(
         "distinct places",
         "a loop that adds where an array says does so to four places at a time, if no two are the same",
-        of_each(lambda given, nest: with_distinct_places(given.instance, given.steps, nest)),
+        of_each(lambda given, nest: with_distinct_places(given.instance, nest)),
         2,
     ),
     Pass(

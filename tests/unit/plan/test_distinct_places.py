@@ -32,6 +32,15 @@ def test_that_places_differ_is_proved(layout: str, expected: list[str]) -> None:
     assert (DISTINCT in kernel.explain()) == bool(expected)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_places_that_a_column_names(threads: int) -> None:
+    """Each column adds to rows, and its end is where the next one begins."""
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csc", x="dense", y="dense", threads=threads)
+    assert loops(kernel) == ["A.pi"]
+    dense, x = np.arange(60.0).reshape(10, 6) % 7, np.arange(6.0)
+    assert np.array_equal(kernel(A=sp.csc_array(dense), x=x), dense @ x)
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.int8, np.complex64, np.bool_])
 @pytest.mark.parametrize("layout", ["csr", "csr_unsorted"])
 def test_products(layout: str, kind: type) -> None:

@@ -10,7 +10,7 @@ from spfgen.cir.lower import workspaces as memory
 from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import added_pairwise, joined, loop
+from spfgen.cir.tree.build import joined, loop
 from spfgen.cir.tree.elements import zero
 from spfgen.plan.nodes import (
     Accumulate,
@@ -97,21 +97,21 @@ def _registers(low: Lowering, plan: Accumulate, registers: Registers, scope: Sco
     body = low.plan(plan.body, scope.accumulating(registers.added, at=sums))
     position = c.Name(low.names.new("p"))
     end = low.fold("spfgen_min", registers.high, scope)
+    total: c.Expr = c.Load(name, at)
+    lines: list[c.Stmt] = []
+    if registers.lane:  # in a loop: of an expression gcc (12) makes shuffles of vectors, which take twice as long
+        total, lane = c.Name(low.names.new(f"{plan.target.tensor}_sum")), low.names[registers.lane]
+        lines = [
+            c.Declare(kind.c, total.name, zero(kind)),
+            loop(lane, c.Int(0), c.Int(registers.lanes), [c.Assign(total, "+=", c.Load(name, inside))]),
+        ]
     return [
         c.Comment(f"{count} sums, in registers: {plan.because}"),
         c.Declare(kind.c, name.name, length=count),
         loop(position.name, c.Int(0), c.Int(count), [c.Assign(c.Load(name, position), "=", zero(kind))]),
         *body,
-        loop(at.name, c.Int(0), end, [low.combine(place, plan.op, _total(name, at, registers.lanes), own, kind)]),
+        loop(at.name, c.Int(0), end, [*lines, low.combine(place, plan.op, total, own, kind)]),
     ]
-
-
-def _total(sums: c.Name, at: c.Name, lanes: int) -> c.Expr:
-    """The sum of the lanes of one of the places, two by two."""
-    if lanes == 1:
-        return c.Load(sums, at)
-    first = c.Bin("*", at, c.Int(lanes))
-    return added_pairwise([c.Load(sums, c.Bin("+", first, c.Int(k)) if k else first) for k in range(lanes)])
 
 
 def _row(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:

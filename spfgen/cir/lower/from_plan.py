@@ -483,6 +483,8 @@ class Lowering(Values):
         if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
             plan = replace(plan, vector=False)  # one atomic addition after another
         made = self.loop(plan, scope, body)
+        if any(a.written_out for a in scope.accumulators.values()):
+            return sums.in_powers_of_two(made)
         totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
         names = dict.fromkeys(t.variable for t in totals if t is not None)
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]

@@ -154,6 +154,23 @@ def vector(names: Iterable[str]) -> str:
     return f"{SIMD} reduction(+:{', '.join(names)})"
 
 
+def in_powers_of_two(made: c.For) -> list[c.Stmt]:
+    """A loop over a known number of values as vectors of 2, 4, 8, ... of them: with others gcc (12) keeps sums in
+    memory."""
+    match made:
+        case c.For(start=c.Int(first), condition=c.Bin("<", at, c.Int(end)), step=1):
+            pass
+        case _:
+            return [made]
+    loops: list[c.Stmt] = []
+    while first < end:
+        stop = first + (1 << (end - first).bit_length() - 1)
+        pragmas = made.pragmas if stop - first > 1 else ()
+        loops.append(replace(made, start=c.Int(first), condition=c.Bin("<", at, c.Int(stop)), pragmas=pragmas))
+        first = stop
+    return loops
+
+
 def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """A vector of sums, two in long loops, written out: with `omp simd reduction` compilers add up the vector in the
     end one number after the other, which takes longer than the loop where that is short."""

@@ -35,7 +35,6 @@ KERNELS = parse(SPEC).kernels
 LEVELS = (1, 2)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_golden_plan(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{name}.explain.txt", KERNELS[name].compile().explain() + "\n")

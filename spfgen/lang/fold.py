@@ -7,7 +7,7 @@ from typing import Any
 
 from spfgen.errors import InternalError, SpecError
 from spfgen.lang import nodes as n
-from spfgen.lang.ops import OPERATORS
+from spfgen.lang.ops import OPERATORS, ufunc
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import (
     Kind,
@@ -67,7 +67,7 @@ def _function(op: str, arguments: Sequence[ElementType]) -> Callable[..., Any]:
         return _integer_power
     if op == "reciprocal" and integers:
         return lambda a: np.where((a == 1) | ((a + 1 == 0) & (a < 0)), a, 0)
-    return getattr(np, OPERATORS[op].name)  # type: ignore[no-any-return]
+    return ufunc(OPERATORS[op].name)  # type: ignore[no-any-return]
 
 
 def _integer_power(a: Any, b: Any) -> Any:

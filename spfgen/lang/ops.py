@@ -1,8 +1,8 @@
 """The operators of values: one table, from which everything that is known of them is read.
 
-The rows are numpy's scalar functions under numpy's names. A row says how the operator is written, what it is in C and
-its algebra; of which type its result is numpy itself is asked (lang/typing.py). The rest of the compiler asks the
-table; it knows no operator by itself.
+The rows are numpy's scalar functions under numpy's names, and a few of scipy.special. A row says how the operator is
+written, what it is in C and its algebra; of which type its result is that function itself is asked (lang/typing.py).
+The rest of the compiler asks the table; it knows no operator by itself.
 
 What a row says of the algebra holds for arguments of one type, after numpy has converted them, and a test compares it
 with numpy for every type, special values among the arguments. Equal means `==`, or both nan: the sign of a zero is
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nan
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spfgen.lang.types import TYPES, ElementType
 
@@ -280,6 +280,7 @@ def _of_the_library() -> list[Operator]:
         *complex_too,
         *by_hand,
         _function("cbrt", 1, code=(("f", "cbrt()"),)),
+        _function("erf", 1, code=(("f", "erf()"),)),
         _function("arctan2", 2, code=(("f", "atan2()"),), aliases=("atan2",)),
         _function("hypot", 2, known=_both(inf) + _both(-inf, result=inf), commutative=True, associative=True,
                   rounds="f", code=(("f", "hypot()"),)),
@@ -422,6 +423,14 @@ REDUCTIONS: Mapping[str, str] = {
 """The names of operators by all names under which they reduce, as in `max(j: A[i, j])`."""
 
 T = TypeVar("T")
+
+
+def ufunc(name: str) -> Any:
+    """The function of numpy, or else of scipy.special, that an operator is named after."""
+    import numpy as np
+    from scipy import special
+
+    return getattr(np, name, None) or getattr(special, name)
 
 
 def show_applied(

@@ -60,6 +60,7 @@ from spfgen.facts.formula import (
 from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
 from spfgen.lang.nodes import Access, Apply, Constant, Kernel, Reduce, Statement, Value
+from spfgen.lang.ops import ufunc
 from spfgen.lang.show import show_statement
 
 Array = npt.NDArray[Any]
@@ -351,7 +352,7 @@ class _Expression:
             case Apply("divide", (_, divisor)) if self.free(divisor):
                 return self.total(value)
             case Apply(op, arguments):
-                return np.asarray(getattr(np, op)(*map(self.value, arguments)))
+                return np.asarray(ufunc(op)(*map(self.value, arguments)))
         raise ValueError(f"no meaning for {value!r}")
 
     def free(self, value: Value) -> set[str]:
@@ -549,7 +550,7 @@ def _value(term: Value, reads: Iterator[Array], dtype: np.dtype[Any]) -> Array:
         case Access():
             return next(reads)
         case Apply(op, arguments):
-            return np.asarray(getattr(np, op)(*[_value(a, reads, dtype) for a in arguments]))
+            return np.asarray(ufunc(op)(*[_value(a, reads, dtype) for a in arguments]))
     raise ValueError(f"no value for {term!r}")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from spfgen.errors import InternalError, Span, SpecError
 from spfgen.lang import nodes as n
-from spfgen.lang.ops import COMPARED, OPERATORS
+from spfgen.lang.ops import COMPARED, OPERATORS, ufunc
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, ElementType
 
 Kind = ElementType | type
@@ -67,9 +67,15 @@ def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Loop:
         raise SpecError(
             f"expected {_taken(op)} in `{op}`, but {alone}{' and '.join(names)}",
             span,
-            (*(("a power is written `**`",) if op == "bitwise_xor" else ()), "numpy refuses it, too"),
+            (*(("a power is written `**`",) if op == "bitwise_xor" else ()), *_as_numpy(op)),
         )
     return found
+
+
+def _as_numpy(op: str) -> tuple[str, ...]:
+    import numpy as np
+
+    return ("numpy refuses it, too",) if hasattr(np, op) else ()
 
 
 def _taken(op: str) -> str:
@@ -117,11 +123,13 @@ def _asked(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
         arguments = tuple(settled(a) for a in arguments)
     dtypes = tuple(np.dtype(a.name) if isinstance(a, ElementType) else a for a in arguments)
     try:
-        found = [d.name for d in getattr(np, op).resolve_dtypes((*dtypes, None))]
+        found = [d.name for d in ufunc(op).resolve_dtypes((*dtypes, None))]
     except TypeError:
         return None
-    kinds = [TYPES["float32" if name == "float16" else name] for name in found]
-    return Loop(tuple(kinds[:-1]), kinds[-1])
+    *taken, result = [TYPES["float32" if name == "float16" else name] for name in found]
+    if not hasattr(np, op) and not any(taken[0].kind in kinds for kinds, _ in OPERATORS[op].code):
+        return None  # scipy has it for these types, C has not
+    return Loop(tuple(taken), result)
 
 
 def promoted(kinds: Sequence[Kind]) -> ElementType:

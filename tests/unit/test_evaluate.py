@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from hypothesis import given as drawn
 from hypothesis import strategies as st
+from scipy import special
 
 import spfgen
 from spfgen.errors import CopyWarning, DataError, SpecError, UsageError
@@ -451,3 +452,14 @@ def test_subscripts_are_integers() -> None:
 def test_an_array_is_no_layout_of_a_result() -> None:
     with pytest.raises(UsageError, match=r"layout for `y` as `out`, but this is an ndarray(.|\n)*y=\.\.\."):
         spfgen.evaluate("y[i] = x[i]", x=np.ones(3), out=np.ones(3))
+
+
+def test_functions_of_scipy() -> None:
+    """Their types and values are those of scipy.special; what maps 0 to 0 keeps a sparse result sparse."""
+    x = np.array([0, 0.5, -1, 2])
+    stored = spfgen.pack(x, "sv")
+    assert np.allclose(spfgen.evaluate("y[i] = erf(x[i])", x=x), special.erf(x), rtol=1e-14)
+    assert spfgen.evaluate("y[i] = erf(x[i])", x=stored, out="sv").nnz == 3
+    assert np.allclose(special.erf(stored).to_numpy(), special.erf(x))
+    with pytest.raises(SpecError, match="in `erf`, but this is complex128"):
+        spfgen.evaluate("y[i] = erf(x[i])", x=x + 1j)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spfgen.lang import nodes as n
+from spfgen.lang.ops import OPERATORS, ufunc
 from spfgen.lang.oracle.tree import all_steps
 
 Array = npt.NDArray[Any]
@@ -61,8 +62,8 @@ def call(op: str, function: n.Function | None, values: Sequence[Any]) -> Any:
             result = np.minimum(np.maximum(values[0], values[1]), values[2])
         case "round" | "real" | "imag" | "angle":
             result = getattr(np, op)(values[0])
-        case _ if isinstance(getattr(np, op, None), np.ufunc):
-            result = getattr(np, op)(*values)
+        case _ if op in OPERATORS:
+            result = ufunc(op)(*values)
         case _:
             return np.asarray(values[0]).astype(dtype_of(op))
     if np.asarray(result).dtype == np.float16:

@@ -36,7 +36,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply, Constant
-from spfgen.lang.ops import QUOTIENT
+from spfgen.lang.ops import QUOTIENT, ufunc
 from spfgen.lang.types import TYPES, promoted
 from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.nodes import (
@@ -815,7 +815,7 @@ class _Interpreter:
             case Read(operand):
                 return _converted(self.read(plan, operand, env), kind)
             case Apply(op, arguments):
-                return getattr(np, op)(*[self.value(plan, a, kind, env) for a in arguments])
+                return ufunc(op)(*[self.value(plan, a, kind, env) for a in arguments])
         raise WrongPlan(plan, f"there is no value for {value!r}")
 
     def fold(self, plan: Plan, values: Sequence[Expr], env: Env, way: Any) -> int:

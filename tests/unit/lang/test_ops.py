@@ -11,7 +11,7 @@ import pytest
 from spfgen.errors import SpecError
 from spfgen.lang.fold import applied
 from spfgen.lang.nodes import Access, Apply, Constant, Function, If, Let, Local, Reduce, Return, Set, While
-from spfgen.lang.ops import FUNCTIONS, OPERATORS, REDUCTIONS, SYMBOLS, Operator
+from spfgen.lang.ops import FUNCTIONS, OPERATORS, REDUCTIONS, SYMBOLS, Operator, ufunc
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import function_type, kind_of, result_type, type_of
 
@@ -157,7 +157,9 @@ def test_result_types_are_those_of_numpy(op: str) -> None:
     for names in itertools.product(TYPES, repeat=arity):
         arrays = [np.ones(1, name) for name in names]
         try:
-            wanted = getattr(np, op)(*arrays).dtype.name
+            wanted = ufunc(op)(*arrays).dtype.name
+            if not hasattr(np, op) and "complex" in wanted:
+                raise TypeError  # of scipy, but not of C
         except TypeError:
             with pytest.raises(SpecError, match=op):
                 result_type(op, [TYPES[t] for t in names])
@@ -256,5 +258,5 @@ def test_names() -> None:
     assert SYMBOLS["-", 1] == "negative"
     assert SYMBOLS["and", 2] == "logical_and"
     for name, operator in OPERATORS.items():
-        assert name in TYPES or hasattr(np, name), name
+        assert name in TYPES or callable(ufunc(name)), name
         assert any(operator.how(k) for k in "biufc"), name

@@ -1,4 +1,4 @@
-"""Loops that end early, of which most run to their end: the last position is asked for all of them.
+"""Rows of slots, of which unused ones come last: the last slot is asked for all of them.
 
     for p in [0, width) { j = f(i, p); if j < 0 { break }; s += a[i, p]*x[j] }
 
@@ -35,15 +35,15 @@ def _loop(scan: Scan, inside: set[str]) -> Plan | None:
     if not all(isinstance(n, Load | Locate | Do) for n in chain(node.body)):
         return None
     (low,), (high,) = scan.low, scan.high
+    if (variables(low) | variables(high)) & inside:
+        return None  # nothing says that the part of a segment that is asked for is mostly all of it
     last: dict[str, Expr] = {scan.dim: Bin("-", high, ONE)}
     for known in looked_up:
         last[known.dim] = substitute(known.call if isinstance(known, Load) else known.value, last)
     body = node.body
     for known in reversed(looked_up):
         body = with_body(known, body)
-    when = scan.unroll_when
-    if when is not None and not (variables(low) | variables(high)) & inside:
-        when = replace(when, uniform=True)
+    when = scan.unroll_when and replace(scan.unroll_when, uniform=True)
     there = tuple(substitute(f, last) for f in node.conditions)
     why = f"what holds at the last {scan.dim} holds at all: {' and '.join(map(show, node.conditions))}"
     full = without_unused(replace(scan, body=body, unroll_when=when))

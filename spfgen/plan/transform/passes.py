@@ -276,7 +276,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     ),
     Pass(
         "full segments",
-        "where that condition holds at the last position, it is asked there alone",
+        "where that condition holds at the last slot of a row, it is asked there alone",
         of_each(lambda given, nest: with_full_segments(nest)),
         2,
     ),

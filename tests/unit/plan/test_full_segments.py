@@ -1,4 +1,4 @@
-"""Loops that end early, whose last position is asked for all of them."""
+"""Rows of slots, whose last slot is asked for all of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,13 @@ def test_that_unused_places_come_last_is_declared(property_: str, count: int) ->
     assert len(full(spfgen.parse(SLOTS.replace("PROPERTY", property_)).kernels["k"].compile())) == count
 
 
-def test_what_the_schedule_fixes_stays() -> None:
+def test_a_part_of_a_segment_is_not_all_of_it() -> None:
+    kernel = spfgen.compile("y[i] = sum(j < i: A[i,j]*x[j])", A="csr", x="dense", y="dense")
+    assert any(isinstance(g, Guard) and g.exits for p in kernel.generated.plans for g in walk(p, PLANS))
+    assert not full(kernel)
+
+
+def test_level_1_asks_each() -> None:
     assert not full(spfgen.compile(STATEMENT, A="ell", x="dense", y="dense", optimize=1))
 
 

@@ -50,6 +50,7 @@ def test_level_1_asks_each() -> None:
     assert not full(spfgen.compile(STATEMENT, A="ell", x="dense", y="dense", optimize=1))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("width", [0, 1, 3, 4, 9])
 def test_rows_that_are_full_and_others(width: int, threads: int) -> None:

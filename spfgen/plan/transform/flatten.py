@@ -58,7 +58,7 @@ def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
         return None
     pointer = _pointer(outer, inner, above)
     used = variables(inner.body)  # type: ignore[arg-type]
-    if pointer is None or used & {v for e in (*inner.low, *inner.high) for v in variables(e)}:
+    if not pointer or used & {v for e in (*inner.low, *inner.high) for v in variables(e)}:
         return None
     if not used & {outer.dim, *(n.dim for n in above)}:
         made = Flatten(pointer, inner.dim)
@@ -85,9 +85,12 @@ def with_sweeps(instance: Instance, plan: Plan) -> Plan:
     if not (_is_plain(rows) and _is_plain(positions)) or not _asks_bitmap(find, before, positions.dim):
         return plan
     pointer = _pointer(rows, positions, [n for n in between if isinstance(n, Load)])
-    if pointer is None or not _only_hits_ask(rows, between, before, find):
+    if not pointer or not _only_hits_ask(rows, between, before, find):
         return plan
-    if any(isinstance(n, Accumulate) and not is_sum(n) for n in nodes) or not _segments_rise(instance, rows, pointer):
+    sums = [k for k, n in enumerate(nodes) if isinstance(n, Accumulate)]
+    if any(k < outer or not is_sum(nodes[k]) for k in sums) or not _segments_rise(instance, rows, pointer):
+        return plan  # what all rows add up is in a register
+    if rows.partition is not None and rows.partition.adds not in ("", "copies"):
         return plan
     stored = next((n for n in nodes[:found] if is_sum(n)), None)
     whole = rows.partition and replace(rows.partition, slice=None, row="")

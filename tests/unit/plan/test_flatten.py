@@ -80,9 +80,18 @@ def test_results(text: str, columns: int, mean: float, longest: int, threads: in
 SPARSE = "y[i] = A[i,j]*x[j]"
 
 
-@pytest.mark.parametrize(("layout", "count"), [("csr", 1), ("dense", 0)])
-def test_which_lookups_are_swept(layout: str, count: int) -> None:
-    found = ways(spfgen.compile(SPARSE, A=layout, x="sv", y="dense"))
+@pytest.mark.parametrize(
+    ("text", "layout", "count"),
+    [
+        (SPARSE, "csr", 1),
+        (SPARSE, "dense", 0),
+        ("y = A[i,j]*x[j]", "csr", 0),  # what all rows add up stays in a register
+        ("y[k] = A[i,j]*x[j]*B[i,k]", "csr", 0),  # a hit goes on with the row
+    ],
+)
+def test_which_lookups_are_swept(text: str, layout: str, count: int) -> None:
+    operands = {"B": "csr"} if "B" in text else {}
+    found = ways(spfgen.compile(text, A=layout, x="sv", y="dense", **operands))
     assert sum(bool(w.hits) for w in found) == count
 
 
@@ -102,3 +111,13 @@ def test_sweeps(op: str, stored: int, threads: int) -> None:
     expected = dense @ x + (y if op == "+=" else 0)
     result = kernel(A=sp.csr_array(dense.astype(float)), x=spfgen.pack(x, "sv"), y=y)
     assert np.array_equal(y if result is None else result, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_sum_of_all_rows(threads: int) -> None:
+    rng = np.random.default_rng(3)
+    dense = rng.integers(1, 9, (300, 700)) * (rng.random((300, 700)) < 0.2)
+    x = np.zeros(700)
+    x[[3, 500]] = 2
+    kernel = spfgen.compile("y = A[i,j]*x[j]", A="csr", x="sv", y="dense", threads=threads)
+    assert kernel(A=sp.csr_array(dense.astype(float)), x=spfgen.pack(x, "sv")) == (dense @ x).sum()

@@ -10,7 +10,7 @@ from spfgen import tuning
 from spfgen.cir.lower import finds
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, loop
+from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Call, Num, Var, substitute, variables
 from spfgen.plan.nodes import Find, Flatten, Load, Locate, Plan, Scan, chain, with_body
 
@@ -84,29 +84,39 @@ def _marked(low: Lowering, plan: Scan, flatten: Flatten, scope: Scope, first: c.
     begin, stop = (c.Name(new(f"{position.name}_{word}")) for word in ("begin", "end"))
     marks, latest, place = c.Name(new("marks")), c.Name(new("latest")), c.Name(new("place"))
     room = tuning.FLATTENED_SEGMENTS * tuning.FLATTENED_SEGMENT
+    places = c.Int(room + 1)  # empty segments may begin behind the last position
 
     def pointer(at: c.Expr) -> c.Load:
         return _pointer(low, plan, flatten, at, scope)
 
+    def until(place: c.Expr, lines: list[c.Stmt]) -> list[c.Stmt]:
+        """The positions from the first one to where a segment begins."""
+        return [c.Declare(f"const {INT}", stop.name, pointer(place)), loop(position.name, begin, stop, lines)]
+
     own = c.Bin("-", pointer(last), begin)
     several = c.Bin("<", last, c.Bin("+", group, c.Int(tuning.FLATTENED_SEGMENTS)))
-    more = c.Bin("&&", c.Bin("&&", c.Bin("<", last, end), several), c.Bin("<", own, c.Int(room)))
+    fits = c.Bin("<=", c.Bin("-", pointer(c.Bin("+", last, c.Int(1))), begin), c.Int(room))
+    more = joined("&&", [c.Bin("<", last, end), several, fits])
     mark = c.Assign(c.Load(marks, own), "=", c.Cast("uint8_t", c.Bin("-", last, group)))
-    found = c.Load(marks, c.Call("spfgen_min", (c.Bin("-", position, begin), c.Int(room - 1))))
-    body = [
+    further = c.Assign(last, "+=", c.Int(1))
+    body = low.plan(_at_position(plan), scope)
+    found = c.Load(marks, c.Bin("-", position, begin))
+    told = [
         c.Assign(latest, "=", c.Call("spfgen_max", (latest, found))),
         c.Declare(f"const {INT}", segment.name, c.Bin("+", group, latest)),
-        *low.plan(_at_position(plan), scope),
     ]
+    alone = (c.Declare(f"const {INT}", segment.name, group), further, *until(last, body))
     each = [
         c.Declare(f"const {INT}", begin.name, pointer(group)),
-        c.Declare("uint8_t", marks.name, length=room),
-        loop(place.name, c.Int(0), c.Int(room), [c.Assign(c.Load(marks, place), "=", c.Int(0))]),
+        c.Declare("uint8_t", marks.name, length=places.value),
+        loop(place.name, c.Int(0), places, [c.Assign(c.Load(marks, place), "=", c.Int(0))]),
         c.Declare(INT, last.name, group),
-        c.While(more, c.Block((mark, c.Assign(last, "+=", c.Int(1))))),
-        c.Declare(f"const {INT}", stop.name, pointer(last)),
-        c.Declare(INT, latest.name, c.Int(0)),
-        loop(position.name, begin, stop, body),
+        c.While(more, c.Block((mark, further))),
+        c.If(
+            c.Bin("==", last, group),
+            c.Block((c.Comment("a long one, alone"), *alone)),
+            c.Block((c.Declare(INT, latest.name, c.Int(0)), *until(last, [*told, *body]))),
+        ),
         c.Assign(group, "=", last),
     ]
     about = f"some {segment.name} at a time: marks say where the segment of each begins, one loop goes through them all"

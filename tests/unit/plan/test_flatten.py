@@ -77,6 +77,18 @@ def test_results(text: str, columns: int, mean: float, longest: int, threads: in
     assert np.array_equal(y, expected)
 
 
+def test_segments_that_fill_all_marks() -> None:
+    """512 positions, the places of the marks, and empty segments behind them."""
+    lengths = np.array([5] * 102 + [2] + [0] * 25 + [0, 3, 1] * 200)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.arange(starts[-1]) % 50
+    matrix = sp.csc_array((np.ones(len(rows)), rows, starts), shape=(50, len(lengths)))
+    matrix.sort_indices()
+    x = np.arange(len(lengths)) % 7.0
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csc", x="dense", y="dense", threads=1)
+    assert np.array_equal(kernel(A=matrix, x=x), matrix @ x)
+
+
 SPARSE = "y[i] = A[i,j]*x[j]"
 
 

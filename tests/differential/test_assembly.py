@@ -87,7 +87,7 @@ PAIRS = [(c, m) for k, c in enumerate(CASES) for n, m in enumerate(MATRICES) if 
 """Each case in the first layout and in two others, in turn: what is computed does not depend on where it is put."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("case", "layout"), PAIRS)
 def test_a_result_in_each_layout(case: str, layout: str) -> None:
     text, operands, dense = CASES[case]
@@ -119,7 +119,7 @@ STEPS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bcsr(R=2, C=3)"])
 @pytest.mark.parametrize("case", STEPS)
 def test_what_is_more_than_sums_of_products(case: str, layout: str) -> None:
@@ -173,6 +173,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", REPEATED)
 def test_places_that_are_written_several_times(case: str) -> None:
     text, meaning = REPEATED[case]
@@ -200,6 +201,7 @@ def test_a_slice_of_a_tensor_of_rank_three() -> None:
         check(result, dense, dense if layout in EXACT else None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["sv", "coo", "csf3", "dense"])
 def test_other_ranks(layout: str) -> None:
     if layout == "csf3":
@@ -240,7 +242,7 @@ def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     assert stored(result) == stored(wanted)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (4, 4, 4)])
 def test_empty_operands(layout: str, shape: tuple[int, int, int]) -> None:
@@ -290,6 +292,7 @@ def test_the_second_assignment_is_what_counts() -> None:
     check(kernel(A=csr(SQUARE), B=csr(OTHER)), OTHER, OTHER)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads(threads: int) -> None:
     """Enough work that all threads have some."""
@@ -300,6 +303,7 @@ def test_threads(threads: int) -> None:
         check(kernel(A=a, B=b), (a @ b).toarray(), (a @ b).toarray())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns", [3000, 2**25])
 def test_long_rows(columns: int) -> None:
     """Kept in dense workspaces, and in hash tables where there is room for far more than is stored."""
@@ -379,7 +383,7 @@ def test_a_result_with_the_pattern_of_an_operand() -> None:
     check(masked(A=a, L=np.tril(np.ones((6, 6)))), np.tril(SQUARE), np.tril(SQUARE))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "float32", "complex64", "complex128"])
 def test_element_types(dtype: str) -> None:
     """The type is that of numpy; what does not fit wraps around."""
@@ -431,7 +435,7 @@ def test_memory_is_ones_own_and_calls_can_be_repeated() -> None:
     assert all(x.flags.owndata or x.base is not None for x in first.arrays.values())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("out", ["csr", "csc", "coo", "dcsr", "csf", "bcsr", "ell", "coo_unsorted"])
 def test_many_entries(out: str, threads: int) -> None:
@@ -717,6 +721,7 @@ layout listed(m, n) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("first", [0, 1])
 def test_rows_that_a_layout_lists(first: int, level: int) -> None:

@@ -71,6 +71,7 @@ def test_what_is_stored_decides(case: str) -> None:
     assert small.total < 400
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", ["the larger one", "exclusive or", "one above the other", "a sum of four"])
 def test_a_list_is_not_gone_through_for_each_column(case: str) -> None:
     """For a given column the rows of a sorted list rise, too, but nothing says where they are."""
@@ -80,6 +81,7 @@ def test_a_list_is_not_gone_through_for_each_column(case: str) -> None:
     assert small.total < 400
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", ["the larger one", "a mask", "one above the other"])
 def test_rows_count_where_they_are_gone_through(case: str) -> None:
     """csr has all rows, whatever is stored in them; columns cost nothing."""
@@ -173,7 +175,7 @@ ONCE: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["dense", "csr", "csc"])
 @pytest.mark.parametrize("text", ONCE)
 def test_what_loops_do_not_change_is_done_once(text: str, layout: str) -> None:
@@ -241,7 +243,7 @@ NESTED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csf", "coo", "coo_unsorted"])
 @pytest.mark.parametrize("text", NESTED)
 def test_nested_reductions_meet_what_is_stored(text: str, layout: str) -> None:
@@ -284,6 +286,7 @@ HALVES: dict[tuple[str, str], Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "layout"), HALVES)
 def test_half_of_each_row_is_stored_in_other_rows(text: str, layout: str) -> None:
     """That half is not looked for in all rows that come later: rows and entries count, nothing else."""
@@ -326,7 +329,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "a", "b", "result"), PAIRS)
 def test_pairs_of_layouts(text: str, a: str, b: str, result: str) -> None:
     """Of four times the rows, columns and entries there is about four times as much to do: no tensor is gone through

@@ -96,6 +96,7 @@ def batch() -> Batch:
     return Batch(programs, ("-O1",), eager=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [0, 1, SIZE])
 def test_values_equal_those_of_the_reference(batch: Batch, size: int) -> None:
     for number, program in enumerate(batch.programs):
@@ -114,6 +115,7 @@ def _operand(name: str, layout: Layout, size: int) -> Tensor:
     return packed(layout, dense if layout.rank else np.array(3.0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [0, 1, SIZE, 40])
 def test_solves_equal_those_of_numpy(batch: Batch, size: int) -> None:
     """The layouts hold more than the triangle: what is not in it is not read."""
@@ -142,6 +144,7 @@ def test_a_missing_diagonal_divides_by_zero() -> None:
     np.testing.assert_array_equal(found, [np.inf, -np.inf, np.nan])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128])
 def test_solves_in_other_types(dtype: type) -> None:
     dense = np.tril(matrix((9, 9)) + 5 * np.eye(9)).astype(dtype)

@@ -50,7 +50,7 @@ def programs(focus: str, count: int, phases: tuple[Phase, ...], derandomize: boo
     assert tally["ran"] > tally["refused"], f"most programs are refused: {tally}"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same ones each time."""
@@ -127,6 +127,7 @@ FOUND = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_wrong_once(name: str) -> None:
     found = replace(FOUND[name], data=(EMPTY, *FOUND[name].data))
@@ -152,6 +153,7 @@ STEPS = {
 """Kernels that most passes have something to do with."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", STEPS)
 def test_after_each_pass(name: str) -> None:
     found = joined(replace(STEPS[name], data=STEPS[name].data[:1]))
@@ -254,6 +256,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spfgen.plan.from_space.Verified", lambda given, nests: lambda nests: None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["register tile", "work partition", "early exit"])
 def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ ALL_STATEMENTS = frozenset({*get_args(STATEMENTS), Append, Gather})
 RNG = np.random.default_rng(5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", test_steps.EQUATIONS)
 def test_equations(case: str) -> None:
     with by_the_interpreter() as ran:

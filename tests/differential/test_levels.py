@@ -85,7 +85,7 @@ def batch(request: pytest.FixtureRequest) -> Batch:
     return Batch(programs, ("-O1",), eager=True, generated=[request.param(m) for m in made])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("size", "density"), [(0, 0.5), (1, 0.5), (40, 0.0), (40, 0.3), (90, 0.01), (90, 1.0)])
 def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) -> None:
     dense = matrix(size, density)
@@ -178,6 +178,7 @@ def test_the_levels_of_a_call_are_given_back() -> None:
     gc.collect()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", [LOWER, UPPER])
 def test_few_long_rows_are_shared_out(text: str) -> None:
     """They are neighbours, but not one block; all rows before them, which need nothing, are one run for each thread.
@@ -217,6 +218,7 @@ def test_loops_of_a_few_microseconds_are_serial(rows: int, expected: int) -> Non
     assert bool(kept.size) == bool(kept.calls or kept.turn) == (expected > 1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", [LOWER, UPPER])
 def test_planes_of_a_mesh_are_a_list_each(text: str) -> None:
     """Rows of a plane need the one before, and their neighbours in the plane before: a thread has every second plane,
@@ -255,6 +257,7 @@ def test_planes_of_a_mesh_are_a_list_each(text: str) -> None:
         bound()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rows", [1, 2, 8])
 def test_rows_that_need_one_another_are_a_block(rows: int) -> None:
     """Then no thread waits for another one; blocks are no larger than that takes."""
@@ -372,6 +375,7 @@ int main(void) {
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "disturb",
     [
@@ -386,6 +390,7 @@ def test_what_disturbs_all_ways_alike_does_not_change_the_way(disturb: str, tmp_
     assert serial > 9 * (threads + one)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("gain", "chosen"), [(0.04, False), (0.2, True)])
 def test_another_way_must_gain_a_tenth(gain: float, chosen: bool, tmp_path: Path) -> None:
     """What is measured in passing is not exact: the loop stays serial where threads seem to gain little."""

@@ -222,6 +222,7 @@ def program(case: Means, layout: str) -> Program:
     return Program(case.text, layouts, sizes=tuple(n for n, _ in case.sizes))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_kernels_compute_what_numpy_does(level: int) -> None:
     tried = []
@@ -266,7 +267,7 @@ def test_the_extents_of_an_index_agree_within_a_statement() -> None:
         spfgen.evaluate("y[i] = x[i] + b[i]", x=x, b=b)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "text", ["y[i] = x[i(1:4)] + b[i(0:2)]", "y[i] = b[i(0:2)] + x[i(1:4)]", "s = sum(i: x[i(1:4)]*b[i(0:2)])"]
 )

@@ -53,7 +53,7 @@ CASES: list[tuple[str, np.ndarray, dict[str, np.ndarray], Any]] = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_a_given_result(case: int, level: int) -> None:
@@ -73,6 +73,7 @@ def test_a_given_result(case: int, level: int) -> None:
         assert "within C" in str(caught.value)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["lower", "diagonal", "band"])
 def test_a_layout_with_few_places(layout: str) -> None:
     """No pattern has to be given where the extents alone say which coordinates are stored."""

@@ -43,7 +43,7 @@ def outcomes() -> list[runner.Outcome]:
     return runner.run([case(layout, text) for layout, text in TEXTS])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", range(len(TEXTS)))
 def test_the_result_is_right(outcomes: list[runner.Outcome], number: int) -> None:
     outcome = outcomes[number]

@@ -90,7 +90,7 @@ READS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimize", [0, 1, 2])
 @pytest.mark.parametrize("text", READS)
 @pytest.mark.parametrize(
@@ -123,6 +123,7 @@ def test_the_states_of_two_reads_are_as_long_as_each_needs() -> None:
     np.testing.assert_allclose(kernel(A=operand, x=np.ones(n)), dense.sum(0) * (dense * dense).sum(0))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("spec", "arrays", "shape", "text", "wanted"),
     [
@@ -179,7 +180,7 @@ def test_rows_of_segments_divided_by_a_value() -> None:
     np.testing.assert_allclose(sums(A=spfgen.pack(tensor, levels), w=np.ones(2)), tensor.sum(axis=(0, 2)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimize", [0, 1, 2])
 @pytest.mark.parametrize("layout", ["sym_csr", "sym_lower", "bcsr(R=2, C=1)", "bcsr(R=1, C=1)"])
 def test_a_diagonal_at_the_end_of_its_row_belongs_to_all_sums(layout: str, optimize: int) -> None:

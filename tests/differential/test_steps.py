@@ -244,6 +244,7 @@ def test_coordinates_that_are_stored_several_times() -> None:
         np.testing.assert_allclose(spfgen.evaluate(text, **operands), expected, atol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["sv_unsorted", "sv", "dense"])
 def test_a_place_that_only_one_entry_writes(layout: str) -> None:
     """The neighbour on the right counts at the first place alone: all iterations of that loop have one place."""
@@ -282,7 +283,7 @@ SLICED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SLICED)
 @pytest.mark.parametrize("operator", ["+", "max"])
 def test_slices_are_merged(name: str, operator: str) -> None:
@@ -330,7 +331,7 @@ STREAMS: dict[str, tuple[str, Callable[..., np.ndarray[Any, Any]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("layouts", ["csr csr", "bcsr(R=2,C=2) csr", "vbl bcsr(R=1,C=3)", "csr_rle vbl", "dcsr csf"])
 @pytest.mark.parametrize("case", STREAMS)
@@ -346,7 +347,7 @@ def test_streams(case: str, layouts: str, level: int) -> None:
     np.testing.assert_array_equal(found, meaning(a, b))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("case", "merges"), [(c, c != "backwards") for c in STREAMS])
 def test_which_streams_are_merged(case: str, merges: bool) -> None:
     """Those whose coordinate is proved to rise, in blocks too; none of them where rows are in no order."""
@@ -358,7 +359,7 @@ def test_which_streams_are_merged(case: str, merges: bool) -> None:
         assert ("they are merged" in told) == (merges and sorted_), layouts
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("result", ["dense", "csr", "coo"])
 @pytest.mark.parametrize("layouts", [("csr", "csr", "csr"), ("dcsr", "coo", "csr"), ("csr", "csr_unsorted", "bcsr2")])
 def test_three_matrices_at_once(layouts: tuple[str, str, str], result: str) -> None:
@@ -400,7 +401,7 @@ def test_a_statement_that_reads_its_target(text: str, wanted: np.ndarray, layout
     np.testing.assert_allclose(result if isinstance(result, np.ndarray) else result.to_numpy(), wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "at"),
     [
@@ -440,6 +441,7 @@ def test_views_of_views_of_views() -> None:
     np.testing.assert_allclose(kernel(A=spfgen.pack(S, "csr"), sizes={"l": 2}), S.ravel())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "sizes", "array", "wanted"),
     [

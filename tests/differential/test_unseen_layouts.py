@@ -162,6 +162,7 @@ def made(name: str, seed: int) -> tuple[Any, Array]:
     return spfgen.tensor(LAYOUTS[name], shape=SHAPE, **arrays), dense
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MAKERS)
 def test_matrix_times_vector(name: str) -> None:
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=LAYOUTS[name], x="dense", y="dense")
@@ -171,7 +172,7 @@ def test_matrix_times_vector(name: str) -> None:
         np.testing.assert_array_equal(kernel(A=tensor, x=x), dense @ x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("name", MAKERS)
 def test_element_wise_product(name: str, other: str) -> None:
@@ -186,6 +187,7 @@ def test_element_wise_product(name: str, other: str) -> None:
     np.testing.assert_array_equal(kernel(A=tensor, B=second), dense * expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MAKERS)
 def test_sum_of_the_strict_lower_triangle(name: str) -> None:
     kernel = spfgen.compile("s = A[i, j] where j < i", A=LAYOUTS[name])
@@ -237,6 +239,7 @@ def test_products_of_blocks_with_bits(text: str) -> None:
         np.testing.assert_allclose(found, dense.T @ dense)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pitch", [9, 7, 5])
 def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
     """Places behind the end of the array stand for nothing, as everywhere."""
@@ -251,6 +254,7 @@ def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
         np.testing.assert_array_equal(kernel(A=tensor), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("nk", "nl"), [(2, 6), (6, 2), (0, 3), (3, 0)])
 def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     """A quotient of one part is not asked for in the other, whose positions go further."""
@@ -276,7 +280,7 @@ def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     np.testing.assert_array_equal(tensor.to_numpy(), dense)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("na", "nb"), [(4, 1), (1, 4), (0, 3), (3, 3)])
 def test_an_alternative_holds_where_the_array_of_the_other_ends(na: int, nb: int) -> None:
     rng = np.random.default_rng(na)

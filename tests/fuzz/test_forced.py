@@ -90,7 +90,7 @@ def cases(rank: int, number: int, everything: bool) -> Iterator[Case]:
 STATEMENTS = [(r, n) for r, texts in TEXTS.items() for n in range(len(texts))]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rank", "number"), STATEMENTS)
 def test_unseen_layouts(rank: int, number: int) -> None:
     """`-m fuzz` has all of them."""

@@ -123,6 +123,7 @@ def test_section_1_coefficients(check: Check, layout: str) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["csr", "csc", "coo", "dcsr"]))
 def test_fig_7_subscripts_of_a_matrix(check: Check, layout: str) -> None:
     def expected(B: Array, C: Array) -> Array:
@@ -167,6 +168,7 @@ def layer(I: Array, F: Array, stride: int = 1) -> Array:
     return result
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", few(["csf", "coo", "dense"]))
 @pytest.mark.parametrize("stride", [1, 2])
 def test_fig_15_and_16_layers_of_a_network(check: Check, layout: str, stride: int) -> None:
@@ -245,6 +247,7 @@ def test_fig_19_orders_of_loops(check: Check, order: str) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ["i, p, q, j", "p, q, i, j", "i, j, p, q", "p, i, q, j"])
 def test_fig_20_orders_of_loops_in_two_dimensions(check: Check, order: str) -> None:
     check(
@@ -285,6 +288,7 @@ def test_strided_and_dilated_in_two_dimensions(check: Check, layout: str) -> Non
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["csr", "csc", "coo_unsorted", "dense"]))
 def test_padded_by_zeros(check: Check, layout: str) -> None:
     """What lies outside is no part of a sum of products."""
@@ -419,6 +423,7 @@ def test_pooling_by_views(check: Check, layout: str) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["sv", "rle", "dense"]))
 def test_stencil_with_reflecting_ends(check: Check, layout: str) -> None:
     check(

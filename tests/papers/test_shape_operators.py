@@ -263,6 +263,7 @@ def test_fig_26_b_stacked_matrices_times_vector(check: Check, layouts: str) -> N
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layouts", few(["A: csr; B: csr", "A: csc; B: csr", "A: coo; B: dense"]))
 def test_fig_26_c_slice_times_matrix(check: Check, layouts: str) -> None:
     check(

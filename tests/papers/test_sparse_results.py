@@ -19,6 +19,7 @@ Check = Callable[..., None]
 Array = np.ndarray[Any, Any]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "layouts", few(["A: csr; c: sv", "A: coo; c: sv", "A: csc; c: sv_unsorted", "A: csc; c: sv"], 3)
 )
@@ -29,6 +30,7 @@ def test_fig_24_a_reshape(check: Check, layouts: str) -> None:
 STACKS = ["B: csr; C: csr; D: csr", "B: coo; C: coo; D: coo", "B: csr; C: csr; D: coo", "B: csr; C: csc; D: csr"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layouts", few(STACKS))
 def test_fig_24_and_25_stacks(check: Check, layouts: str) -> None:
     text, numpy = "D[l, j] = concat((B[i, j], C[k, j]), (i, k) -> l)", lambda B, C: np.vstack((B, C))
@@ -76,6 +78,7 @@ UFUNCS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", UFUNCS)
 @pytest.mark.parametrize("layout", few(["csf", "coo"], 1))
 def test_fig_20_and_21_ufuncs_of_cubes(check: Check, name: str, layout: str) -> None:

@@ -214,6 +214,7 @@ def test_fig_16_gustavson(check: Check, workspace: str, layouts: str) -> None:
     check(GUSTAVSON.format(workspace), lambda A, B: A @ B, PRODUCT, [f"{layouts}; C: dense"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workspace", ["dense", "coo", "csr"])
 def test_fig_16_outer_products(check: Check, workspace: str) -> None:
     check(
@@ -266,6 +267,7 @@ def test_fig_18_breadth_first_push_of_any_parent(check: Check) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layouts", few(["A: csc; F: dense", "A: csc; F: sv", "A: csr; F: dense"]))
 def test_fig_18_breadth_first_pull(check: Check, layouts: str) -> None:
     """Ends at the first neighbour in the frontier."""
@@ -295,6 +297,7 @@ def test_fig_18_breadth_first_pull(check: Check, layouts: str) -> None:
 RELAX = "for j { if f[j] { for i { let n = d[j] + A[i, j]  e[i] min= n  g[i] or= n < d[i] } } }"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", few(["csc", "csr", "coo"]))
 @pytest.mark.parametrize("frontier", ["dense", "sv"])
 def test_fig_18_bellman_ford(check: Check, layout: str, frontier: str) -> None:
@@ -364,17 +367,20 @@ q[y, x] = coalesce(d[y, x - 1], false) | d[y, x] | coalesce(d[y, x + 1], false)
 IMAGE = bools("n m", density=0.85, makes=runs)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(IMAGES))
 def test_fig_20_erosion(check: Check, layout: str) -> None:
     check(EROSION, lambda p: eroded(p), {"p": IMAGE}, [f"p: {layout}; q: dense"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["dense", "csr_rle", "csr"]))
 def test_fig_20_erosion_of_whole_images(check: Check, layout: str) -> None:
     local = "local tensor t : dense<bool>"
     check(EROSION_OF_WHOLE_IMAGES, lambda p: eroded(p), {"p": IMAGE}, [f"p: {layout}; q: dense"], extra=local)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["dense", "csr_rle"]))
 def test_section_6_4_opening(check: Check, layout: str) -> None:
     check(OPENING, lambda p: dilated(eroded(p)), {"p": IMAGE}, [f"p: {layout}; q: dense"])
@@ -419,6 +425,7 @@ def test_fig_20_histogram(check: Check) -> None:
         check(f"h[{quotient}] += 1", expected, data, layouts, in_place=("h",))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mask", ["dense", "csr_rle", "csr", "csc"])
 def test_fig_20_masked_histogram(check: Check, mask: str) -> None:
     def expected(m: Array, p: Array, h: Array) -> Array:
@@ -434,6 +441,7 @@ def test_fig_20_masked_histogram(check: Check, mask: str) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(IMAGES))
 def test_section_6_4_blur(check: Check, layout: str) -> None:
     """The mean of the neighbours that there are, 0 for the others."""
@@ -480,6 +488,7 @@ def test_all_pairs_similarity_of_images(check: Check, layout: str) -> None:
 # --- 6.5: the array API, fused ------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["csr", "csc", "coo", "dense"]))
 def test_fig_23_functions(check: Check, layout: str) -> None:
     data = {"A": floats("n m"), "B": floats("m k"), "C": floats("n m"), "b": bools("n m")}
@@ -512,6 +521,7 @@ def test_fig_24_triangle_counting(check: Check) -> None:
     check("for i, j, k { t += A[i, j]*A[j, k]*A[i, k] }", expected, data, ["A: csr", "A: csc"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["csr", "csc", "coo", "bcsr(R=2, C=3)"]))
 def test_fig_24_sddmm(check: Check, layout: str) -> None:
     data = {"S": floats("n m"), "A": full("n k"), "B": full("k m")}
@@ -521,6 +531,7 @@ def test_fig_24_sddmm(check: Check, layout: str) -> None:
     check(text, lambda S, A, B: S * (A @ B), data, layouts)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "numpy"),
     [

@@ -39,6 +39,7 @@ def test_fig_20_ufuncs(check: Check, name: str, shape: str) -> None:
     check(f"C[{index}] = {name}(A[{index}], B[{index}])", lambda A, B: numpy(A, B), data, layouts)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", [4, 5])
 @pytest.mark.parametrize("name", ["logical_xor", "power"])
 def test_table_2_tensors_of_higher_order(check: Check, name: str, order: int) -> None:
@@ -227,6 +228,7 @@ def test_table_3_tropical_semiring(check: Check) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "layouts", few(["B: csr; C: csr; A: dense", "B: csc; C: csr; A: dense", "B: csr; C: csc; A: dense"])
 )
@@ -344,6 +346,7 @@ def test_section_8_3_triangles(check: Check) -> None:
 # --- 8.4: applications --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layouts", few(["p: csr; q: csr; r: csr; e: dense", "p: csc; q: coo; r: dense; e: dense"]))
 def test_fig_29_mri_edges(check: Check, layouts: str) -> None:
     """Two thresholds of an image, each within the region of interest; their difference is the edge."""
@@ -417,6 +420,7 @@ def test_updates_by_functions(check: Check) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["sv", "coo"]))
 def test_a_sum_of_eight(check: Check, layout: str) -> None:
     """Eight sparse vectors: no table of 256 regions."""

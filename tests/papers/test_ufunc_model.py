@@ -168,6 +168,7 @@ def test_fig_11_greatest_of_three_with_annihilator(check: Check) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fill", [7.0, -1.5, np.inf])
 def test_fig_12_least_of_two_with_equal_fills(check: Check, fill: float) -> None:
     check(
@@ -214,6 +215,7 @@ def test_fig_14_sum_times_and_bitwise_and_of_gcd(check: Check) -> None:
     check(text, lambda b, c, d: np.gcd(b, c) & d, data, layouts[:1], functions=GCD + BOTH)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "numpy"),
     [

@@ -61,7 +61,7 @@ KERNELS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_allocation_may_fail(name: str, tmp_path: Path) -> None:
     text, layouts, order, finds = KERNELS[name]

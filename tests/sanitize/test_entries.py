@@ -159,7 +159,7 @@ def has(flags: list[str], folder: Path) -> bool:
         return False
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_entries_stay_within_their_memory_and_give_it_back(name: str, tmp_path: Path) -> None:
     flags = list(FLAGS) if has(list(FLAGS), tmp_path) else ["-std=c99", "-O1"]

@@ -56,7 +56,7 @@ def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.skip(f"programs with the address sanitizer do not run here: {output[:200]}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
     build, calls = prepared(list(GROUPS[group]()))
@@ -67,7 +67,7 @@ def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
     assert not problems, "\n".join(problems[:3])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "threads",
     [

@@ -321,6 +321,7 @@ def test_an_output_that_exists_is_refused_before_any_work(run, tmp_path, monkeyp
     assert target.read_text() == "mine"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -466,6 +467,7 @@ def test_a_compiler_without_openmp_is_a_warning_in_one_line(run, monkeypatch) ->
 # --- other programs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arguments", [["layouts"], ["-h"], ["explain", KERNELS, "-k", "spmv"]])
 def test_a_reader_that_goes_away(arguments) -> None:
     one = process(*arguments)
@@ -485,7 +487,7 @@ def test_a_full_disk() -> None:
     assert one.stderr == "spfgen: usage: expected to write to stdout, but No space left on device\n"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("moment", [0.05, 0.2, 0.35, 0.5, 0.8])
 def test_interrupted(moment: float) -> None:
     code = f"""

@@ -27,7 +27,7 @@ PROGRAMS = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_vectors(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What gcc 12 and -O3 make wrong of four such loads, with AVX2 or AVX-512."""

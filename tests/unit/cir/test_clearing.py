@@ -55,7 +55,7 @@ def outside(result: np.ndarray) -> bool:
     return bool((room[:begin] == 77).all() and (room[begin + result.size :] == 77).all())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "dcsr", "coo", "bcsr"])
 def test_products(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
     """Rows of one element, of less than a line, of whole lines, and of some more; with none, few and many additions."""
@@ -70,7 +70,7 @@ def test_products(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
             assert outside(result)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64", "complex128"])
 def test_types_and_places(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     """Lines begin anywhere in the rows; nothing outside of the result is touched."""

@@ -63,6 +63,7 @@ def test_it_is_used_where_nearly_all_need_it(
     assert bool(np.any(x != 1)) == used
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -41,6 +41,7 @@ MANY = {"NAME": "NAN", "SIZE": "INT64_MIN", "PTR": "as", "COL": "p", "VAL": "__L
 OTHERS = {"NAME": "free", "SIZE": "SPFGEN_OK", "PTR": "lambda", "COL": "INFINITY", "VAL": "spfgen_min"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("names", [MANY, OTHERS, {"PTR": "xor", "COL": "abs", "SIZE": "distinct"}])
 def test_names_in_a_layout(names: dict[str, str]) -> None:
     """In C macros, in the solver's language words, or the name of a variable and of an array at once."""
@@ -50,7 +51,7 @@ def test_names_in_a_layout(names: dict[str, str]) -> None:
     assert np.array_equal(spfgen.pack(DENSE, made).to_numpy(), DENSE)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["UINT32_MAX", "free", "spfgen_search_int32", "spfgen_threads", "__FILE__", "malloc"])
 def test_names_of_an_index_and_a_size(name: str) -> None:
     text = f"tensor A : csr  tensor x : sv  tensor y : dense  y[{name}] = A[{name}, k]*x[k]"

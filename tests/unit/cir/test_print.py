@@ -144,6 +144,7 @@ def ignored(compiler: str) -> tuple[str, ...]:
     return SENSELESS_CLANG if clang else SENSELESS
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_integer_expressions_have_the_value_of_the_tree(compiler: str, seed: int, tmp_path: Path) -> None:
     machine = Machine(VARIABLES)
@@ -211,6 +212,7 @@ def bits_of(number: float) -> str:
     return "nan" if math.isnan(number) else struct.pack(">d", number).hex()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_double_expressions_are_bitwise_equal(compiler: str, seed: int, tmp_path: Path) -> None:
     machine = Machine(DOUBLES)

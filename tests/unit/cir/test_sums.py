@@ -30,6 +30,7 @@ def test_rows_of_each_length(kind: type, index: type) -> None:
     assert np.array_equal(y, a.toarray() @ x)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
 def test_vectors_of_each_length(kind: type) -> None:
     """All remainders, from loops with fewer values than a vector to those with two vectors."""
@@ -66,7 +67,7 @@ def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> Non
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 12, 40])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])
@@ -105,6 +106,7 @@ def test_what_is_fetched_ahead(statement: str, layouts: dict[str, str], arrays: 
     assert found == ({arrays} if arrays else set())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "csc", "ell"])
 def test_large_and_short(layout: str) -> None:
     """As much, in segments as short, as it takes to fetch ahead."""
@@ -123,6 +125,7 @@ def test_large_and_short(layout: str) -> None:
     assert np.array_equal(kernel(A=a, x=np.ones(a.shape[1])), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "dcsr", "ell"])
 def test_large_and_long(layout: str) -> None:
     """As much, in segments as long, as it takes to fetch values in each round; one is shorter than a round."""

@@ -77,7 +77,7 @@ def test_what_is_left_alone(made: list[c.Function]) -> None:
     assert [f for f in specialized(made, WHOLE) if f.name.endswith("part_for")] == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 32, 33, 48, 63, 64, 65, 100, 128, 129])
 @pytest.mark.parametrize("kind", ["float64", "float32", "int64"])
 def test_any_number_of_columns(columns: int, kind: str) -> None:

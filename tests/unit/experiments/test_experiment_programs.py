@@ -35,7 +35,7 @@ EVERY: Sequence[tuple[ModuleType, str]] = (
 CASES = [c for experiment, part in EVERY for c in experiment.cases(quick=True, threads=THREADS) if part in c.label]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.label)
 def test_whoever_takes_part_is_right(case: Case) -> None:
     data = case.data()
@@ -52,6 +52,7 @@ def test_whoever_takes_part_is_right(case: Case) -> None:
         assert complaint(found if runner.result is None else runner.result()) == "", contestant.title
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("leaves", [0.1, 0.6, 1.0])
 def test_a_game_level_by_level(leaves: float) -> None:
     """Pruned leaves count as 0, whole nodes of them, too; what is computed level by level is what numpy computes."""

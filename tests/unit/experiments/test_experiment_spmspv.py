@@ -88,6 +88,7 @@ def test_loops_written_by_hand_are_right(threads: int, density: float) -> None:
     assert {entry.status for entry in found.values()} == {RIGHT}
 
 
+@pytest.mark.sampled(2)
 @needs_compiler
 @pytest.mark.parametrize("layout", ["csr", "csc"])
 @pytest.mark.parametrize("threads", [1, 2])

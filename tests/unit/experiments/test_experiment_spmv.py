@@ -52,7 +52,7 @@ def test_the_layout_chosen_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None
     assert entry.remark.startswith("csr, chosen in ")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("types", [("float64", "int32"), ("float32", "int64")])
 @pytest.mark.parametrize("name", ["mkl", "mkl-ie", "eigen", "graphblas", "taco", "taco-best"])
 def test_optional_peers_are_right_or_missing(name: str, types: tuple[str, str]) -> None:

@@ -467,7 +467,7 @@ def as_text(target, op, terms, condition):
     return f"{text} where {condition}" if condition else text
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", range(10))
 @pytest.mark.parametrize("chunk", [3, reference.CHUNK])
 def test_against_nested_loops(batch, chunk, monkeypatch):

@@ -77,6 +77,7 @@ def test_damaged_tables_are_made_again(kept) -> None:
     assert outcome(texts()[0]) == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("changed", ["OPTIONS", "version"])
 def test_other_options_or_another_lark_are_other_tables(kept, monkeypatch, changed) -> None:
     syntax._parser()

@@ -461,6 +461,7 @@ def test_a_zero_of_the_other_sign_needs_no_place() -> None:
     assert np.signbit(packed.to_numpy()[0, 0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "x"),
     [

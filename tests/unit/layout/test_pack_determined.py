@@ -335,7 +335,7 @@ def arrays(found: Layout, dense: object) -> dict[str, object]:
     return {n: a.tolist() for n, a in packed.arrays.items()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "text", [RUNS, ALTERNATIVES, KEYS, SYMMETRIC], ids=["runs", "alternatives", "keys", "symmetric"]
 )

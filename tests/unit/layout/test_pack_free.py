@@ -413,6 +413,7 @@ def test_in_c() -> None:
     assert all(np.array_equal(fast.arrays[n], a) for n, a in slow.arrays.items())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["chunks", "bits_with_starts", "rows_by_their_place"])
 def test_products_into_them(name: str) -> None:
     own = spfgen.parse(OPEN).layouts[name]

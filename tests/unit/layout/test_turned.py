@@ -49,7 +49,7 @@ def test_there_and_back(name: str) -> None:
         spfgen.pack(wrong, named(name))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimize", [0, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_kernels(name: str, optimize: int) -> None:

@@ -67,7 +67,7 @@ def check(kernel: spfgen.Kernel, statement: str, rows: int, columns: int) -> Non
 SHAPES = [(0, 3), (3, 0), (1, 1), (7, 5), (40, 31)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("statement", INSIDE)
 def test_a_part_that_one_iteration_writes_is_cleared_there(statement: str, threads: int) -> None:
@@ -119,7 +119,7 @@ layout split(nrow, ncol) {
 ARRAYS = ("value first[nrow] at [a] when w = 0", "value rest[nrow, ncol] at [a, b] when w = 1")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("statement", ["C[i, j] = A[i, k]*B[k, j]", "C[i, j] = x[i]*x[j] + A[i, j]"])
 def test_all_arrays_of_a_result_are_cleared(statement: str, order: tuple[int, int]) -> None:

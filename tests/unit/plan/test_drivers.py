@@ -73,7 +73,7 @@ ORDERS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "layouts", "one", "two"), ORDERS)
 def test_the_schedule_decides(text: str, layouts: dict[str, str], one: list[str], two: list[str]) -> None:
     """In either order the same result, and the first loop is the one that the schedule names."""
@@ -140,6 +140,7 @@ def test_one_access_that_is_looked_for_is_enough() -> None:
 # --- results whose pattern is computed ---------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("statement", "layouts"),
     [

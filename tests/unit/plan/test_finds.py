@@ -65,7 +65,7 @@ def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     assert allowed(DOT, "y.p", ["i"], x="dense", y=vector(properties)) == expected
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("properties", "algorithm"), list(product(PROPERTIES, FINDS)))
 def test_what_is_allowed_is_right(properties: str, algorithm: str) -> None:
     expected, order, positions = PROPERTIES[properties]
@@ -96,6 +96,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("properties", "algorithm"), [(p, a) for p in WRONG for a in sorted(WRONG[p][1])])
 def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) -> None:
     """The algorithms do need what is proved: on arrays that break it they are wrong, and only the loop is right."""
@@ -109,7 +110,7 @@ def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) ->
         assert (run(kernel, x=X, y=lie) == wanted) == (name == "loop")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_the_cheapest_is_right_too(properties: str) -> None:
     """Nothing is forced; then what is not allowed is not taken."""
@@ -145,7 +146,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("within", WITHIN)
 def test_segments_must_be_those_that_are_searched(within: str) -> None:
     """Sorted within the segments of another array says nothing of these."""
@@ -206,7 +207,7 @@ LISTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("properties", LISTS)
 def test_the_second_key_is_sorted_because_the_list_is_sorted_by_the_first(properties: tuple[str, str]) -> None:
     segments, expected, row, col = LISTS[properties]
@@ -223,6 +224,7 @@ def test_the_second_key_is_sorted_because_the_list_is_sorted_by_the_first(proper
             assert len(only(kernel, Find).conditions) == 1, "the row is found, the column must be compared"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", [["i", "j"], ["j", "i"]])
 def test_segments_of_three_coordinates(order: list[str]) -> None:
     """coo of rank 3: the positions of a row, of a fibre in it, of an element in that."""

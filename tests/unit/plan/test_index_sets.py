@@ -151,6 +151,7 @@ def carried_out(text: str, result: str, given: Any, layout: str = "csr") -> tupl
     return found if isinstance(found, np.ndarray) else found.to_numpy(), effort, kernel
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", SPARSE)
 def test_the_part_of_a_row_under_a_mask_is_looked_for(case: str) -> None:
     """Rows of 200 entries, of which a band has 3: what is done grows with the logarithm of a row's length."""
@@ -178,7 +179,7 @@ def test_the_search_needs_sorted_columns(layout: str, searched: bool) -> None:
 # --- merges --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "csr_unsorted", "csc", "coo", "dcsr", "csr_rle", "vbl"])
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_merge_under_a_mask(mask: str, layout: str) -> None:

@@ -78,6 +78,7 @@ def test_an_inner_loop_that_is_parallel() -> None:
     assert np.array_equal(kernel(A=spfgen.pack(A, "csr"), x=XS), A @ XS)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("schedule", ["tile i by 4, j by 3", "relation { [i, j] -> [t, j] : t = i - j }"])
 def test_a_triangular_solve_in_tiles(schedule: str) -> None:
     """Rows are made in an order in which each finds what it needs, whatever stands around them."""

@@ -55,7 +55,7 @@ PASSED_ON = "for {} where i > 0 { if A[i,j] != 0 { y[i] = y[i] + A[i,j] - y[i-1]
 PROGRAMS = ((HALVED, halved), (SEVERAL, several), (PASSED_ON, passed_on))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("order", ["i, j", "j, i"])
 def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
@@ -75,7 +75,7 @@ def test_iterations_stay_in_their_order(layout: str, order: str) -> None:
                 np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_loop_that_break_leaves_is_the_written_one(layout: str) -> None:
     inner = "for i { let found = -1  for j { if A[i,j] > 0 { found = j  break } }  y[i] = found }"
@@ -211,7 +211,7 @@ def test_relaxing_goes_over_edges() -> None:
     assert done < 60
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["float64", "float32", "int64", "int32", "uint8", "bool"])
 def test_nothing_is_beyond_the_ends_of_a_type(kind: str) -> None:
     """Each comparison with a fill value that decides it, beside numpy; nan among the others."""
@@ -231,6 +231,7 @@ def test_nothing_is_beyond_the_ends_of_a_type(kind: str) -> None:
                 np.testing.assert_array_equal(spfgen.evaluate(text, a=a, b=others), expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "coo_unsorted", "dense"])
 def test_places_that_other_iterations_reach_by_another_subscript(layout: str) -> None:
     """`R[l,i]` is `R[l,k]` in one of the iterations over k, `y[k]` is `y[i]` in one over i: the order matters."""

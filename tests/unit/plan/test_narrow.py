@@ -85,6 +85,7 @@ def test_tiles_that_are_passed_over() -> None:
         assert np.array_equal(kernel(A=spfgen.pack(dense, "dcsr"), x=x), dense @ x)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["j <= i", "j >= i", "i - 2 <= j and j <= i + 1"])
 def test_tiles_of_triangles_and_bands(where: str) -> None:
     """Tiles without a point are not in the loops over tiles."""
@@ -132,7 +133,7 @@ WINDOWS: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], list[float]]]] 
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("direction", ["increasing", "strictly increasing", "decreasing", "strictly decreasing", ""])
 def test_windows(name: str, direction: str) -> None:

@@ -87,7 +87,7 @@ def expected(name: str, dense: dict[str, Any]) -> Any:
     return np.einsum(f"{plain}->{left}", *(wide[n] for n in names))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_any_number_of_threads(name) -> None:
     """Threads that start however little there is to do; whole numbers, so that rounding does not matter."""
@@ -105,7 +105,7 @@ def test_any_number_of_threads(name) -> None:
                     assert np.array_equal(np.asarray(found), wanted), (kind, extents, kernel.threads)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["rows", "sorted list, columns", "columns", "dot product"])
 @pytest.mark.parametrize("kind", [np.float64, np.complex64])
 def test_deterministic(name, kind) -> None:
@@ -191,7 +191,7 @@ def test_an_iteration_is_shared_where_the_loop_inside_writes_different_places() 
         assert (share.row, share.slice) == (row, None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 2, 4, 7])
 def test_shared_iterations(threads: int) -> None:
     """One row, or root, holds nearly all; others nothing, or a little."""

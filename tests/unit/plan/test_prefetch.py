@@ -18,6 +18,7 @@ def fetched(kernel: spfgen.Kernel) -> set[str]:
     return {n.position for plan in kernel.generated.plans for n in walk(plan) if isinstance(n, Prefetch)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "layouts", "positions"),
     [
@@ -37,7 +38,7 @@ def test_what_is_fetched(statement: str, layouts: dict[str, str], positions: set
     assert fetched(spfgen.compile(statement, **layouts)) == positions
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns", [0, 1, 7, 8, 9, 40])
 def test_results(columns: int) -> None:
     """With fewer entries than are looked ahead, and with more."""

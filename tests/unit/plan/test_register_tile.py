@@ -64,6 +64,7 @@ def test_products_with_a_tile_are_right(layout: str, dtype: str, columns: tuple[
             assert np.array_equal(c, left @ b + (5 if op == "+=" else 0)), (count, threads)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("op", "dtype"), [("=", "float64"), ("+=", "float32"), ("=", "int64")])
 def test_long_rows_are_cut_into_pieces(op: str, dtype: str) -> None:
     """Rows of 0 to 100 entries, in a matrix of few other rows, and of many; each number of columns with one tile,

@@ -80,6 +80,7 @@ def test_it_compiles(name: str) -> None:
     assert kernel.name in kernel.source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["csr", "ell", "coo"])
 def test_a_table_of_reductions_of_a_split(layout: str) -> None:
     """The index that is split is none of the places of the table: each had several."""

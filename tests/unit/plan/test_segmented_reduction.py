@@ -31,7 +31,7 @@ def test_where_there_are_runs(statement: str, layouts: dict[str, str], keys: int
     assert found == ([keys] if keys else [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("kind", [np.float64, np.bool_, np.int8])
 def test_results(kind: type, threads: int) -> None:

@@ -63,7 +63,7 @@ def product_of(x: list[int], y: list[int]) -> tuple[Any, Any, float]:
     return xs, ys, sum(a * b for (i, a), (j, b) in pairs if i == j)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if DRIVERS[d][0]])
 def test_keys_that_run_one_way_are_followed(driver: str, found: str) -> None:
     """With the array or against it; against it from the end to the start, and then not by galloping."""
@@ -93,7 +93,7 @@ def test_keys_in_any_order_are_not_followed(driver: str, found: str) -> None:
     assert "smaller key" in why_not(DOT, "y.p", ["x.p"], **layouts)["sequential"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", [*FINDS])
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if not DRIVERS[d][0]])
 def test_keys_in_any_order_are_found_all_the_same(driver: str, found: str, algorithm: str) -> None:
@@ -269,7 +269,7 @@ WEAK = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("properties", WEAK)
 def test_only_sorted_rows_are_followed(properties: str) -> None:
     walks, backward = WEAK[properties]
@@ -289,6 +289,7 @@ DRIVING = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", DRIVING)
 def test_sorted_drivers_are_followed(properties: str) -> None:
     """A's columns fall: B's are followed from the end. With duplicates the same position is found again."""
@@ -326,7 +327,7 @@ FALLING = ("property decreasing", COLUMNS)
 PAIR = "y[i] = A[i, j]*x[j]"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("outer", ["sequential", "search", "hash", "array", "bitmap", "loop"])
 @pytest.mark.parametrize("inner", ["sequential", "gallop", "search"])
 def test_a_walk_inside_of_a_find_with_several_hits(outer: str, inner: str) -> None:
@@ -409,7 +410,7 @@ def test_keys_of_a_loop_that_runs_downwards() -> None:
     assert np.allclose(kernel(A=matrix, u=u), wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize(("image", "weights"), [("coo_unsorted", "dcsr"), ("csc", "coo")])
 def test_states_within_loops_have_room_for_all_of_them(image: str, weights: str, level: int) -> None:

@@ -38,7 +38,7 @@ def tables(kernel: Any) -> int:
     return sum(isinstance(n, Collect) for p in make_plans(kernel.program) for n in walk(p, PLANS))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_results(text: str, layout: str) -> None:

@@ -11,6 +11,7 @@ from spfgen.plan.nodes import Find, Scan, is_sum
 TEXT = "z[j] = A[i, j]*x[i]"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("schedule", "inside"),
     [

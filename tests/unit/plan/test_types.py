@@ -148,6 +148,7 @@ def test_compiled_for_the_types_of_a_call(left: str, right: str, both: str) -> N
     assert np.array_equal(found, wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("pointer", "column"), [("int32", "int64"), ("int64", "int32"), ("int64", "int64")])
 def test_index_types_of_a_call(pointer: str, column: str) -> None:
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense")
@@ -254,7 +255,7 @@ NARROW = [
 SUMS = "y[i] = A[i, j]*x[j]; z[i] += A[i, j]*x[j]; w[i] = A[i, j] + A[i, j]*x[j]; s += A[i, j]"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layouts", [("csr", "dense"), ("csc", "coo")])
 @pytest.mark.parametrize(("target", "kind"), NARROW)
 def test_targets_that_cannot_hold_the_parts_are_cast_once(target: str, kind: str, layouts: tuple[str, str]) -> None:
@@ -278,6 +279,7 @@ def test_targets_that_cannot_hold_the_parts_are_cast_once(target: str, kind: str
         assert np.array_equal(found, wanted[name]), name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["bool", "int32"])
 def test_they_are_in_each_variant_too(target: str) -> None:
     text = f"tensor A, B : csr<float64>  tensor C : dense<{target}>  C[i, k] = A[i, j]*B[k, j]"

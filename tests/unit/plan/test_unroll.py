@@ -18,6 +18,7 @@ def rounds(kernel: spfgen.Kernel) -> list[UnrollWhen]:
     return [n.unroll_when for p in plans for n in walk(p, PLANS) if isinstance(n, Scan) and n.unroll_when is not None]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("A", "x", "samples"),
     [("csr", "dense", True), ("csr<float>", "dense<float>", True), ("csr<int64>", "dense<int64>", None)],

@@ -84,7 +84,7 @@ ODD: dict[str, Callable[[Array], object]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ODD)
 def test_odd_arrays_are_used(how) -> None:
     used = 0

@@ -79,7 +79,7 @@ def dense_of(layout: Layout, packed: Packed, fill: float) -> np.ndarray:
     return dense
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", IN_C, ids=label)
 def test_packed_in_c_as_with_numpy(layout, monkeypatch):
     shapes = {1: [(40,), (1,)], 2: [(9, 10), (1, 7), (13, 8)], 3: [(5, 6, 7), (1, 2, 3)]}[layout.rank]
@@ -95,7 +95,7 @@ def test_packed_in_c_as_with_numpy(layout, monkeypatch):
     assert len(used) >= 6, "the way through C was not taken"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", IN_C, ids=label)
 def test_unpacked_in_c_as_with_numpy(layout):
     for shape in {1: [(40,), (0,)], 2: [(9, 10), (0, 3), (1, 1)], 3: [(5, 6, 7)]}[layout.rank]:
@@ -131,7 +131,7 @@ def test_converted_in_c(names):
 MATRICES = [x for x in LAYOUTS if x.rank == 2]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", MATRICES, ids=label)
 def test_every_layout_converts_to_every_other(source):
     packed = stored(source, (8, 12))
@@ -349,6 +349,7 @@ def test_what_lies_far_apart():
         assert apart < tuning.CONVERT_SOME_APART if near else apart > tuning.CONVERT_MANY_APART
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 3, 5])
 def test_entries_in_order_are_copied(monkeypatch, threads):
     seen = calls_of(monkeypatch, "sequence")
@@ -380,7 +381,7 @@ WAYS = [("csr", "csc", "counted"), ("csr", "csc", "scattered"), ("coo_unsorted",
         ("with_diagonal", "csr", "counted"), ("dense", "ell", "counted"), ("csr", "csf", "keys")]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("openmp", [["-fopenmp"], []], ids=["OpenMP", "serial"])
 def test_no_warnings(compiler, openmp, tmp_path):

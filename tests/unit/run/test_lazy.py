@@ -85,6 +85,7 @@ def test_the_statement(name) -> None:
     assert (SAID[name] or "LazyArray") in repr(found)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_layouts(enough, monkeypatch) -> None:
     monkeypatch.setattr(lazy, "ENOUGH", enough)
@@ -158,6 +159,7 @@ def test_solvers_of_scipy() -> None:
         spfgen.aslinearoperator(spfgen.pack(X, "sv"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_fill_values(enough, monkeypatch) -> None:
     monkeypatch.setattr(lazy, "ENOUGH", enough)

@@ -44,7 +44,7 @@ def test_what_is_not_zero_is_stored_as_true(name: str, tmp_path) -> None:
     assert spfgen.pack(np.zeros((3, 4)), name).to_numpy().sum() == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("made", [A, sp.coo_array(A), spfgen.pack(A, "csc")], ids=["numpy", "scipy", "tensor"])
 def test_kernels_read_ones(name: str, made) -> None:

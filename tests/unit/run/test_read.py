@@ -219,7 +219,7 @@ def test_not_finite_numbers(text):
     assert data.values[1:].tolist() == [-np.inf, np.inf]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", ["", " ", "\t", "\r", "\n", "\r\n", "\n\n \n", " \n"])
 def test_ends_of_a_file(text, end):
     # In a process of its own: scipy 1.17 does not survive a blank at the very end.

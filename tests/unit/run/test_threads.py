@@ -82,6 +82,7 @@ def test_subnormal_numbers_survive(threads) -> None:
     assert sys.float_info.min / 4 > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_special_values_are_kept(value) -> None:
     given = np.array([[value, 1.0], [0.0, 2.0]])

@@ -21,6 +21,7 @@ def doubted(text: str, **layouts: Any) -> list[list[str]]:
     return [[show_value(f) for f in d.factors] for d in program.doubts]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "layouts"),
     [
@@ -136,7 +137,7 @@ def csr(dense: np.ndarray) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(dense)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "csc", "dcsr", "coo", "bcsr(R=2, C=3)", "dia", "ell", "lower", "diagonal"])
 def test_what_has_no_place_is_refused_and_what_has_is_computed(layout: str) -> None:
     """A product of two sparse matrices into a pattern that lacks an entry, and into one that has all."""

@@ -113,7 +113,7 @@ PREDICTED_SEGMENTS = 256
 """Of fewer segments a processor remembers the lengths. Estimate for spmv."""
 FLATTENED_SEGMENT, FLATTENED_SEGMENTS = 4, 128
 """Places of a segment, on the average, that loop flattening gains from, and segments that are marked together: their
-numbers fit in a byte. Measured, spmv: csc, 30000x3000000, one entry a column, 26 -> 12 ms."""
+numbers fit in a byte. Estimate for spmv with csc."""
 COLLECTED = 48
 """Hits that are collected before they are used. Size: rt/collect.h has room for as many."""
 VECTOR_SUM_SHORT = 16
@@ -151,7 +151,7 @@ SPECIALIZED_WIDTH = 16
 BLOCK_SUMS = 16
 """Places of a dense block that may have a sum each. Size: half of the registers."""
 BLOCK_VECTOR_SUMS = 64
-"""Places of a dense block that may have a sum each where these are vectors. Size: what registers hold."""
+"""Places of a dense block that may have a sum each where these are vectors. Size: 16 registers of four values."""
 BLOCK_PLACES = 128
 """Places of a block of the result: with what is read beside them they take a small part of the first cache. Estimate
 for spmv with dia."""

@@ -428,9 +428,12 @@ T = TypeVar("T")
 def ufunc(name: str) -> Any:
     """The function of numpy, or else of scipy.special, that an operator is named after."""
     import numpy as np
-    from scipy import special
 
-    return getattr(np, name, None) or getattr(special, name)
+    if hasattr(np, name):
+        return getattr(np, name)
+    from scipy import special  # a quarter of a second, for functions that are its own
+
+    return getattr(special, name)
 
 
 def show_applied(

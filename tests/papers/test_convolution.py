@@ -434,7 +434,8 @@ def test_stencil_with_reflecting_ends(check: Check, layout: str) -> None:
     )
 
 
-def test_stencil_in_three_dimensions(check: Check) -> None:
+@pytest.mark.parametrize("layout", few(["csf", "dense"], 1))
+def test_stencil_in_three_dimensions(check: Check, layout: str) -> None:
     def expected(u: Array) -> Array:
         p = np.pad(u, 1)
         near = p[:-2, 1:-1, 1:-1] + p[2:, 1:-1, 1:-1] + p[1:-1, :-2, 1:-1] + p[1:-1, 2:, 1:-1]
@@ -455,7 +456,7 @@ def test_stencil_in_three_dimensions(check: Check) -> None:
         f"v[i, j, k] = {text} - 6*u[i, j, k]",
         expected,
         {"u": floats("n m k")},
-        ["u: csf; v: dense"],
+        [f"u: {layout}; v: dense"],
     )
 
 

@@ -60,7 +60,7 @@ def _at_position(plan: Scan) -> Plan:
     body: Plan = inner.body
     bounds = {v for e in (*inner.low, *inner.high) for v in variables(e)}
     for node in reversed(list(takewhile(lambda n: n is not inner, chain(plan.body)))):
-        if isinstance(node, Load) and node.dim not in bounds:
+        if isinstance(node, Load | Locate) and node.dim not in bounds:
             body = with_body(node, body)
     return body
 
@@ -138,7 +138,7 @@ def _hits(low: Lowering, plan: Scan, flatten: Flatten, scope: Scope, first: c.Ex
     built = scope.tables[flatten.hits]
     stored, number = finds.stored_keys(low, built, kind, scope) or (keys, c.Int(MANY))
     arguments = (built.arrays["bits"], stored, number, keys, c.Un("&", following), last, hits)
-    body = low.plan(_inner(plan).body, replace(scope, known=scope.known | {flatten.hits}))
+    body = low.plan(_at_position(plan), replace(scope, known=scope.known | {flatten.hits}))
     further = c.Bin("<=", _pointer(low, plan, flatten, c.Bin("+", row, c.Int(1)), scope), position)
     at_hit = (
         c.Declare(f"const {INT}", position.name, c.Load(hits, hit)),

@@ -60,23 +60,29 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     """Four iterations read and add, then the four sums are stored."""
     position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
     end = low.fold("spfgen_min", plan.high, scope)
-    rest = low.loop(plan, scope, low.plan(plan.body, scope))
     at = c.Name(low.names.new(f"{position}_next"))
     low.names.table[f"@{at.name}"] = at.name
     do = list(chain(plan.body))[-1]
     assert isinstance(do, Do)
     kind = low.kinds[do.target.tensor].c
     sums = [c.Name(low.names.new(f"{do.target.tensor}_{k + 1}")) for k in range(tuning.UNROLLED)]
+    rest = low.plan(plan.body, scope)
+    read: list[c.Stmt] = []
     added: list[c.Stmt] = []
     stored: list[c.Stmt] = []
     for k, own in enumerate(sums):
         place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
-        match low.plan(substitute(plan.body, {plan.dim: place}), scope):
-            case [c.Assign(target, "+=", value)]:
-                added.append(c.Declare(f"const {kind}", own.name, c.Bin("+", target, value)))
-                stored.append(c.Assign(target, "=", own))
-            case _:  # more than one statement, an atomic one, or a type that C would widen
-                return [*fetched(low, plan, scope, first, end, some=False), rest]
+        *above, last = low.plan(substitute(plan.body, {plan.dim: place}), scope)
+        if scope.atomic or not isinstance(last, c.Assign) or last.op not in ("+=", "="):
+            # one atomic addition after another, or another way to add, as of booleans
+            return [*fetched(low, plan, scope, first, end, some=False), low.loop(plan, scope, rest)]
+        total = c.Bin("+", last.target, last.value) if last.op == "+=" else last.value
+        if above:
+            read.append(c.Declare(kind, own.name))
+            added += _scoped([*above, c.Assign(own, "=", total)])
+        else:
+            added.append(c.Declare(f"const {kind}", own.name, total))
+        stored += _scoped([*above, c.Assign(last.target, "=", own)])
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         end = c.Name(low.names.new(f"{position}_end"))
@@ -87,8 +93,8 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
         *fetched(low, plan, scope, first, end, some=False),
         c.Comment("four at a time: no two of their places are the same"),
         c.Declare(INT, at.name, first),
-        c.While(more, c.Block((*added, *stored, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
-        loop(position, at, end, low.plan(plan.body, scope)),
+        c.While(more, c.Block((*read, *added, *stored, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
+        loop(position, at, end, rest),
     ]
 
 

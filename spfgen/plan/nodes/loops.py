@@ -68,8 +68,8 @@ class Ahead:
 class UnrollWhen:
     """A loop over segments is unrolled by four where the `rows` segments are `long`, or samples of where
     they begin (`begins` is the first element of that array, if there is one) say that neighbours are about as long;
-    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length. Where they
-    are `uniform`, all as long, it is unrolled."""
+    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length. Where all
+    are of one length (`uniform`), it is unrolled."""
 
     long: Formula
     begins: Call | None
@@ -259,7 +259,7 @@ class Scan(Nested):
             yield Inside(heading=f"  adds {self.partial}", because=why)
         if self.unroll_when is not None:
             why = "the branch at the end of short segments of many lengths is not predicted"
-            why = "all segments are as long" if self.unroll_when.uniform else why
+            why = "all segments are of one length" if self.unroll_when.uniform else why
             yield Inside(heading=f"  {self.unroll_when.label}", because=why)
         if self.flatten is not None:
             why = "the ends of short segments of many lengths are not predicted"

@@ -34,8 +34,6 @@ class SkipZero(Nested):
     """The body runs unless `value` is zero and all values of the array of `other` are finite: then it would add
     nothing. Whether they are is asked where there are so many `additions` that it takes little beside them."""
 
-    DEEPER = 1
-
     value: Operand
     other: Operand
     additions: Expr

@@ -94,7 +94,8 @@ def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, know
     added = replace(registers.added, place=(*registers.added.place, Var(lane)))
     body = rewrite(lambda n: added if n == registers.added else None, body)
     storage = replace(registers, added=added, lane=lane, lanes=width)
-    return specialised(tuple(needs), replace(sums, body=body, storage=storage), sums, WHY)
+    special = replace(sums, body=body, storage=storage)
+    return specialised(tuple(needs), special, sums, WHY) if needs else special
 
 
 def _times(scan: Scan) -> int:

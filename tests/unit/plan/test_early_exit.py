@@ -20,7 +20,7 @@ def matrix(rows: int, columns: int) -> np.ndarray:
     return dense
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "layout", "ends"),
     [

@@ -75,7 +75,6 @@ def test_a_place_for_each_key_needs_a_declared_range(bounds: str, added: str) ->
         assert run(kernel, x=x, y=stored(layout, 6, idx, val)) == wanted, algorithm
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(BOUNDED))
 def test_room_for_no_key(algorithm: str) -> None:
     layout = spfgen.parse(SHIFTED % ("+ 1", "0 <= idx(p) < n - 1")).layouts["shifted"]
@@ -83,7 +82,7 @@ def test_room_for_no_key(algorithm: str) -> None:
     assert run(kernel, x=np.zeros(0), y=stored(layout, 0, [], np.zeros(0))) == 0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("algorithm", sorted(ALL))
 @pytest.mark.parametrize("subscript", ["i + 1", "i - 2", "2*i", "i + j"])
 def test_keys_outside_of_the_range_find_nothing(subscript: str, algorithm: str) -> None:
@@ -104,7 +103,6 @@ def test_keys_outside_of_the_range_find_nothing(subscript: str, algorithm: str) 
     assert run(kernel, x=x, y=y, z=z) == wanted
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(BOUNDED))
 @pytest.mark.parametrize(("x", "y"), [("dense", "sv"), ("csr", "csr")])
 def test_memory_that_is_not_there(x: str, y: str, algorithm: str) -> None:
@@ -152,7 +150,6 @@ def test_a_range_that_changes_in_every_iteration_has_no_table() -> None:
     assert "range" in why_not(text, "B.pj", ["A.pi"], A="csr", B="csr", C="dense")["hash"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(TABLES))
 def test_a_table_stands_where_its_range_is_known(algorithm: str) -> None:
     """Of a vector above all loops; of a row within the loop over rows, where it must be emptied for the next."""
@@ -186,7 +183,6 @@ KEPT = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(TABLES - {"scatter"}))
 @pytest.mark.parametrize("properties", KEPT)
 def test_equal_keys_are_kept_as_the_layout_allows(properties: str, algorithm: str) -> None:
@@ -202,7 +198,7 @@ def test_equal_keys_are_kept_as_the_layout_allows(properties: str, algorithm: st
     assert run(kernel, x=x, y=stored(layout, 6, idx, val)) == sum(x[i] * v for i, v in zip(idx, val, strict=True))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("algorithm", sorted(TABLES - {"scatter"}))
 @pytest.mark.parametrize("properties", ["property increasing", "property decreasing", ""])
 def test_equal_keys_come_in_their_order(properties: str, algorithm: str) -> None:
@@ -228,7 +224,6 @@ def test_equal_keys_come_in_their_order(properties: str, algorithm: str) -> None
             assert np.array_equal(run(kernel, threads, A=tensor, x=x), a @ x)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(TABLES))
 def test_keys_that_collide(algorithm: str) -> None:
     """Keys whose hashes have the same leading bits, keys that are multiples of powers of two, 0, and the largest."""
@@ -290,7 +285,7 @@ def test_a_scatter_needs_a_factor_of_all_that_is_added(statement: str) -> None:
         assert np.array_equal(found, value + (op == "+="))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "place", "layouts", "reason"),
     [
@@ -391,7 +386,7 @@ def test_equal_keys_add_up_in_the_type_of_the_kernel(kind: str, other: str, val:
     assert run(kernel, x=np.ones(4, other), y=y) == sum(val)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", ["bool", "int8", "int64", "uint16", "float32", "float64"])
 @pytest.mark.parametrize("algorithm", sorted(TABLES))
 def test_one_type_for_all(algorithm: str, kind: str) -> None:
@@ -426,7 +421,7 @@ layout permuted(nrow, ncol) {
 """
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(ALL))
 def test_keys_that_are_read_from_another_place(algorithm: str) -> None:
     """The column of an element is that of a place which its position does not say."""

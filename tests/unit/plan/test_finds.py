@@ -65,7 +65,7 @@ def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     assert allowed(DOT, "y.p", ["i"], x="dense", y=vector(properties)) == expected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("properties", "algorithm"), list(product(PROPERTIES, FINDS)))
 def test_what_is_allowed_is_right(properties: str, algorithm: str) -> None:
     expected, order, positions = PROPERTIES[properties]
@@ -96,7 +96,6 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("properties", "algorithm"), [(p, a) for p in WRONG for a in sorted(WRONG[p][1])])
 def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) -> None:
     """The algorithms do need what is proved: on arrays that break it they are wrong, and only the loop is right."""
@@ -171,7 +170,6 @@ def test_segments_must_be_those_that_are_searched(within: str) -> None:
 # --- keys that are computed -----------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", sorted(ALL - {"scatter"}))
 def test_blocks_are_found_by_the_quotient(algorithm: str) -> None:
     """bcsr: of the elements of a row several look for the same block; each key is j / 3."""

@@ -82,7 +82,7 @@ def test_long_rows_are_cut_into_pieces(op: str, dtype: str) -> None:
                 assert np.array_equal(c, rows @ b + (5 if op == "+=" else 0)), (count, threads)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -63,7 +63,7 @@ def product_of(x: list[int], y: list[int]) -> tuple[Any, Any, float]:
     return xs, ys, sum(a * b for (i, a), (j, b) in pairs if i == j)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if DRIVERS[d][0]])
 def test_keys_that_run_one_way_are_followed(driver: str, found: str) -> None:
     """With the array or against it; against it from the end to the start, and then not by galloping."""
@@ -93,7 +93,7 @@ def test_keys_in_any_order_are_not_followed(driver: str, found: str) -> None:
     assert "smaller key" in why_not(DOT, "y.p", ["x.p"], **layouts)["sequential"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("algorithm", [*FINDS])
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if not DRIVERS[d][0]])
 def test_keys_in_any_order_are_found_all_the_same(driver: str, found: str, algorithm: str) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
 import pytest
+
+from spfgen.run.compile import LIBRARIES, TUNED
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 """Threads that wait sleep: kernels of the tests are short, and several processes share the processors. Read by OpenMP
@@ -19,6 +23,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in the background has them ignore interrupts; some tests interrupt on purpose.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 GOLDEN = Path(__file__).parent / "golden"
+WITHOUT_LIBC = ("-nostdlib", "-lgomp", "-lm", "-lgcc")
+
+
+def is_gcc_on_linux() -> bool:
+    """Whether the compiler that spfgen would take is one that knows these flags."""
+    if sys.platform != "linux" or any(os.environ.get(name, "").strip() for name in ("SPFGEN_CC", "CC")):
+        return False
+    found = shutil.which("cc") or shutil.which("gcc")
+    return found is not None and "gcc" in Path(found).resolve().name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,11 +94,15 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_compilation() -> Iterator[None]:
-    """Most kernels of the tests are compiled without optimisation, which takes half the time; those of the folders
-    whose conftest.py says `as_users_have_it`, and of processes that tests start, as users have them."""
+    """Most kernels of the tests are compiled without optimisation, which takes half the time, and are not linked with
+    libc, which takes a fifth of the rest: Python has it. Those of the folders whose conftest.py says
+    `as_users_have_it`, and of processes that tests start, are compiled as users have them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("spfgen.run.compile.OPTIMISED", "-O0")
         patch.setattr("spfgen.run.compile.QUICK", "-O0")
+        patch.setattr("spfgen.run.compile.TUNED", ())
+        if is_gcc_on_linux():
+            patch.setattr("spfgen.run.compile.LIBRARIES", WITHOUT_LIBC)
         yield
 
 
@@ -100,6 +117,8 @@ def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels are compiled as they are outside of tests."""
     monkeypatch.setattr("spfgen.run.compile.OPTIMISED", "-O3")
     monkeypatch.setattr("spfgen.run.compile.QUICK", "-O1")
+    monkeypatch.setattr("spfgen.run.compile.LIBRARIES", LIBRARIES)
+    monkeypatch.setattr("spfgen.run.compile.TUNED", TUNED)
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ from spfgen.facts.formula import (
 from spfgen.facts.smt import (
     LINEAR,
     bounded,
+    canonical,
     function_symbol,
     logic_of,
     smt_script,
@@ -188,12 +189,14 @@ def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str
     start = perf_counter()
     asked = (*assumptions, Not(goal))
     script, instances, shown = _script(asked, facts.formulas, tuple(facts.extents.items()), rounds)
-    verdict, since = _verdict(script, ())  # what calls are in a counterexample takes longer than the answer
+    text, symbols = canonical(script)
+    verdict, since = _verdict(text, ())  # what calls are in a counterexample takes longer than the answer
     refuted = verdict.word == "sat"
+    model = tuple(sorted((variable_name(symbols[n]), value) for n, value in verdict.model))
     return Answer(
         goal=show(goal),
         proved=verdict.word == "unsat",
-        model=verdict.model if refuted else None,
+        model=model if refuted else None,
         seconds=verdict.seconds,
         about=about,
         text=script,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from spfgen.errors import InternalError
@@ -34,6 +35,21 @@ def bounded(script: str, names: Sequence[str], limit: int) -> str:
     """The script where, besides, each of the names lies between -limit and limit."""
     bounds = "\n".join(f"(assert (<= (- {limit}) |{variable_symbol(n)}| {limit}))" for n in names)
     return script.replace(CHECK, f"{bounds}\n{CHECK}")
+
+
+_SYMBOL = re.compile(r"\|([^|]*)\|")
+
+
+def canonical(script: str) -> tuple[str, dict[str, str]]:
+    """The script with symbols that are numbered as they occur, and what each of them stands for: questions that differ
+    in names alone are one."""
+    own: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        return f"|{own.setdefault(found[1], f'x{len(own)}')}|"
+
+    text = _SYMBOL.sub(numbered, script)
+    return text, {short: symbol for symbol, short in own.items()}
 
 
 _WORDS = frozenset("_ as true false and or xor distinct".split())

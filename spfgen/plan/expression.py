@@ -50,6 +50,7 @@ from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.prefetch import with_first
+from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.reads_above import with_reads_above
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
@@ -583,6 +584,12 @@ PASSES: tuple[Pass[_Fusion, Plan], ...] = (
         "what does not change in an innermost loop is read above it",
         lambda f, plan: with_reads_above(plan, f.context.outputs),
         2,
+    ),
+    Pass(
+        "reads in place of a value",
+        "what is used once needs no name: it is read where it is used",
+        lambda f, plan: with_reads_in_place(plan),
+        1,
     ),
 )
 """All passes of a statement whose value is an expression."""

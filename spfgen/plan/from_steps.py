@@ -12,10 +12,12 @@ from __future__ import annotations
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Plan
 from spfgen.plan.steps.loops import Loops
+from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.space.nodes import Program
 from spfgen.space.steps import Steps
 
 
 def plan_steps(steps: Steps, program: Program, context: Context) -> Plan:
     """The plan of a kernel's steps. Raises SpecError, Unsupported."""
-    return Loops(steps, program, context).plan()
+    plan = Loops(steps, program, context).plan()
+    return with_reads_in_place(plan) if context.level > 0 else plan

@@ -40,8 +40,8 @@ ARCTAN_AS_CALLED = ("-fno-builtin-atan", "-fno-builtin-atanf")
 BASE_FLAGS = ("-std=c99", "-ffp-contract=fast", "-fno-math-errno", *ARCTAN_AS_CALLED, "-fwrapv", "-fPIC", "-shared")
 """Nobody reads errno, for which compilers would call sqrt in place of its instruction. Without errno gcc takes
 sin(atan(x)) for x/sqrt(x*x + 1), and nan, which is not less than a large number, for a large one: that would be 1."""
-NATIVE = "-march=native"
-ALIGNED = "-falign-loops=64"
+TUNED = ("-march=native", "-falign-loops=64")
+LIBRARIES = ("-lm",)
 FAST_MATH = (
     "-ffast-math",
     "-Ofast",
@@ -140,14 +140,14 @@ def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = Tr
     flags: tuple[str, ...] = (QUICK, *BASE_FLAGS)
     processor = ""
     if optimise:
-        native = _native_flags(compiler)
+        native = _native_flags(compiler, TUNED)
         flags = (OPTIMISED, *native, *BASE_FLAGS)
         processor = _processor() if native else ""
     from spfgen import __version__
 
     before = (*compiler.command, *flags, *extra_flags)
     # Libraries come after the file that needs them.
-    after = (*compiler.openmp, "-lm")
+    after = (*compiler.openmp, *LIBRARIES)
     identity = cache.key(
         source,
         *compiler.identity,
@@ -289,11 +289,11 @@ def _ask(text: str, origin: str) -> Compiler | None:
 
 
 @functools.cache
-def _native_flags(compiler: Compiler) -> tuple[str, ...]:
+def _native_flags(compiler: Compiler, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """This processor's instructions; and loops that start at a line of 64 bytes: an inner loop of a sparse kernel is
     shorter, and one that lies across two lines was measured 15 % slower. At multiples of 32 bytes, the place of the
     function decided whether a short solve took 2.7 or 3.6 microseconds."""
-    return tuple(f for f in (NATIVE, ALIGNED) if _accepts(compiler, (f,), NATIVE_TEST))
+    return tuple(f for f in wanted if _accepts(compiler, (f,), NATIVE_TEST))
 
 
 def _accepts(compiler: Compiler, flags: tuple[str, ...], source: str) -> bool:

@@ -25,7 +25,7 @@ from spfgen.cir.tree.functions import Functions
 from spfgen.cir.tree.names import Names
 from spfgen.cir.tree.print import print_expr
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ZERO, Bin, Expr, Not, Num, Var, calls, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Expr, Not, Num, Var, calls, substitute
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import over, plus, times
@@ -64,7 +64,6 @@ from spfgen.plan.nodes import (
     Transpose,
     UnrollAndJam,
     Versions,
-    is_sum,
     is_temporary,
     is_tile,
 )
@@ -323,8 +322,8 @@ class Lowering(Values):
                 return self.scan(plan, scope)
             case Locate(dim, value, body):
                 return [self.declare(dim, self.expr(value, scope)), *self.plan(body, scope)]
-            case Load(dim, call, body):
-                if _used_once_here(dim, body):
+            case Load(dim, call, body, in_place):
+                if in_place:
                     return self.plan(body, scope.inlined(dim, call))
                 return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
             case Guard(conditions, body, exits=True):
@@ -483,8 +482,8 @@ class Lowering(Values):
         if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
             plan = replace(plan, vector=False)  # one atomic addition after another
         made = self.loop(plan, scope, body)
-        if any(a.written_out for a in scope.accumulators.values()):
-            return sums.in_powers_of_two(made)
+        if plan.pieces:
+            return sums.in_pieces(made, plan.pieces)
         totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
         names = dict.fromkeys(t.variable for t in totals if t is not None)
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]
@@ -591,13 +590,13 @@ class Lowering(Values):
 
     def hits(self, plan: Find, scope: Scope, found: str | None) -> tuple[list[c.Stmt], Scope]:
         """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""
+        body: list[c.Stmt] = []
+        for loaded in plan.loads:
+            if loaded.in_place or (plan.key is not None and plan.key.dim == loaded.dim):
+                scope = scope.inlined(loaded.dim, loaded.call)
         for dim, call in plan.loads:
-            uses = sum(1 for f in plan.conditions for n in walk(f) if n == Var(dim))
-            is_key = plan.key is not None and plan.key.dim == dim
-            if is_key or (uses <= 1 and not _used(dim, plan.hit)):
-                scope = scope.inlined(dim, call)
-        kept = [(d, call) for d, call in plan.loads if d not in scope.inline]
-        body: list[c.Stmt] = [self.declare(d, self.expr(call, scope)) for d, call in kept]
+            if dim not in scope.inline:
+                body.append(self.declare(dim, self.expr(call, scope)))
         hit = self.plan(plan.hit, scope)
         if found is not None:
             hit = [c.Assign(c.Name(found), "=", c.Name("true")), *hit]
@@ -688,44 +687,6 @@ def _used_lines(lines: list[c.Stmt], plan: Find) -> list[c.Stmt]:
     if plan.algorithm not in ("hash map", "position array", "bitmap", "scatter"):
         return lines
     return [s for s in lines if not (isinstance(s, c.Declare) and s.name.endswith("_end"))]
-
-
-def _used(dim: str, plan: Plan) -> bool:
-    return dim in variables(plan)  # type: ignore[arg-type]
-
-
-def _used_once_here(dim: str, body: Plan) -> bool:
-    """Whether the value is used once, and not inside a loop further in: then it is written where it is used."""
-    if sum(1 for n in walk(body) if n == Var(dim)) != 1:
-        return False
-    node: Plan | None = body
-    while node is not None:
-        match node:
-            case Scan(low=low, high=high) | Find(low=low, high=high):
-                return any(dim in variables(e) for e in (*low, *high))
-            case Load(call=call, body=inner):
-                if dim in variables(call):
-                    return True
-                node = inner
-            case Locate(value=value, body=inner):
-                if dim in variables(value):
-                    return True
-                node = inner
-            case Guard(conditions, inner):
-                if any(dim in variables(f) for f in conditions):
-                    return True
-                node = inner
-            case Accumulate(target, body=inner) if is_sum(node):
-                if any(dim in variables(p) for p in target.place):
-                    return False
-                node = inner
-            case State(body=inner) | Table(body=inner):
-                node = inner
-            case Do():
-                return True
-            case _:
-                return False
-    return False
 
 
 def _at_least(least: int, value: Affine) -> bool:

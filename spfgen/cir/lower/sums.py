@@ -160,20 +160,15 @@ def vector(names: Iterable[str]) -> str:
     return f"{SIMD} reduction(+:{', '.join(names)})"
 
 
-def in_powers_of_two(made: c.For) -> list[c.Stmt]:
-    """A loop over a known number of values as vectors of 2, 4, 8, ... of them: with others gcc (12) keeps sums in
-    memory."""
-    match made:
-        case c.For(start=c.Int(first), condition=c.Bin("<", at, c.Int(end)), step=1):
-            pass
-        case _:
-            return [made]
+def in_pieces(made: c.For, pieces: Sequence[int]) -> list[c.Stmt]:
+    """A loop from 0 as several, which run so often each."""
     loops: list[c.Stmt] = []
-    while first < end:
-        stop = first + (1 << (end - first).bit_length() - 1)
-        pragmas = made.pragmas if stop - first > 1 else ()
-        loops.append(replace(made, start=c.Int(first), condition=c.Bin("<", at, c.Int(stop)), pragmas=pragmas))
-        first = stop
+    start = 0
+    for count in pieces:
+        limit = c.Bin("<", c.Name(made.variable), c.Int(start + count))
+        pragmas = made.pragmas if count > 1 else ()
+        loops.append(replace(made, start=c.Int(start), condition=limit, pragmas=pragmas))
+        start += count
     return loops
 
 

@@ -16,10 +16,11 @@ from spfgen.space.nodes import Operand
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A call that a find loads at each position; unpacks to (dimension, call)."""
+    """A call that a find loads at each position; unpacks to (dimension, call). `in_place` as for a Load."""
 
     dim: str
     call: Call
+    in_place: bool = False
 
     def __iter__(self) -> Iterator[Any]:
         yield self.dim

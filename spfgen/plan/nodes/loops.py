@@ -138,7 +138,8 @@ class Partition:
     that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
     one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
     both add to them. `work` is how long the loop takes in nanoseconds (None: not known), and `additions` how many there
-    are to places in memory.
+    are to places in memory. Where two threads share one place, a part sums what it has of it apart: `partial` says how
+    the loops, by their dimensions, add to that sum, as for a Scan.
     `fixed`: the parts do not depend on the number of threads. `clears` is the target, where it is to be cleared and
     threads do so as they clear their copies of it.
     """
@@ -153,6 +154,7 @@ class Partition:
     fixed: bool = False
     clears: str = ""
     additions: Expr | None = None
+    partial: tuple[tuple[str, str], ...] = ()
 
     @property
     def label(self) -> str:
@@ -203,7 +205,8 @@ class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
     values may be read above the loop: they lie within their arrays even where it has no iteration; `reads_above` those
     of which that is done. `ahead` is what is fetched ahead in it. `vector`: its iterations run side by side; `unroll`:
-    so many in each round; `collapse`: it and the loops directly inside, so many together, run as one (1: it is
+    so many in each round; `pieces`: it is so many loops, which run
+    so often each; `collapse`: it and the loops directly inside, so many together, run as one (1: it is
     one of those inside); `down`: it runs downwards; `segment_keys`: while these calls stay the same, so does the place
     of the target, and what is added to it is summed first; `chained`: index arrays say which earlier iterations one
     needs; `unroll_when`: when it is unrolled by four; `flatten`: how it and the loop inside run as one; `partial`: how
@@ -222,6 +225,7 @@ class Scan(Nested):
     held: tuple[str, ...] = ()
     vector: bool = False
     unroll: int = 0
+    pieces: tuple[int, ...] = ()
     collapse: int = 0
     down: bool = False
     ahead: Ahead | None = None
@@ -250,7 +254,8 @@ class Scan(Nested):
         shared = partition_text(self.partition) if self.parallel else ""
         fused = f", as one with the {self.collapse - 1} inside" if self.collapse > 1 else ""
         unrolled = f", unrolled by {self.unroll}" if self.unroll else ""
-        marks = f"{fused}{', vectorized' if self.vector else ''}{unrolled}{', downwards' if self.down else ''}"
+        pieces = f" in pieces of {', '.join(map(str, self.pieces))}" if len(self.pieces) > 1 else ""
+        marks = f"{fused}{', vectorized' if self.vector else ''}{pieces}{unrolled}{', downwards' if self.down else ''}"
         return f"scan {self.dim} in {interval(self.low, self.high)}{shared}{marks}"
 
     def shown(self) -> Iterator[Inside]:
@@ -315,11 +320,14 @@ class Locate(Nested):
 
 @dataclass(frozen=True, slots=True)
 class Load(Nested):
+    """`in_place`: it is read where it is used, and not declared."""
+
     DEEPER = 0
 
     dim: str
     call: Call
     body: Plan
+    in_place: bool = False
 
     def computed(self) -> Iterator[Step]:
         yield Step((self.call,), self.dim)

@@ -14,46 +14,37 @@ from dataclasses import replace
 from spfgen.facts.formula import ZERO, Compare, Formula, Num, Or, Var, rename, variables
 from spfgen.facts.prove import implied
 from spfgen.ir import walk
+from spfgen.plan.analyse.known import Around, known_in, rewritten
 from spfgen.plan.nodes import (
     DISTINCT,
     PLANS,
     Accumulate,
-    Cheapest,
     Do,
     Load,
     Locate,
     Plan,
     Scan,
-    Seq,
     Versions,
-    body,
     chain,
-    with_body,
 )
-from spfgen.plan.transform.early_exit import known_in
 from spfgen.space.nodes import Instance, Operand, Read
 
 
 def with_distinct_places(instance: Instance, plan: Plan) -> Plan:
     """The plan in which such loops say so."""
     kept = {n.target.tensor for n in walk(plan, PLANS) if isinstance(n, Accumulate)}
-    return plan if instance.target.tensor in kept else _within(instance, plan, ())
 
+    def change(node: Plan, around: Around) -> Plan | None:
+        if isinstance(node, Versions) and node.by_cost:
+            return node
+        if not isinstance(node, Scan):
+            return None
+        target = _target(node, instance.target.tensor)
+        if target is None:
+            return None
+        return replace(node, partial=DISTINCT) if _differ(instance, node, target, around) else node
 
-def _within(instance: Instance, plan: Plan, above: Sequence[Plan]) -> Plan:
-    """The same; `above` are the nodes around."""
-    match plan:
-        case Seq(parts):
-            return Seq(tuple(_within(instance, p, above) for p in parts))
-        case Versions(versions):
-            made = (replace(v, body=_within(instance, v.body, above)) for v in versions)
-            return plan if any(isinstance(v.when, Cheapest) for v in versions) else replace(plan, versions=tuple(made))
-        case Scan():
-            target = _target(plan, instance.target.tensor)
-            if target is not None:
-                return replace(plan, partial=DISTINCT) if _differ(instance, plan, target, above) else plan
-    rest = body(plan)
-    return plan if rest is None else with_body(plan, _within(instance, rest, (*above, plan)))
+    return plan if instance.target.tensor in kept else rewritten(change, plan)
 
 
 def _target(scan: Scan, tensor: str) -> Operand | None:

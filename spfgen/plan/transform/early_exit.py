@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ZERO, Compare, Formula, Num, Var, rename, show, variables
 from spfgen.facts.prove import implied
-from spfgen.plan.nodes import Bound, Guard, Levels, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.analyse.known import known_in
+from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.space.nodes import Instance
 
 
@@ -71,15 +72,3 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
     ]
     about = f"the loop over {loop.dim} ends where {show(condition)} no longer holds"
     return implied(assumptions, instance.axioms, condition, about=about).proved
-
-
-def known_in(node: Plan) -> list[Formula]:
-    """What a node says of all that is inside of it."""
-    match node:
-        case Scan(dim, low, high) | Levels(dim, low, high):
-            return [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
-        case Load(dim, value) | Locate(dim, value):
-            return [Compare("=", Var(dim), value)]
-        case Bound(name, _, low):
-            return [Compare(">=", Var(name), e) for e in low]
-    return []

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spfgen import tuning
-from spfgen.facts.formula import ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Call, Compare, Expr, Num, Var, variables
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite
+from spfgen.plan.analyse.segments import segments
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -56,7 +57,7 @@ def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
         return None
     if not all(isinstance(n, Load | Locate | Do) for n in chain(inner.body)):
         return None
-    pointer = _pointer(outer, inner, above)
+    pointer = segments(outer, inner, above)
     used = variables(inner.body)  # type: ignore[arg-type]
     if not pointer or used & {v for e in (*inner.low, *inner.high) for v in variables(e)}:
         return None
@@ -84,7 +85,7 @@ def with_sweeps(instance: Instance, plan: Plan) -> Plan:
     between, before = nodes[outer + 1 : inner], nodes[inner + 1 : found]
     if not (_is_plain(rows) and _is_plain(positions)) or not _asks_bitmap(find, before, positions.dim):
         return plan
-    pointer = _pointer(rows, positions, [n for n in between if isinstance(n, Load)])
+    pointer = segments(rows, positions, between)
     if not pointer or not _only_hits_ask(rows, between, before, find):
         return plan
     sums = [k for k, n in enumerate(nodes) if isinstance(n, Accumulate)]
@@ -107,7 +108,9 @@ def with_sweeps(instance: Instance, plan: Plan) -> Plan:
 
 
 def _is_plain(scan: Scan) -> bool:
-    return not (scan.down or scan.vector or scan.unroll or scan.segment_keys or scan.flatten)
+    return len(scan.low) == len(scan.high) == 1 and not (
+        scan.down or scan.vector or scan.unroll or scan.segment_keys or scan.flatten
+    )
 
 
 def _asks_bitmap(find: Find, before: Sequence[Plan], position: str) -> bool:
@@ -121,18 +124,6 @@ def _asks_bitmap(find: Find, before: Sequence[Plan], position: str) -> bool:
     while isinstance(key, Var) and key.name in values:
         key = values[key.name]
     return isinstance(key, Call) and key.arguments == (Var(position),)
-
-
-def _pointer(rows: Scan, positions: Scan, between: Sequence[Load]) -> str:
-    """f where the inner loop runs over [f(i), f(i + 1)); else nothing."""
-    loads = {n.dim: n.call for n in between}
-    if not len(positions.low) == len(positions.high) == len(rows.low) == len(rows.high) == 1:
-        return ""
-    low, high = (substitute(e, loads) for e in (positions.low[0], positions.high[0]))
-    if not isinstance(low, Call) or not isinstance(high, Call) or low.function != high.function:
-        return ""
-    ends = (Var(rows.dim),), (Bin("+", Var(rows.dim), Num(1)),)
-    return low.function if (low.arguments, high.arguments) == ends else ""
 
 
 def _only_hits_ask(rows: Scan, between: Sequence[Plan], before: Sequence[Plan], find: Find) -> bool:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
-from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, Seq, body, specialised, with_body
-from spfgen.plan.transform.early_exit import known_in
+from spfgen.plan.analyse.known import Around, known_in, known_within, rewritten
+from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, Seq, specialised, with_body
 from spfgen.plan.transform.simplify import without_unused
 
 _WORDS = {"<": "before", ">": "after"}
@@ -26,15 +26,14 @@ _WORDS = {"<": "before", ">": "after"}
 
 def with_hoisted_guards(plan: Plan, facts: Facts, known: Sequence[Formula]) -> Plan:
     """The plan with such loops asked at their ends; `known` is what holds around it."""
-    match plan:
-        case Seq(parts):
-            return Seq(tuple(with_hoisted_guards(p, facts, known) for p in parts))
-        case Scan():
-            loop = _loop(plan, facts, known)
-            if loop is not None:
-                return loop.asked() or plan
-    rest = body(plan)
-    return plan if rest is None else with_body(plan, with_hoisted_guards(rest, facts, (*known, *known_in(plan))))
+
+    def change(node: Plan, around: Around) -> Plan | None:
+        if not isinstance(node, Scan):
+            return None
+        loop = _loop(node, facts, [*known, *known_within(around)])
+        return None if loop is None else loop.asked() or node
+
+    return rewritten(change, plan)
 
 
 def _loop(scan: Scan, facts: Facts, known: Sequence[Formula]) -> _Loop | None:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spfgen import tuning
-from spfgen.facts.formula import Num
-from spfgen.ir import with_children
+from spfgen.facts.formula import ZERO, Num
+from spfgen.ir import rewrite, walk, with_children
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.nodes import (
@@ -67,10 +67,28 @@ def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
             place = target.place if op else None
             sums = {**sums, (target.tensor, place): _Sum(kind, plan.start is not None)}
         case Scan():
-            plan = replace(plan, partial=_partial(plan, sums) or plan.partial)
+            plan = _in_parts(replace(plan, partial=_partial(plan, sums) or plan.partial), types)
             sums = {k: replace(s, carried=True) for k, s in sums.items()}
     result: Plan = with_children(lambda inner: _within(inner, sums, types), plan, PLANS)
     return result
+
+
+def _in_parts(scan: Scan, types: Mapping[str, str]) -> Scan:
+    """The loop that says how its parts add to a sum of what they have of a place that two of them share."""
+    partition = scan.partition
+    if partition is None or partition.slice is None or partition.adds != "segments":
+        return scan
+    if any(rest != ZERO for rest in partition.slice.rest):
+        return scan  # there are several places
+    target = next(n.target for n in walk(scan, PLANS) if isinstance(n, Do))
+    body = rewrite(
+        lambda n: replace(n, op="+=") if isinstance(n, Accumulate) and n.op == "=" else None, scan.body, PLANS
+    )
+    own = Scan(scan.dim, scan.low, scan.high, body)
+    kind = sum_type(own, TYPES[types[target.tensor]], types)
+    summed = _within(own, {(target.tensor, None): _Sum(kind, falls=False)}, types)
+    found = tuple((n.dim, n.partial) for n in walk(summed, PLANS) if isinstance(n, Scan) and n.partial)
+    return replace(scan, partition=replace(partition, partial=found))
 
 
 def _partial(scan: Scan, sums: _Sums) -> str:

@@ -38,6 +38,7 @@ from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.analyse.depend import distinct_places
+from spfgen.plan.analyse.segments import are_neighbours, segments
 from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
@@ -176,6 +177,9 @@ def _compares(node: Plan) -> bool:
     return isinstance(node, Find) and node.key is None
 
 
+BETWEEN = Load | Locate | Accumulate | Clear | Guard | Prefetch | State | Table
+"""What may stand between a loop whose iterations are split and the loop inside."""
+
 # --- what iterations cost ---------------------------------------------------------------------------
 
 
@@ -195,7 +199,7 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
         begin, further = shifted(begun.get(node.low, node.low)[0])
         low, ends = loaded.get(begin), (name for name, as_far in map(shifted, node.high) if as_far == further)
         highs = [loaded[n] for n in ends if n in loaded]
-        function = next((h.function for h in highs if low is not None and _neighbours(low, h, own)), None)
+        function = next((h.function for h in highs if low is not None and are_neighbours(low, h, own)), None)
         if function is not None:
             if found and not _in_reach(instance, scan, found, function):
                 break
@@ -206,18 +210,6 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
         elif variables(node.low[0]) & own:
             break
     return Weight(found[0], tuple(found[1:]), price=price) if found else None
-
-
-def _call(expr: object, loaded: dict[str, Call]) -> Call | None:
-    return loaded.get(expr.name) if isinstance(expr, Var) else None
-
-
-def _neighbours(low: Call, high: Call, own: set[str]) -> bool:
-    """f(i) and f(i + 1), for the loop's own i."""
-    if low.function != high.function or len(low.arguments) != 1:
-        return False
-    first = low.arguments[0]
-    return isinstance(first, Var) and first.name in own and high.arguments[0] == Bin("+", first, ONE)
 
 
 def _in_reach(instance: Instance, scan: Scan, outer: Sequence[str], function: str) -> bool:
@@ -301,7 +293,9 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
         return partition
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)
-    if inner is None or not _is_row(loop, inner, weight.pointer, outer):
+    if inner is None or not all(isinstance(n, BETWEEN) for n in outer):
+        return partition
+    if segments(loop, inner, outer) != weight.pointer:
         return partition
     if _divides(instance, inner, outer):
         return replace(partition, row=inner.dim)
@@ -331,22 +325,6 @@ def _above_loop(loop: Loop) -> Iterable[Plan]:
     while node is not None and not isinstance(node, Scan | Find | Segment | Do):
         yield node
         node = body(node)
-
-
-def _is_row(loop: Scan, inner: Scan, pointer: str, between: Sequence[Plan]) -> bool:
-    """Whether the inner loop runs over [f(i), f(i + 1)), and a part of it may stand for itself."""
-    if not all(isinstance(n, Load | Locate | Accumulate | Clear | Guard | Prefetch | State | Table) for n in between):
-        return False
-    loaded = {n.dim: n.call for n in between if isinstance(n, Load)}
-    low, high = _call(inner.low[0], loaded), _call(inner.high[0], loaded)
-    own = {loop.dim}
-    return (
-        len(inner.low) == len(inner.high) == 1
-        and low is not None
-        and high is not None
-        and low.function == pointer
-        and _neighbours(low, high, own)
-    )
 
 
 def _stored(plan: Plan) -> Operand:

@@ -28,16 +28,17 @@ from spfgen.plan.transform.legal import annotated
 from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads, with_split_rows
 from spfgen.plan.transform.prefetch import fetched_ahead
+from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.reads_above import with_reads_above
 from spfgen.plan.transform.register_blocks import with_sums
 from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
 from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
 from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.transform.skip_zeros import without_zeros
 from spfgen.plan.transform.transpose import with_transposed
 from spfgen.plan.transform.unroll import unrolled
 from spfgen.plan.transform.unroll_and_jam import unroll_and_jam
 from spfgen.plan.transform.vector_sums import with_vector_sums
-from spfgen.plan.transform.zeros import without_zeros
 from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
 from spfgen.space.nodes import Instance
 
@@ -326,6 +327,12 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         of_each(lambda given, nest: with_reads_above(nest, given.context.outputs)),
         2,
     ),
+    Pass(
+        "reads in place",
+        "what is used once needs no name: it is read where it is used",
+        of_each(lambda given, nest: with_reads_in_place(nest)),
+        1,
+    ),
 )
 """All passes, the first one first."""
 APPENDING = (
@@ -337,6 +344,7 @@ APPENDING = (
     "split rows",
     "early exit",
     "reads above loops",
+    "reads in place",
 )
 ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
 """The same for nests that deliver entries: the others are about places in memory, of which these have none."""

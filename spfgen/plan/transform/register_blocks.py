@@ -16,6 +16,7 @@ from functools import partial
 from spfgen import tuning
 from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
+from spfgen.plan.analyse.small_blocks import extent_of_block
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -211,9 +212,7 @@ def _are_places(part: Plan | None, whole: Version, sums: Accumulate) -> bool:
 
 def _count(scan: Scan) -> int | None:
     """How often a loop runs at most, when that is a small number."""
-    numbers = [e.value for e in scan.high if isinstance(e, Num)]
-    known = scan.low == (Num(0),) and numbers and 1 < min(numbers) <= tuning.BLOCK_SUMS and not scan.parallel
-    return min(numbers) if known else None
+    return None if scan.parallel else extent_of_block(scan)
 
 
 def _written_out(expr: Expr, located: Mapping[str, Expr]) -> Expr:

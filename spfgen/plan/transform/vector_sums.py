@@ -16,10 +16,10 @@ from spfgen import tuning
 from spfgen.facts.formula import ZERO, Bin, Compare, Formula, Num, Var, show
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
+from spfgen.plan.analyse.known import Around, known_in, known_within, rewritten
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
-    Cheapest,
     Do,
     Guard,
     Load,
@@ -27,16 +27,12 @@ from spfgen.plan.nodes import (
     Plan,
     Registers,
     Scan,
-    Seq,
     Version,
     Versions,
-    body,
     chain,
     is_sum,
     specialised,
-    with_body,
 )
-from spfgen.plan.transform.early_exit import known_in
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Instance
@@ -44,22 +40,16 @@ from spfgen.space.nodes import Instance
 WHY = "then all blocks are whole along their rows"
 
 
-def with_vector_sums(instance: Instance, plan: Plan, known: Sequence[Formula] = ()) -> Plan:
-    """The plan with such sums; `known` is what holds around it."""
-    match plan:
-        case Seq(parts):
-            return Seq(tuple(with_vector_sums(instance, p, known) for p in parts))
-        case Versions(versions):
-            return replace(plan, versions=tuple(_within(instance, v, known) for v in versions))
-        case Accumulate(storage=Registers(lane="") as registers):
-            return _as_vectors(instance, plan, registers, known) or plan
-    rest = body(plan)
-    return plan if rest is None else with_body(plan, with_vector_sums(instance, rest, (*known, *known_in(plan))))
+def with_vector_sums(instance: Instance, plan: Plan) -> Plan:
+    """The plan with such sums."""
 
+    def change(node: Plan, around: Around) -> Plan | None:
+        match node:
+            case Accumulate(storage=Registers(lane="") as registers):
+                return _as_vectors(instance, node, registers, known_within(around)) or node
+        return None
 
-def _within(instance: Instance, version: Version, known: Sequence[Formula]) -> Version:
-    conditions = () if isinstance(version.when, Cheapest) else version.when
-    return replace(version, body=with_vector_sums(instance, version.body, (*known, *conditions)))
+    return rewritten(change, plan)
 
 
 def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, known: Sequence[Formula]) -> Plan | None:
@@ -80,7 +70,7 @@ def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, know
         match node:
             case Accumulate(registers.added, "+=", Scan() as scan) if is_sum(node):
                 lanes[scan.dim, _times(scan)] = None
-                return replace(scan, vector=True)
+                return replace(scan, vector=True, pieces=_powers_of_two(_times(scan)))
             case Scan(registers.dim):
                 return replace(node, unroll=registers.count)
         return None
@@ -105,6 +95,12 @@ def _times(scan: Scan) -> int:
         case Scan(low=(Num(0),), high=(Num(count),)) if plain:
             return count
     return 0
+
+
+def _powers_of_two(count: int) -> tuple[int, ...]:
+    """That many as the fewest powers of two, the largest first: of vectors of other lengths gcc (12) keeps the sums in
+    memory."""
+    return tuple(1 << k for k in reversed(range(count.bit_length())) if count >> k & 1)
 
 
 def _by_size(instance: Instance, known: Sequence[Formula], need: Formula) -> Formula | None:

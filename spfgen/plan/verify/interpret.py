@@ -310,6 +310,8 @@ class _Interpreter:
         if plan.partition is not None and plan.partition.clears:
             self.clear(Clear(plan.partition.clears), env)
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        if plan.pieces and (low, high) != (0, sum(plan.pieces)):
+            raise WrongPlan(plan, f"its pieces are {plan.pieces}, the loop runs from {low} to {high}")
         self.held(plan, plan.body, plan.held, env)
         watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.partition)
         if plan.vector:

@@ -30,6 +30,7 @@ from spfgen.plan.nodes import (
     Find,
     Guard,
     Load,
+    Loaded,
     Locate,
     Partition,
     Plan,
@@ -93,10 +94,13 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 guarded = (*above, Guard(conditions, NOTHING)) if conditions else above
                 if not version.by_order:
                     yield from paths(version.body, guarded, (*when, *conditions))
-        case Scan(dim, low, high, body):
+        case Scan(dim, low, high, body, pieces=pieces):
+            if pieces and (low, high) != ((Num(0),), (Num(sum(pieces)),)):
+                raise Fault(f"the pieces of {dim} are not the loop")
             yield from paths(body, (*above, Scan(dim, low, high, NOTHING)), when)
         case Find(dim, low, high, loads, conditions, _, hit, None, key=key, given=given):
-            found = Find(dim, low, high, loads, conditions, "", NOTHING, key=key, given=given)
+            plain = tuple(Loaded(*x) for x in loads)
+            found = Find(dim, low, high, plain, conditions, "", NOTHING, key=key, given=given)
             yield from paths(hit, (*above, found), when)
         case Locate(dim, value, body):
             yield from paths(body, (*above, Locate(dim, value, NOTHING)), when)

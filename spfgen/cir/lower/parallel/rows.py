@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.clearing import cleared_between
@@ -16,7 +17,6 @@ from spfgen.facts.formula import Bin, Call, Compare, Num, Var, substitute, varia
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import PLANS, Accumulate, Clear, Guard, Partition, Plan, Scan, Slice, UnrollAndJam, with_body
-from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.plan.transform.unroll_and_jam import one_by_one_from
 from spfgen.sets.affine import NotAffine
@@ -110,6 +110,10 @@ def divided(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> li
         *low.plan(rewrite(bounded, between(low, plan, parts.start, past), PLANS), parts.scope),
     ]
     return [parts.comment(split=row), *parts.loop(inside)]
+
+
+def _adding(how: Mapping[str, str], node: object) -> Scan | None:
+    return replace(node, partial=how[node.dim]) if isinstance(node, Scan) and node.dim in how else None
 
 
 def _step(found: Slice, dim: str) -> int | None:
@@ -228,9 +232,9 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     assert isinstance(before, Scan)
     piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
     if boundary.single:
-        piece = with_partial_sums(Accumulate(boundary.operand, "+=", piece), low.types)
+        piece = Accumulate(boundary.operand, "+=", rewrite(partial(_adding, dict(partition.partial)), piece, PLANS))
     with under_name(low, boundary.target, boundary.array.name):
-        partial = low.plan(piece, parts.scope)
+        added = low.plan(piece, parts.scope)
     goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))
     lines: list[c.Stmt] = [
         *parts.bounds,
@@ -242,7 +246,7 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
                 c.Comment("the part before has begun with these places"),
                 c.While(goes_on, c.Block((c.Assign(own, "+=", c.Int(1)),))),
                 *boundary.begun(arrays, parts.part),
-                *partial,
+                *added,
             )),
         ),
         *parts.between(own, parts.stop, parts.scope),

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spfgen import tuning
-from spfgen.facts.formula import ZERO, Num, variables
+from spfgen.facts.formula import variables
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
+from spfgen.plan.analyse.small_blocks import extent_of_block
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Scan, Segment, SkipZero, State, chain, with_body
 from spfgen.space.nodes import Operand, Read, Value
@@ -65,12 +65,11 @@ def _place(nodes: Sequence[Plan], one: Operand) -> int:
         isinstance(n, Scan | Load | Locate | Guard | Segment | State | Do) or (isinstance(n, Find) and n.miss is None)
         for n in inside
     )
-    long = any(isinstance(n, Scan | Find) and not _is_small(n) for n in inside)
-    in_block = any(isinstance(n, Scan) and _is_small(n) and n.dim in wanted for n in nodes)
+    long = any(isinstance(n, Scan | Find) and not _is_in_block(n) for n in inside)
+    in_block = any(isinstance(n, Scan) and _is_in_block(n) and n.dim in wanted for n in nodes)
     return at if plain and long and in_block else 0
 
 
-def _is_small(loop: Scan | Find) -> bool:
+def _is_in_block(loop: Plan) -> bool:
     """Whether it is over a dimension of a block."""
-    numbers = [e.value for e in loop.high if isinstance(e, Num)]
-    return isinstance(loop, Scan) and loop.low == (ZERO,) and bool(numbers) and 1 < min(numbers) <= tuning.BLOCK_SUMS
+    return isinstance(loop, Scan) and extent_of_block(loop) is not None

@@ -1,0 +1,48 @@
+"""What is known inside of the nodes of a plan, and rewriting with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from spfgen.facts.formula import Compare, Formula, Var
+from spfgen.plan.nodes import Bound, Cheapest, Guard, Levels, Load, Locate, Plan, Scan, Seq, Versions, body, with_body
+
+Around = tuple[Plan, ...]
+"""The nodes around one, from the outside in. The conditions of a version are a guard."""
+
+
+def known_in(node: Plan) -> list[Formula]:
+    """What a node says of what it defines, for all that is inside of it."""
+    match node:
+        case Scan(dim, low, high) | Levels(dim, low, high):
+            return [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
+        case Load(dim, value) | Locate(dim, value):
+            return [Compare("=", Var(dim), value)]
+        case Bound(name, _, low):
+            return [Compare(">=", Var(name), e) for e in low]
+    return []
+
+
+def known_within(around: Iterable[Plan]) -> list[Formula]:
+    """What holds inside of all these nodes."""
+    return [f for n in around for f in (n.conditions if isinstance(n, Guard) else known_in(n))]
+
+
+def rewritten(change: Callable[[Plan, Around], Plan | None], plan: Plan, around: Around = ()) -> Plan:
+    """The plan with what `change` makes of its nodes, given those around them. It is asked from the outside in; None
+    means that it is to be asked of what is inside."""
+    made = change(plan, around)
+    if made is not None:
+        return made
+    match plan:
+        case Seq(parts):
+            return Seq(tuple(rewritten(change, p, around) for p in parts))
+        case Versions(versions):
+            found = []
+            for version in versions:
+                guards = () if isinstance(version.when, Cheapest) else (Guard(version.when, plan),)
+                found.append(replace(version, body=rewritten(change, version.body, (*around, *guards))))
+            return replace(plan, versions=tuple(found))
+    rest = body(plan)
+    return plan if rest is None else with_body(plan, rewritten(change, rest, (*around, plan)))

@@ -38,15 +38,10 @@ def case(layout: str, text: str) -> Case:
     return Case(f"kernel NAME {{ {declared}  {text} }}", dims, (), DATA)
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> list[runner.Outcome]:
-    return runner.run([case(layout, text) for layout, text in TEXTS])
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("number", range(len(TEXTS)))
-def test_the_result_is_right(outcomes: list[runner.Outcome], number: int) -> None:
-    outcome = outcomes[number]
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("layout", "text"), TEXTS)
+def test_the_result_is_right(layout: str, text: str) -> None:
+    (outcome,) = runner.run([case(layout, text)])
     assert not outcome.refused
     assert not outcome.problem, outcome.report()
     assert outcome.runs == len(DATA)

@@ -1,4 +1,5 @@
-"""Packs and converts with C that is compiled with sanitizers; run as a program, in which their library comes first."""
+"""Packs and converts with C that is compiled with sanitizers; run as a program, in which their library comes first. Its
+argument says which half of the layouts are targets."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def main() -> None:
     tuning.PACK_PER_THREAD = 1
     random = np.random.default_rng(3)
     layouts = spfgen.parse("").layouts
-    csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS))
+    csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS[int(sys.argv[1]) :: 2]))
 
     for shape in SHAPES:
         for apart, far in ((False, 0), (True, 0), (True, 2**40)):

@@ -27,9 +27,11 @@ def libraries() -> str:
     return " ".join(paths)
 
 
-def test_conversions_stay_within_their_arrays() -> None:
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("part", [0, 1])
+def test_conversions_stay_within_their_arrays(part: int) -> None:
     environment = {**os.environ, **ENVIRONMENT, "LD_PRELOAD": libraries(), "SPFGEN_CC": "gcc"}
-    command = [sys.executable, "-m", "tests.sanitize.conversions"]
+    command = [sys.executable, "-m", "tests.sanitize.conversions", str(part)]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert result.stdout == "done\n", result.stderr[-3000:]
     assert result.returncode == 0

@@ -91,7 +91,7 @@ def test_any_number_of_threads(threads: int, tmp_path: Path) -> None:
 
 def test_checks_stay_within_wrong_arrays(tmp_path: Path) -> None:
     """Indices that are anything at all: no check reads by them outside of an array, whatever was found before."""
-    build, calls = checks(threads=3, small=60)
+    build, calls = checks(threads=3, small=30)
     program = compile_program(build, command(), tmp_path)
     code, output = run(program, calls, tmp_path, ENVIRONMENT)
     assert code == 0, told(calls, output)

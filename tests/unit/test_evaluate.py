@@ -413,7 +413,7 @@ def scrambled(draw: np.random.Generator, n: int, form: str, canonical: bool) -> 
     return made
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @drawn(
     st.sampled_from(sorted(STATEMENTS)),
     st.sampled_from((0, 1, 2, 5, 12)),

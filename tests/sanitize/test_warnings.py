@@ -14,7 +14,7 @@ from tests.differential.support import one_file
 from tests.fuzz.programs import known_layouts
 from tests.sanitize.checks import chosen
 from tests.sanitize.driver import generated
-from tests.sanitize.kernels import case, every_find, every_output, every_schedule, every_type
+from tests.sanitize.kernels import FINDS, case, every_find, every_output, every_schedule, every_type
 
 FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-c")
 COMPILERS = (("gcc",), ("clang", "-fsyntax-only"))
@@ -38,7 +38,7 @@ def sources(folder: Path, part: int) -> list[str]:
             *products[3 * part :: 12],
             *[*every_type(("csr", "hyb"))][part::4],
             *[*every_output()][part % 2 :: 2],
-            *[*every_find()][6 * part :: 24],
+            *[*every_find(statements=FINDS[part::4])][::6],
             *[*every_schedule()][2 * part :: 8],
             *conditions,
         ]

@@ -23,10 +23,10 @@ def compiled(numbers):
     for number in numbers:
         spfgen.compile(f"y[i] = {number}*A[i, j]*x[j] + b[i]", A="csr", x="dense", b="sv", y="dense")
 
-compiled(range(30))
+compiled(range(20))
 before = resident()
-compiled(range(100, 160))
-print((resident() - before) / 60)
+compiled(range(100, 140))
+print((resident() - before) / 40)
 """
 
 

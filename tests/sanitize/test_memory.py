@@ -6,13 +6,17 @@ library has to be loaded before others.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from spfgen import tuning
 from spfgen.run.compile import find_compiler
 from spfgen.run.examining.sanitized import ENVIRONMENT, FLAGS
+from tests.fuzz.programs import Data
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import (
@@ -86,6 +90,30 @@ def test_any_number_of_threads(threads: int, tmp_path: Path) -> None:
     assert any("#pragma omp" not in text for text in build.sources.values())
     program = compile_program(build, command(), tmp_path)
     code, output = run(program, calls, tmp_path, ENVIRONMENT)
+    assert code == 0, told(calls, output)
+    assert not differences(calls, tmp_path / "results")
+
+
+SHAPES = ((40, 300, 1), (300, 40, 1), (3, 0, 1), (0, 3, 1))
+FLATTENED = tuple(
+    Data((("n0", a), ("n1", b), ("n2", c)), (), density, 5) for a, b, c in SHAPES for density in (0.003, 0.05, 1.0)
+)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_flattened_loops_stay_within_their_arrays(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are taken where there are many segments: here always, and each group of segments is small."""
+    monkeypatch.setattr(tuning, "FLATTENED_SEGMENTS", 5)
+    monkeypatch.setattr(tuning, "FLATTENED_SEGMENT", 2)
+    texts = (("y[i] += A[i, j]*x[j]", "csc"), ("z[j] += A[i, j]*y[i]", "csr"), ("y[i] += A[i, j]", "csc"))
+    sparse = case("y[i] = A[i, j]*x[j]", {"A": "csr", "x": "sv"}, 2, FLATTENED)
+    build, calls = prepared([sparse, *(case(text, {"A": a}, 2, FLATTENED) for text, a in texts)], threads=threads)
+    found = {n: re.subn(r"(const bool flatten\w* =)[^;]+;", r"\1 true;", text) for n, text in build.sources.items()}
+    assert sum(count for _, count in found.values()) == 2
+    made = replace(build, sources={n: text for n, (text, _) in found.items()})
+    code, output = run(compile_program(made, command(), tmp_path), calls, tmp_path, ENVIRONMENT)
     assert code == 0, told(calls, output)
     assert not differences(calls, tmp_path / "results")
 

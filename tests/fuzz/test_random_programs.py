@@ -69,11 +69,11 @@ def drawn(focus: str) -> st.SearchStrategy[Case]:
 
 
 def some_programs(focus: str, flags: Sequence[str]) -> None:
-    """The same some ten programs each time."""
+    """The same few programs each time."""
     check = Checker(flags)
 
     @settings(derandomize=True, max_examples=5 if focus == "schedules" else 2, database=None, **COMMON)
-    @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS))
+    @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS // 2))
     def some(programs: list[Case]) -> None:
         check(programs)
 

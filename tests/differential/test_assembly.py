@@ -673,6 +673,7 @@ def runs_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any,
     return np.array(rows, float).reshape(shape)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("layout", "takes_rows"), [("csr", True), ("csc", True), ("dcsr", True), ("dcsc", True), ("coo", False)]

@@ -66,6 +66,7 @@ def game(order: int) -> str:
     return f"s = {text}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize(
     ("layout", "is_tree"), [("csf", True), ("coo", False), ("coo_unsorted", False), ("dense", True)]

@@ -18,14 +18,14 @@ from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
 from spfgen.cir.tree.unused import without_unused
 from spfgen.ir import walk
-from spfgen.lang.types import INDEX_TYPES
+from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.space.nodes import Program
 
 _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
           "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "compiler_barrier", "prefetch", "prefetch_far", "prefetch_soon",
-          "prefetch_stored", "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch",
-          "quotient", "remainder", "map_find", "map_clear", "finite_float32", "finite_float64")  # fmt: skip
+          "prefetch_stored", "large_memory", "zero", "clear", "times", "branch",
+          "quotient", "remainder", "map_find", "map_clear")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
     **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
@@ -42,6 +42,7 @@ _PLAIN = {
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "partition", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
           "predictable", "predictable_segments")  # fmt: skip
+_OF_FLOATS = ("finite", "stored")
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
@@ -58,6 +59,7 @@ _NEEDS = {
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
+_RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _OF_FLOATS for t in ("float32", "float64")}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
     "workspace": "<stdlib.h>",
@@ -69,8 +71,7 @@ _INCLUDES = {
     "clear": "<string.h>",
     "map": "<stdlib.h>",
     "sort_words": "<string.h>",
-    "stored_float32": "<string.h>",
-    "stored_float64": "<string.h>",
+    "stored": "<string.h>",
 }
 """What a piece needs of the C library."""
 SERIAL = """#ifdef _OPENMP
@@ -124,13 +125,21 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
         if name in called:
             needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
             wanted |= dict.fromkeys([*needed, (file, kind)])
-    pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
+    pieces += [Text(_typed(runtime(f"{file}.h"), kind)) for file, kind in wanted]
     scalars = scalar_functions(called)
     pieces += map(Text, scalars)
     includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]
     if any(isinstance(n, Float) and not isfinite(n.value) for n in nodes):
         includes.append("<math.h>")
     return pieces, tuple(dict.fromkeys(includes))
+
+
+def _typed(text: str, kind: str) -> str:
+    """The text for an element type, if it is for one of several."""
+    if not kind:
+        return text
+    text = text.replace("TYPE_t", TYPES[kind].c).replace("BITS", str(8 * TYPES[kind].bytes))
+    return text.replace("TYPE", kind)
 
 
 def header_file(program: Program, function: Function, comment: str) -> File:

@@ -10,7 +10,7 @@ static inline int64_t spfgen_bits(uint64_t word) {
 #endif
 }
 
-/* The position of a key whose bit is set; spfgen_bitmap_rank_TYPE has filled `first`. */
+/* The position of a key whose bit is set; `first` counts the bits before each word. */
 static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_t *first, int64_t key) {
     const uint64_t below = (UINT64_C(1) << (key & 63)) - 1;
     return first[key >> 6] + spfgen_bits(words[key >> 6] & below);

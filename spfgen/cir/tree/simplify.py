@@ -14,6 +14,7 @@
     1 && x, x && 1, 0 || x, x || 0    -> x, or x != 0 if x is not 0 or 1 by its form
     a ? x : y                         -> x or y
     if (a) s else t                   -> s or t (`if (1)` stays if its names would clash outside)
+    if (x && y) { if (x) s }          -> if (x && y) { s }, if x compares names that do not change there
     if (x) {}                         -> nothing, if x calls nothing; an empty else goes
     for (...) {}                      -> nothing, if its head calls nothing
     { {s} t {} }                      -> { s t }
@@ -35,6 +36,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from spfgen.cir.tree.nodes import (
+    Assign,
     Bin,
     Block,
     Call,
@@ -45,6 +47,7 @@ from spfgen.cir.tree.nodes import (
     Function,
     If,
     Int,
+    Name,
     Param,
     Select,
     Stmt,
@@ -249,8 +252,41 @@ def _if(s: If, repeated: _Repeated) -> Stmt | None:
             if repeated.isdisjoint(_declared(alive)):
                 return alive
             return None if a == 1 and orelse is None else If(Int(1), alive)
-        case _:
+    inside = _asked_once(s.condition, s.then, repeated)
+    return None if inside is s.then else replace(s, then=inside)
+
+
+def _asked_once(condition: Expr, then: Stmt, repeated: _Repeated) -> Stmt:
+    """What runs under a condition, without the questions that it answers."""
+    known = {c for c in _conjuncts(condition) if all(isinstance(n, Bin | Name | Int) for n in walk(c))}
+    asked = {n.condition for n in walk(then, Stmt) if isinstance(n, If) and n.condition in known}
+    if not asked:
+        return then
+    changed = {name for n in walk(then) for name in _changed(n)}
+    answered = {c for c in asked if changed.isdisjoint(n.name for n in walk(c) if isinstance(n, Name))}
+
+    def rule(node: Any) -> Any | None:
+        if not isinstance(node, If) or node.condition not in answered:
             return None
+        return _rule(replace(node, condition=Int(1)), repeated)
+
+    return cast(Stmt, rewrite(rule, then, Stmt))
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    match condition:
+        case Bin("&&", left, right):
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case _:
+            yield condition
+
+
+def _changed(node: Any) -> Iterator[str]:
+    """The names that get another value, or another meaning, or may get one."""
+    match node:
+        case Assign(Name(name)) | Declare(_, name) | For(_, name) | Un("&", Name(name)):
+            yield name
 
 
 def _flat(statements: Iterable[Stmt]) -> Iterator[Stmt]:

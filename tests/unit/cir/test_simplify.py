@@ -198,6 +198,16 @@ def loop(*body: Stmt, condition: Expr = LESS, start: Expr = n) -> For:
     return For("int64_t", "i", start, condition, 1, Block(body))
 
 
+AGAIN = If(LESS, CALLING)
+CHANGED = (
+    If(LESS, Block((Assign(y, "+=", Int(1)), AGAIN))),
+    If(LESS, Block((Declare("int64_t", "y", x), AGAIN))),
+    If(LESS, Block((Do(Call("f", (Un("&", y),))), AGAIN))),
+    If(LESS, CALLING, AGAIN),
+    If(Bin("||", LESS, x), AGAIN),
+    If(Bin("<", Load(x, n), y), Block((OTHER, If(Bin("<", Load(x, n), y), CALLING)))),
+)
+"""The same is asked again, but the answer may be another one."""
 STATEMENTS: list[tuple[Stmt, Stmt]] = [
     (Return(Bin("+", n, Int(0))), Return(n)),
     (Assign(Load(x, Bin("+", n, Int(0))), "+=", Bin("*", y, Int(1))), Assign(Load(x, n), "+=", y)),
@@ -211,6 +221,9 @@ STATEMENTS: list[tuple[Stmt, Stmt]] = [
     (If(CALL, EMPTY), If(CALL, EMPTY)),
     (If(x, EMPTY, CALLING), If(x, EMPTY, CALLING)),
     (If(x, Block((Comment("why"),))), If(x, Block((Comment("why"),)))),
+    (If(Bin("&&", LESS, CALL), If(LESS, CALLING, OTHER)), If(Bin("&&", LESS, CALL), CALLING)),
+    (If(LESS, loop(If(LESS, CALLING))), If(LESS, loop(CALLING))),
+    *((s, s) for s in CHANGED),
     (loop(), EMPTY),
     (loop(If(x, EMPTY)), EMPTY),
     (loop(condition=Bin("<", CALL, y)), loop(condition=Bin("<", CALL, y))),

@@ -207,7 +207,7 @@ NODES = {
     "zeros": case(MATRIX, {"A": "bcsr", "X": "csr", "Y": "dense"}, MATRICES),
     "flattened": case(PRODUCT, {"A": "csc", "x": "dense", "y": "dense"}, VECTORS),
     "full segments": case(PRODUCT, {"A": "ell", "x": "dense", "y": "dense"}, VECTORS),
-    "sweep": case(PRODUCT, {"A": "csr", "x": "sv", "y": "dense"}, VECTORS),
+    "flattened searches": case(PRODUCT, {"A": "csr", "x": "sv", "y": "dense"}, VECTORS),
     "table": case(PRODUCT, {"A": "coo", "x": "sv", "y": "dense"}, VECTORS),
     "value": STEPS["value"],
     "transpose": replace(

@@ -71,7 +71,7 @@ def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
     return replace(outer, flatten=made) if _segments_rise(instance, outer, pointer) else None
 
 
-def with_sweeps(instance: Instance, plan: Plan) -> Plan:
+def with_flattened_searches(instance: Instance, plan: Plan) -> Plan:
     """The nest whose two innermost loops are one where it looks keys up in a bitmap: what a hit adds to a place of the
     row is added there at once."""
     nodes = list(chain(plan))

@@ -22,7 +22,7 @@ from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
 from spfgen.plan.transform.clearing import initialised
 from spfgen.plan.transform.distinct_places import with_distinct_places
 from spfgen.plan.transform.early_exit import with_early_exits
-from spfgen.plan.transform.flatten import flattened, with_sweeps
+from spfgen.plan.transform.flatten import flattened, with_flattened_searches
 from spfgen.plan.transform.full_segments import with_full_segments
 from spfgen.plan.transform.legal import annotated
 from spfgen.plan.transform.partial_sums import with_partial_sums
@@ -242,9 +242,9 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         fixed=False,
     ),
     Pass(
-        "sweep",
+        "flatten searches",
         "positions of all segments whose keys are looked up in a bitmap are one loop",
-        of_each(lambda given, nest: with_sweeps(given.instance, nest)),
+        of_each(lambda given, nest: with_flattened_searches(given.instance, nest)),
         2,
         fixed=False,
     ),

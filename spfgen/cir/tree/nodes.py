@@ -121,8 +121,8 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Scope(Stmt):
-    """Statements in braces of their own: what they declare is not known after them. `outline`: the last word in the name
-    of a function of their own, which they are where that can be; the first one is a comment then."""
+    """Statements in braces of their own: what they declare is not known after them. `outline`: the last word in the
+    name of a function of their own, which they are where that can be; the first one is a comment then."""
 
     body: Block
     outline: str = ""

@@ -407,7 +407,7 @@ def test_sorted_or_not_makes_no_difference_to_a_table() -> None:
         assert allowed(DOT, "y.p", ["i"], x="dense", y=vector(properties)) - SORTED == TABLES | {"loop"}
 
 
-# --- flattened searches: a bitmap that is asked for the keys of all rows in one loop ---------------------------------------
+# --- flattened searches: a bitmap that is asked for the keys of all rows in one loop ------------------------
 
 PERMUTED = """
 layout permuted(nrow, ncol) {

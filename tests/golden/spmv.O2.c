@@ -150,7 +150,7 @@ static SPFGEN_NOINLINE void spmv_part(
                     spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                 }
                 if (predictable) {
-                    /* four at a time, so that one addition need not wait for the other */
+                    /* unrolled by four with partial sums, so that no addition waits for another */
                     int64_t pj_next = pj_begin;
                     while (pj_next + 4 <= pj_end) {
                         double y_sum_1_2 = A_val[pj_next] * x_val[A_colidx[pj_next]];
@@ -164,7 +164,7 @@ static SPFGEN_NOINLINE void spmv_part(
                         y_sum += A_val[pj] * x_val[A_colidx[pj]];
                     }
                 } else {
-                    /* four at a time, so that one addition need not wait for the other */
+                    /* unrolled by four with partial sums, so that no addition waits for another */
                     for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
                         double y_sum_1 = A_val[pj] * x_val[A_colidx[pj]];
                         if (pj + 1 < pj_end) {

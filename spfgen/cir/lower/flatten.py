@@ -114,7 +114,7 @@ def _marked(low: Lowering, plan: Scan, flatten: Flatten, scope: Scope, first: c.
         c.While(more, c.Block((mark, further))),
         c.If(
             c.Bin("==", last, group),
-            c.Block((c.Comment("a long one, alone"), *alone)),
+            c.Block((c.Comment("a long segment has a loop of its own"), *alone)),
             c.Block((c.Declare(INT, latest.name, c.Int(0)), *until(last, [*told, *body]))),
         ),
         c.Assign(group, "=", last),

@@ -91,7 +91,7 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     return [
         *lines,
         *fetched(low, plan, scope, first, end, some=False),
-        c.Comment("four at a time: no two of their places are the same"),
+        c.Comment("unrolled by four: no two of the places are the same"),
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*read, *added, *stored, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
         loop(position, at, end, rest),
@@ -99,7 +99,7 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
 
 
 def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
-    """A sum of its own for a short loop: the one around waits for one addition in each round, not for all of them.
+    """A sum of its own for a short loop: the one around waits for one addition in each iteration, not for all of them.
     Where the loop is whole, as it mostly is, compilers know how often it runs."""
     own = low.names.new(f"{name}_few")
     body = _for_another(low, plan.body, scope, name, own)
@@ -141,7 +141,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
     several = c.Block(
         (
-            c.Comment("four sums, so that one addition need not wait for the other"),
+            c.Comment("four partial sums, so that no addition waits for another"),
             *(c.Declare(kind.c, own, zero(kind)) for own in names),
             c.While(more, c.Block((*each, step))),
             c.Assign(c.Name(name), "+=", joined("+", sums)),
@@ -188,7 +188,7 @@ def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: Elemen
     def summed(count: int) -> c.Block:
         return c.Block(tuple(_by_vectors(low, plan, scope, (name, kind), vectors[:count], lane, at, end)))
 
-    lines += [c.Comment("a vector of sums, two in long loops"), c.Declare(INT, at.name, first)]
+    lines += [c.Comment("a vector of partial sums, two in long loops"), c.Declare(INT, at.name, first)]
     one, two = summed(1), summed(2)
     length = minus(end, first)
     if isinstance(length, c.Int):
@@ -306,7 +306,7 @@ def _predictable(low: Lowering, when: UnrollWhen, scope: Scope) -> c.Expr:
 def _unrolled(
     low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
 ) -> list[c.Stmt]:
-    """The loop in rounds of four values, in turn for two sums, and a loop over what is left."""
+    """The loop unrolled by four, its values in turn for two sums, and the remainder."""
     position, (first, end) = low.names[plan.dim], limits
     at = c.Name(low.names.new(f"{position}_next"))
     low.names.table[f"@{at.name}"] = at.name
@@ -319,7 +319,7 @@ def _unrolled(
     added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
     more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
     return [
-        c.Comment("four at a time, so that one addition need not wait for the other"),
+        c.Comment("unrolled by four with partial sums, so that no addition waits for another"),
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
         loop(position, at, end, low.plan(plan.body, scope)),
@@ -357,7 +357,8 @@ def _unrolled_with_guards(
     if not few:
         group = [*group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
-    comment = c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other")
+    by = "two" if few else "four"
+    comment = c.Comment(f"unrolled by {by} with partial sums, so that no addition waits for another")
     return [comment, other, pairs, added] if few else [comment, pairs]
 
 
@@ -385,7 +386,7 @@ def compiler_barrier() -> c.Stmt:
 
 
 def unroll_and_jam(low: Lowering, plan: UnrollAndJam, scope: Scope) -> list[c.Stmt]:
-    """Several iterations in each round while there are so many, then the others."""
+    """The unrolled loop, then the remainder."""
     at, end = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
     group = low.plan(plan.several, replace(scope, looped=True))
     more = c.Bin("<=", c.Bin("+", at, c.Int(plan.count)), end)
@@ -415,7 +416,7 @@ def segmented(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
         f"spfgen_predictable_segments_{low.element_type(plan.segment_keys[-1]).name}",
         (c.Bin("+", key.array, first), minus(end, first)),
     )
-    single = c.Comment("short runs of many lengths: where they end would not be foreseen")
+    single = c.Comment("short runs of many lengths: the branches at their ends would be mispredicted")
     return [
         *lines,
         c.If(
@@ -478,7 +479,7 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
         low.combine(target, "+=", total, low.kinds[do.target.tensor], kind),
     ]
     return [
-        c.Comment("what belongs to one place is summed, four at a time, then added to it; places come in order"),
+        c.Comment("segmented reduction: what belongs to one place is summed, then added to it; places come in order"),
         c.Declare(INT, at.name, begin),
         c.While(c.Bin("<", at, end), c.Block(tuple(run))),
     ]

@@ -1,4 +1,4 @@
-"""Loops of which each round runs several iterations, written out, and a loop over what is left after them:
+"""Unrolled loops: each iteration runs several of the given one, and a remainder loop runs the others:
 
     while (p_next + 4 <= end) { {p = p_next; ...} {p = p_next + 1; ...} ... p_next += 4; }
     for (p = p_next; p < end; p++) ...
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def unrolled(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], times: int) -> list[c.Stmt] | None:
-    """The loop over `body`, so many iterations in each round; None where it cannot be written so."""
+    """The loop over `body`, unrolled by so many iterations; None where it cannot be written so."""
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     return between(low.names, low.names[plan.dim], first, end, body, times, down=plan.down)
 
@@ -40,8 +40,8 @@ def between(
     if isinstance(first, c.Int) and isinstance(end, c.Int) and end.value - first.value <= times:
         numbers = range(first.value, end.value)
         copies = [_iteration(position, c.Int(k), body) for k in (reversed(numbers) if down else numbers)]
-        return [c.Comment(f"all iterations over {position}"), *copies]
-    lines: list[c.Stmt] = [c.Comment(f"{times} iterations over {position} in each round, then what is left")]
+        return [c.Comment(f"{position} unrolled completely"), *copies]
+    lines: list[c.Stmt] = [c.Comment(f"{position} unrolled by {times}, then the remainder")]
     if not isinstance(limit := first if down else end, c.Name | c.Int):
         lines.append(c.Declare(f"const {INT}", names.new(f"{position}_{'first' if down else 'end'}"), limit))
         limit = c.Name(lines[-1].name)  # type: ignore[attr-defined]

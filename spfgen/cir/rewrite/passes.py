@@ -72,7 +72,7 @@ PASSES = (
     ),
     Pass(
         "scalar replacement",
-        "where one segment ends the next one begins: each end is read once",
+        "the end of one segment is where the next one begins: it is read once",
         _statements(lambda lines, known: with_scalar_replacement(lines, known.indices, known.names)),
         2,
     ),

@@ -129,7 +129,7 @@ def _rotated(loop: c.For, arrays: Sequence[str], names: Names) -> c.Stmt:
         start = c.Name(before[-1].name)  # type: ignore[attr-defined]
     first, variable = start, c.Name(loop.variable)
     some = rewrite(lambda n: first if n == variable else None, loop.condition)
-    before.append(c.Comment("where one segment ends the next one begins"))
+    before.append(c.Comment("the end of one segment is where the next one begins: it is read once"))
     for array in arrays:
         reads = [s for s in body if any(n == _element(loop, array, 1) for n in walk(s))]
         held = [s for s in reads[:1] if isinstance(s, c.Declare) and s.value == _element(loop, array, 1)]

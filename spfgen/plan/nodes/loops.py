@@ -195,7 +195,7 @@ LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own
 """How a loop adds up (transform/partial_sums.py)."""
 
 
-WAITS = "one addition need not wait for the other"
+WAITS = "no addition waits for another"
 DISTINCT = "to four places at a time, which all differ"
 """How a loop adds to memory (transform/distinct_places.py)."""
 

@@ -206,7 +206,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     ),
     Pass(
         "unroll",
-        "loops over segments have rounds of four, or guards, as the lengths of segments say in the call",
+        "loops over segments are unrolled by four, with a remainder or guards, as their lengths say in the call",
         of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)),
         2,
     ),

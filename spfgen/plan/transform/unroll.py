@@ -1,6 +1,6 @@
 """Sums over segments: two inner loops, of which a call takes one for all of its segments.
 
-Where segments are long, or about as long as their neighbours: rounds of four values, and a loop over what is left. A
+Where segments are long, or about as long as their neighbours: unrolled by four, and a remainder loop. A
 processor foresees when the first one ends. Where segments are short and of many lengths it does not: four values are
 added in turn then, each of which may be the last one.
 """

@@ -61,7 +61,7 @@ def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> Non
         a, b, expected = a[::-1, ::-1], b[::-1], expected[::-1]
     text = f"x[i] = (b[i] - sum(j {'>' if upper else '<'} i: L[i,j]*x[j]))/L[i,i]"
     kernel = spfgen.compile(text, L="csr", b="dense", x="dense")
-    assert "four sums" in kernel.source
+    assert "four partial sums" in kernel.source
     found = kernel(L=csr_array(a), b=b.copy())
     assert found.dtype == kind
     assert np.array_equal(found, expected)

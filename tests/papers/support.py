@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from tests.fuzz import operands, unseen
 
 Array = np.ndarray[Any, Any]
 USUAL = 2
-"""So many choices of layouts suffice in the tests that run always."""
+"""Of so many choices of layouts one is taken in the tests that run always: the first by one program, the second by
+another."""
 VECTORS = ("dense", "sv", "sv_unsorted", "sv_decreasing", "rle", "coo", "coo_unsorted")
 MATRICES = (
     *("dense", "dense_col", "csr", "csr_unsorted", "csc", "dcsr", "dcsc", "coo", "coo_unsorted", "csf"),
@@ -146,11 +148,12 @@ def check(
     level: int = 1,
     **more: Any,
 ) -> None:
-    """The program gives what numpy gives, for all data sets, in the first choices of layouts; in the mode "every
+    """The program gives what numpy gives, for all data sets, in one of the first choices of layouts; in the mode "every
     layout" in all of them, and in each layout of each operand, the others as the first choice says; with "sparse
     results" in sparse layouts of the results."""
     program = Program(text, expected, data, layouts, **more)
-    found = program.choices()[:USUAL]
+    usual = program.choices()[:USUAL]
+    found = [usual[crc32(text.encode()) % len(usual)]]
     if mode == "every layout":
         found = [*program.choices(), *_every(program)]
     if mode == "sparse results":

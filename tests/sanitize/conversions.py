@@ -36,6 +36,7 @@ def data(shape: tuple[int, int], random: np.random.Generator) -> Iterator[tuple[
 
 def main() -> None:
     """What is read or written outside of an array ends the program; what is wrong raises."""
+    compiling.QUICK = "-O0"  # every access that the C makes is there
     functions.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
     tuning.CONVERT_BUCKET = 40
     tuning.PACK_PER_THREAD = 1

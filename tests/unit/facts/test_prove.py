@@ -28,6 +28,7 @@ from spfgen.facts.formula import (
     chain,
     evaluate,
     implies,
+    substitute,
     within,
 )
 from spfgen.facts.prove import Answer, Facts, implied, recorded, remembered, smaller, unique
@@ -90,6 +91,23 @@ def test_refuted_with_values_of_names_and_calls() -> None:
     assert all(map(holds, assumptions))
     assert not holds(goal)
     assert all(abs(value) <= 4 for _, value in small.model or ())
+
+
+def test_questions_that_differ_in_names_alone_are_one() -> None:
+    """The second one is answered by the first, in its own names; one of another form is not."""
+    asked = {"p": Var("s"), "q": Var("p"), "n": Var("extent")}
+    other = Facts(RISING.formulas, {"f": (asked["n"],)})
+    goal = Compare("<", f(P), f(Q))
+    first, second = (
+        implied(WITHIN, RISING, goal),
+        implied([substitute(w, asked) for w in WITHIN], other, substitute(goal, asked)),
+    )
+    assert (first.cached, second.cached) == (False, True)
+    assert first.word == second.word == "refuted"
+    named = {"p": "s", "q": "p", "n": "extent"}
+    assert second.model == tuple(sorted((named[n], v) for n, v in first.model or ()))
+    assert "|extent|" in second.text
+    assert not implied(WITHIN, RISING, Compare("<", f(Q), f(P))).cached
 
 
 def test_smaller_keeps_what_has_no_small_counterexample() -> None:

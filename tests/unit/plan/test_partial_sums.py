@@ -39,3 +39,12 @@ def test_several_iterations_at_once() -> None:
     made = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile()
     found = {n.partial for p in made.generated.plans for n in walk(p, PLANS) if isinstance(n, Scan)}
     assert {ACROSS, SEVERAL} <= found
+
+
+@pytest.mark.parametrize(("layout", "expected"), [("coo", True), ("coo_unsorted", False), ("csr", False)])
+def test_how_parts_add_to_a_place_that_they_share(layout: str, expected: bool) -> None:
+    """Rows of a sorted list of entries may go on in the next part, which has a sum of what it has of the first one."""
+    made = spfgen.compile("y[i] = A[i, j]*x[j]", A=layout, x="dense", y="dense")
+    loops = [n for p in made.generated.plans for n in walk(p, PLANS) if isinstance(n, Scan)]
+    found = [how for n in loops if n.partition is not None for _, how in n.partition.partial]
+    assert found == [IN_TURN] * expected

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import spfgen
-from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Accumulate, Registers
+from spfgen.errors import InternalError
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import PLANS, Accumulate, Registers, Scan
+from spfgen.plan.verify.meaning import check_nest
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
 BLOCKS = """
@@ -69,3 +73,17 @@ def test_sums(kind: type, op: str) -> None:
         given = y.copy()
         result = kernel(A=spfgen.pack(dense, "bcsr", R=3, C=4), x=x, y=given)
         assert np.array_equal(given if result is None else result, dense @ x + (y if op == "+=" else 0))
+
+
+@pytest.mark.parametrize("pieces", [(2,), (2, 2), (4,)])
+def test_pieces_that_are_not_the_loop_are_noticed(pieces: tuple[int, ...]) -> None:
+    """Three lanes are a vector of two, and one more."""
+    kernel = spfgen.compile(STATEMENT, A="bcsr(R=2,C=3)", x="dense", y="dense")
+    ((plan,), (group,)) = kernel.generated.plans, kernel.generated.program.groups
+    (instance,) = group.instances
+    found = [n.pieces for n in walk(plan, PLANS) if isinstance(n, Scan) and n.pieces]
+    assert set(found) == {(2, 1)}
+    check_nest(instance, plan)
+    wrong = rewrite(lambda n: replace(n, pieces=pieces) if isinstance(n, Scan) and n.pieces else None, plan, PLANS)
+    with pytest.raises(InternalError, match="pieces"):
+        check_nest(instance, wrong)

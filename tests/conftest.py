@@ -47,9 +47,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test that is `sampled(n)` n cases run always, the others are exhaustive."""
+    """Of a test that is `sampled(n)` n cases run always, the others are exhaustive. Thousands of random programs may take
+    any time."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
+        if item.get_closest_marker("fuzz"):
+            item.add_marker(pytest.mark.timeout(0))
         if item.get_closest_marker("sampled") and not item.get_closest_marker("exhaustive"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for found in cases.values():

@@ -47,8 +47,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test that is `sampled(n)` n cases run always, the others are exhaustive. Thousands of random programs may take
-    any time."""
+    """Of a test that is `sampled(n)` n cases run always, the others are exhaustive. Thousands of random programs may
+    take any time."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("fuzz"):

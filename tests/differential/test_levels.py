@@ -70,19 +70,25 @@ def doubled(made: Generated) -> Generated:
 
 
 @cache
-def generated() -> tuple[list[Program], list[Generated]]:
+def generated(half: int) -> tuple[list[Program], list[Generated]]:
     programs = []
     for number, text in enumerate(TEXTS):
         vectors = dict.fromkeys("XB" if text == ROWS else "xb", "dense")
-        for layout in LAYOUTS[number::2] if number < 2 else (LAYOUTS[number - 2], LAYOUTS[number]):
+        for layout in LAYOUTS[half::2] if number < 2 else (LAYOUTS[number - 2 + 2 * half],):
             programs.append(Program(text, {**vectors, "L": layout}))
     return programs, [p.generated(f"kernel_{n}") for n, p in enumerate(programs)]
 
 
 @pytest.fixture(scope="module", params=[keen, listed, doubled])
-def batch(request: pytest.FixtureRequest) -> Batch:
-    programs, made = generated()
-    return Batch(programs, ("-O1",), eager=True, generated=[request.param(m) for m in made])
+def way(request: pytest.FixtureRequest) -> Callable[[Generated], Generated]:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def batch(request: pytest.FixtureRequest, way: Callable[[Generated], Generated]) -> Batch:
+    """Half of the programs, one of the ways."""
+    programs, made = generated(request.param)
+    return Batch(programs, ("-O1",), eager=True, generated=[way(m) for m in made])
 
 
 @pytest.mark.sampled(1)

@@ -118,9 +118,10 @@ def test_flattened_loops_stay_within_their_arrays(
     assert not differences(calls, tmp_path / "results")
 
 
-def test_checks_stay_within_wrong_arrays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [15, pytest.param(60, marks=pytest.mark.exhaustive)])
+def test_checks_stay_within_wrong_arrays(small: int, tmp_path: Path) -> None:
     """Indices that are anything at all: no check reads by them outside of an array, whatever was found before."""
-    build, calls = checks(threads=3, small=15)
+    build, calls = checks(threads=3, small=small)
     program = compile_program(build, command(), tmp_path)
     code, output = run(program, calls, tmp_path, ENVIRONMENT)
     assert code == 0, told(calls, output)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from spfgen.errors import SpecError
-from spfgen.facts.formula import Expr, substitute
+from spfgen.facts.formula import Expr, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
+from spfgen.plan.analyse.cost import Stored
 from spfgen.plan.nodes import PLANS, Bound, Clear, Do, Find, Levels, Plan, Scan, Segment, Seq
 from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
@@ -17,17 +18,18 @@ from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 @dataclass(frozen=True)
 class Context:
     """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
-    `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
+    `stored` says of each size of a layout what it counts; `several` are the tensors
     whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
     of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
     pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed; `fixed_sizes`
-    extents that are numbers; `outputs` are the tensors that are stored."""
+    extents that are numbers; `outputs` are the tensors that are stored; `held` are the sizes along which some tensor
+    has an array."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
-    stored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stored: Mapping[str, Stored] = field(default_factory=dict)
     several: frozenset[str] = frozenset()
     marks: tuple[Mark, ...] = ()
     outside: tuple[tuple[str, str], ...] = ()
@@ -40,6 +42,7 @@ class Context:
     assembled: Mapping[str, Tensor] = field(default_factory=dict)
     fixed_sizes: Mapping[str, int] = field(default_factory=dict)
     outputs: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -80,7 +83,11 @@ def context_of(program: Program) -> Context:
         program.order,
         {f.dim: f for f in program.finds},
         {t.name: t.value_type for t in (*program.tensors, *program.temporaries)},
-        {s: t.extents for t in program.tensors for s in t.sizes},
+        {
+            s: Stored(t.extents, _each(t, own))
+            for t in program.tensors
+            for own, s in zip(t.layout.sizes, t.sizes, strict=True)
+        },
         frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
         program.marks,
         program.outside,
@@ -90,7 +97,25 @@ def context_of(program: Program) -> Context:
         assembled={t.name: t for t in program.tensors if t.assembled is not None},
         fixed_sizes=program.fixed,
         outputs=frozenset(t.name for t in program.tensors if t.is_output),
+        held=frozenset(_held(program)),
     )
+
+
+def _each(tensor: Tensor, size: str) -> tuple[str, ...]:
+    """The extents along which each position has as many values as the size says: those of the rows, for a width."""
+    names = dict(zip(tensor.layout.parameters, tensor.extents, strict=True))
+    inside = [{v for e in array.extents for v in variables(e)} for array in tensor.layout.values]
+    return tuple(names[p] for p in tensor.layout.parameters if any({size, p} <= names_in for names_in in inside))
+
+
+def _held(program: Program) -> Iterator[str]:
+    """The sizes that arrays have as an extent, those of results whose pattern is computed among them."""
+    for tensor in program.tensors:
+        layout = tensor.assembled or tensor.layout
+        names = dict(zip(layout.parameters, tensor.extents, strict=True))
+        names |= dict(zip(tensor.layout.sizes, tensor.sizes, strict=True))
+        for array in (*layout.indexes, *layout.values):
+            yield from (names[v] for e in array.extents for v in variables(e) if v in names)
 
 
 def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -19,6 +20,15 @@ from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import comparisons, linear, shifted
 from spfgen.space.nodes import Instance
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a size of a layout counts: a part of what lies within these extents. A width counts that for `each` position
+    along some of them."""
+
+    extents: tuple[str, ...]
+    each: tuple[str, ...] = ()
 
 
 def times(*factors: Expr) -> Expr:
@@ -165,9 +175,7 @@ def _real(expr: Expr) -> Expr:
     return expression(value.plus(-1) if value.constant == 1 else value)
 
 
-def cheapest(
-    costs: Sequence[Sequence[Expr]], stored: Mapping[str, tuple[str, ...]], limit: int
-) -> list[tuple[int, ...]]:
+def cheapest(costs: Sequence[Sequence[Expr]], stored: Mapping[str, Stored], limit: int) -> list[tuple[int, ...]]:
     """The combinations (one number for each find) that are cheapest for some sizes, at most `limit` of them.
 
     Sizes are sampled; combinations are taken greedily until each sample is served within VARIANT_GAIN of its best.
@@ -197,7 +205,7 @@ def cheapest(
     return taken
 
 
-def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> float:
+def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> float:
     """How many times the first costs what the second does: the geometric mean over sampled sizes."""
     wanted = names([one, two])
     first, second = _compiled(one, wanted), _compiled(two, wanted)
@@ -205,24 +213,25 @@ def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> f
     return math.exp(sum(ratios) / len(ratios))
 
 
-def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> bool:
+def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> bool:
     """Whether the first costs less than the second for some of the sampled sizes."""
     wanted = names([one, two])
     first, second = _compiled(one, wanted), _compiled(two, wanted)
     return any(first(*s) < second(*s) for s in _samples(wanted, stored))
 
 
-def _samples(wanted: Sequence[str], stored: Mapping[str, tuple[str, ...]]) -> list[list[float]]:
+def _samples(wanted: Sequence[str], stored: Mapping[str, Stored]) -> list[list[float]]:
     """Sizes spread over the magnitudes that occur: extents up to ten millions, of what could be stored a part."""
     result = []
-    everything = sorted({*wanted, *(e for s in wanted for e in stored.get(s, ()))})
+    everything = sorted({*wanted, *(e for s in wanted if s in stored for e in stored[s].extents)})
     extents_asked = [(position, name) for position, name in enumerate(everything) if name not in stored]
     counts_asked = [(position, name, stored[name]) for position, name in enumerate(n for n in wanted if n in stored)]
     for k in range(tuning.SAMPLED_SIZES):
         sizes = {name: 10.0 ** (1 + 6 * _spread(k, position)) for position, name in extents_asked}
-        for position, name, extents in counts_asked:
-            most = math.prod(sizes.get(e, 1.0) for e in extents)
-            longest = max((sizes.get(e, 1.0) for e in extents), default=1.0)
+        for position, name, counted in counts_asked:
+            each = math.prod(sizes.get(e, 1.0) for e in counted.each)
+            most = math.prod(sizes.get(e, 1.0) for e in counted.extents) / each
+            longest = max((sizes.get(e, 1.0) for e in counted.extents), default=1.0) / each
             part = most * (0.1 + 0.8 * _spread(k, position + 11))  # where all magnitudes are too large: some density
             sizes[name] = max(1.0, min(part, longest * 10.0 ** (2 - 6 * _spread(k, position + 7))))
         result.append([sizes[n] for n in wanted])

@@ -62,7 +62,7 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
         own[form] = operand.positions if led is None else _gone_through(operand, led)
         orders.attempt(own[form])  # all of its loops, before those of others
     if not again and orders.sorts(orders.best):
-        for wanted in _row_by_row(instance, sparse, own, set(context.forced)):
+        for wanted in _row_by_row(instance, sparse, own, context):
             orders.attempt(wanted, by_bounds=True)
     if not again and _looks_everywhere(instance, orders.best, context):
         for wanted in _inside_out(sparse, own, set(context.forced)):
@@ -109,7 +109,8 @@ class _Orders:
         found = rough(self.instance, steps, self.again, self.context if by_bounds else None)
         if not self.sorts(steps):
             return found
-        entries = work(Counts(self.instance), _nest(self.instance, steps), by_algorithm).additions
+        nest = with_finds(_nest(self.instance, steps))  # not all that is compared is delivered
+        entries = work(Counts(self.instance), nest, by_algorithm).additions
         return plus(found, times(Num(tuning.SORTED_NS), entries))
 
     def sorts(self, steps: list[Step]) -> bool:
@@ -125,7 +126,8 @@ class _Orders:
             return True
         common = tuple(e for k, e in enumerate(place) if k != found[1])
         target = replace(self.instance.target, place=common, extents=tuple(ONE for _ in common))
-        return not distinct_places(replace(self.instance, target=target), first)
+        rows = replace(self.instance, target=target)
+        return not (distinct_places(rows, first) or distinct_by_facts(rows, first, steps))
 
     def _intersect(self, steps: list[Step], price: Expr) -> None:
         found = _intersected(self.instance, steps, self.context)
@@ -197,11 +199,15 @@ def _inside_out(
 
 
 def _row_by_row(
-    instance: Instance, sparse: Sequence[Operand], own: Mapping[tuple[object, ...], tuple[str, ...]], forced: set[str]
+    instance: Instance, sparse: Sequence[Operand], own: Mapping[tuple[object, ...], tuple[str, ...]], context: Context
 ) -> Iterator[tuple[str, ...]]:
-    """Orders that begin with an index of the result: an operand's positions are found by it, the innermost first."""
+    """Orders that begin with an index of the result: an operand's positions are found by it, the innermost first. Its
+    extent is that of an array: where all tensors list their rows, there may be more rows than a loop can go through."""
+    counts, forced = Counts(instance), {*context.forced}
     rows = [s.name for s in instance.target.subscripts if isinstance(s, Var)]
     for row in rows:
+        if not set(variables(counts.extent(row))) <= context.held:
+            continue
         for operand in sparse:
             positions = own[_form(operand)] if operand.positions else ()
             if positions and Var(row) in operand.subscripts and not forced & {*positions}:

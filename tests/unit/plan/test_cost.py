@@ -22,6 +22,7 @@ from spfgen.cir.tree.print import print_expr
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import (
+    Stored,
     _compiled,
     _samples,
     log2,
@@ -255,11 +256,11 @@ def test_the_obvious_winner(name: str, sizes: dict[str, float], expected: set[st
 LIMIT = 3
 
 
-def cheapest(costs: list[list[Expr]], stored: dict[str, tuple[str, ...]], limit: int = LIMIT) -> list[tuple[int, ...]]:
+def cheapest(costs: list[list[Expr]], stored: dict[str, Stored], limit: int = LIMIT) -> list[tuple[int, ...]]:
     return cheapest_of(costs, stored, limit)
 
 
-STORED = {"A.nnz": ("A.n",), "x.nnz": ("A.n",)}
+STORED = {"A.nnz": Stored(("A.n",)), "x.nnz": Stored(("A.n",))}
 
 
 def test_nothing_to_choose() -> None:
@@ -332,5 +333,5 @@ def test_the_mean_ratio() -> None:
 def test_sizes_of_layouts_are_known_as_such() -> None:
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="sv", y="dense")
     stored = context_of(kernel.generated.program).stored
-    assert set(stored["A.nnz"]) == set(kernel.generated.program.tensor("A").extents)
+    assert set(stored["A.nnz"].extents) == set(kernel.generated.program.tensor("A").extents)
     assert "A.nrow" not in stored

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute, variables
-from spfgen.ir import walk
+from spfgen.ir import children, walk
 from spfgen.lang.expressions import raise_all
 from spfgen.plan.analyse.cost import Stored
 from spfgen.plan.nodes import PLANS, Bound, Clear, Do, Find, Levels, Plan, Scan, Segment, Seq
@@ -59,7 +60,7 @@ class Context:
     def leaves_the_rest(self) -> bool:
         """Whether all that the schedule says is which loops threads share or do not, and what is tiled."""
         tiles = {m.dim for m in self.marks if m.word == "tile"}
-        words = {m.word for m in self.marks}
+        words = {m.word for m in self.marks if m.word != "order" or m.dim not in tiles}
         return words <= {"parallel", "serial", "tile", "split"} and {*self.order} <= tiles and not self.forced
 
     @property
@@ -130,6 +131,7 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
     looks for."""
     plans = list(plans)
     _check_loops(context, plans)
+    raise_all([e for plan in plans for e in out_of_order(plan, context)])
     met = {n.dim for plan in plans for n in walk(plan, PLANS) if isinstance(n, Find | Segment | Bound)}
     wanted: dict[str, list[str]] = {}
     for dim, forced in context.forced.items():
@@ -147,6 +149,30 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
             )
 
 
+def out_of_order(plan: Plan, context: Context, written: Mapping[str, str] | None = None) -> Iterator[SpecError]:
+    """Loops that stand within others that the schedule has inside of them, or does not speak of. `written` is what the
+    text calls the loops that it knows; without it they are called what they are."""
+    said = {m.dim: m.span for m in context.marks if m.word == "order"}
+    place = {name: k for k, name in enumerate(context.order)}
+    for path in _paths(plan, written) if said else ():
+        for k, name in enumerate(path):
+            wrong = next((o for o in path[:k] if name in said and place.get(o, len(place)) > place[name]), None)
+            if wrong is not None:
+                message = f"expected the loop over `{name}` to stand around `{wrong}`, but it can only stand inside"
+                why = f"each iteration of `{wrong}` has a loop over `{name}` of its own"
+                yield SpecError(message, said[name], (why, "leave the order of these loops to spfgen"))
+                return
+
+
+def _paths(node: Any, written: Mapping[str, str] | None, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The loops from the outside in, for each innermost one; not those that only clear."""
+    own = outer
+    if isinstance(node, Scan | Find) and (written is None or node.dim in written):
+        own = (*outer, node.dim if written is None else written[node.dim])
+    below = [] if isinstance(node, Clear) else [c for c in children(node) if isinstance(c, PLANS)]
+    yield from dict.fromkeys([path for c in below for path in _paths(c, written, own)] or [own])
+
+
 def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
     clearing = {
         id(n) for p in plans for c in walk(p, PLANS) if isinstance(c, Clear) and c.part for n in walk(c.part, PLANS)
@@ -156,7 +182,7 @@ def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
     loops = leveled | {n.dim for n in nodes if isinstance(n, Scan)}
     found = {n.dim for n in nodes if isinstance(n, Find | Segment)} - loops
     errors = []
-    for mark in context.marks:
+    for mark in (m for m in context.marks if m.word != "order"):
         if mark.dim not in loops:
             what = "is looked for" if mark.dim in found else "has one value in each iteration of the loops around it"
             name = dict(context.outside).get(mark.dim, mark.dim)

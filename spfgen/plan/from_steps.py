@@ -12,6 +12,7 @@ from __future__ import annotations
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Plan
 from spfgen.plan.steps.loops import Loops
+from spfgen.plan.steps.said import check_said
 from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.space.nodes import Program
 from spfgen.space.steps import Steps
@@ -19,5 +20,7 @@ from spfgen.space.steps import Steps
 
 def plan_steps(steps: Steps, program: Program, context: Context) -> Plan:
     """The plan of a kernel's steps. Raises SpecError, Unsupported."""
-    plan = Loops(steps, program, context).plan()
+    loops = Loops(steps, program, context)
+    plan = loops.plan()
+    check_said(plan, context, loops.named)
     return with_reads_in_place(plan) if context.level > 0 else plan

@@ -7,7 +7,6 @@ For every additive term: the relations of all accesses, with coordinates replace
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
@@ -38,14 +37,14 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
     if beyond := beyond_sums(kernel, layouts):
-        return replace(join_steps(kernel, layouts), beyond=beyond)
+        return join_steps(kernel, layouts, beyond)
     try:
         return _join_sums(kernel, layouts)
     except (UnstoredDivisor, SeveralPlaces) as error:
         if kernel.is_scheduled or any(_recurs(s) for s in kernel.statements):
             raise
         which = "a divisor may not be stored" if isinstance(error, UnstoredDivisor) else "values lie in several arrays"
-        return replace(join_steps(kernel, layouts), beyond=which)
+        return join_steps(kernel, layouts, which)
 
 
 def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:

@@ -24,13 +24,14 @@ from spfgen.space.names import check_accesses, check_names, check_recurrences, w
 from spfgen.space.nodes import Group, Program
 from spfgen.space.normal import Inside, Normal
 from spfgen.space.results import regions_in, with_fills, with_patterns, with_result_types
+from spfgen.space.schedule import finds_of_steps, read_schedule_of_steps
 from spfgen.space.steps import Chosen, Equation, Steps
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import check_output
 
 
-def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
-    """The program of a kernel whose steps are no sums of products. Raises SpecError(s)."""
+def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str = "") -> Program:
+    """The program of a kernel whose steps are no sums of products; `beyond`: why they are not. Raises SpecError(s)."""
     check_names(kernel)
     check_recurrences(kernel.statements)
     declared = with_scalars(kernel)
@@ -62,7 +63,8 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     for index in free:
         found.check_bounded(index, body)
     indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
-    steps = Steps(body, indices, free, "\n".join(map(show_statement, kernel.statements)), kernel.span, found.computed)
+    text = "\n".join(map(show_statement, kernel.statements))
+    steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called)
     asked = [e.name for e in found.asked.values()]
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
@@ -72,6 +74,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     names = (*extents.parameters(), *extents.readings(tensors), *asked)
     limits = {i: (e,) for i, e in indices.items()}
     by_name = {t.name: t for t in (*tensors, *temporaries)}
+    schedule = read_schedule_of_steps(kernel, by_name, beyond)
     doubts = doubts_of_steps(kernel, body, by_name, own_regions, Ranges(names, extents.fixed, limits, (), frozenset()))
     numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
     return Program(
@@ -83,7 +86,9 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         extents.fixed,
         {name: tuple(sizes) for name, sizes in written.items()},
         (Group(steps.text, "=", "", (), None, kernel.span, steps),),
-        (),
+        schedule.order,
+        finds_of_steps(kernel, by_name),
+        schedule.marks,
         deterministic=kernel.deterministic,
         level=kernel.level,
         agreements=tuple(extents.agreements()),
@@ -91,6 +96,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         temporaries=temporaries,
         steps=True,
         doubts=doubts,
+        beyond=beyond,
         numbers={name: number for name, number in numbers.items() if name not in written},
     )
 

@@ -13,7 +13,6 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean, raise_all, word_in
 from spfgen.lang.schedule import show_loop
 from spfgen.lang.types import FINDS
-from spfgen.space.names import accesses
 from spfgen.space.nodes import Change, ForcedFind, Group, Mark, Tensor
 
 
@@ -41,11 +40,49 @@ def read_schedule(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Se
         if isinstance(directive, lang.Directive) and directive.word not in ("tile", "split"):
             reader.marked(directive)
     named = [reader.dim(loop) for loop in kernel.order]
+    reader.marks += [Mark("order", dim, span=loop.span) for dim, loop in zip(named, kernel.order, strict=True)]
     order = [d for d in reader.first if d not in named] + named
     for outer, inner in reader.outside:  # where the inner loop has its place, the one around it has its own
         if inner in order and outer not in order:
             order.insert(order.index(inner), outer)
     return Schedule(tuple(order), tuple(reader.changes), tuple(reader.marks), tuple(reader.outside))
+
+
+APPLIED = ("order", "find", "serial", "parallel", "deterministic")
+"""The clauses that steps know too: they are about loops that there are, and change no iteration space."""
+
+
+def read_schedule_of_steps(kernel: lang.Kernel, tensors: Mapping[str, Tensor], beyond: str) -> Schedule:
+    """The same where the kernel is more than sums of products: loops are called what they are called in the text, and
+    planning looks for those that are meant. Raises SpecError, also for clauses that are for sums of products alone."""
+    reader = _Reader(kernel, tensors, ())
+    marks = [Mark("order", reader.dim(loop), span=loop.span) for loop in kernel.order]
+    for directive in kernel.directives:
+        match directive:
+            case lang.LoopsRelation(loops):
+                word = "relation"
+            case lang.Directive(word, loops):
+                pass
+        dims = [reader.dim(loop) for loop in loops]
+        if word not in APPLIED:
+            raise _only_for_sums(word, directive.span, beyond)
+        marks += [Mark(word, dim, span=directive.span) for dim in dims]
+    return Schedule(tuple(m.dim for m in marks if m.word == "order"), (), tuple(marks), ())
+
+
+def finds_of_steps(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[ForcedFind, ...]:
+    """The algorithms that the schedule asks for, by what the positions are called in the text."""
+    raise_all([e for f in kernel.finds for e in (*_wrong_position(kernel, f, tensors), *_wrong_algorithm(f))])
+    written = [(f"{find.tensor}.{find.position}", find) for find in kernel.finds]
+    return tuple(ForcedFind(name, find.algorithm, name, find.span) for name, find in written)
+
+
+def _only_for_sums(word: str, span: Span | None, beyond: str) -> SpecError:
+    why = f", and this kernel is more: {beyond}" if beyond else ""
+    message = f"expected a clause that all kernels have, but `{word}` is for sums of products alone{why}"
+    rest = ", ".join(f"`{w}`" for w in APPLIED)
+    way = "put the sum of products into a kernel of its own, with the schedule, and what is made of it into another"
+    return SpecError(message, span, (f"leave `{word}` out (all kernels have {rest})", f"or {way}"))
 
 
 class _Reader:
@@ -173,9 +210,12 @@ def _wrong_algorithm(find: lang.ForcedFind) -> Iterator[SpecError]:
 
 
 def _indices(kernel: lang.Kernel) -> set[str]:
-    """The names in subscripts."""
-    subscripts = [e for s in kernel.statements for a in (s.target, *accesses(s.value)) for e in a.subscripts]
-    return {n.name for e in subscripts for n in walk(e) if isinstance(n, Var)}
+    """The names of indices: those in subscripts, and those over which loops and reductions run."""
+    nodes = [n for s in kernel.statements for n in walk(s)]
+    found = {n.name for a in nodes if isinstance(a, lang.Access) for n in walk(a) if isinstance(n, Var)}
+    found |= {n.index for n in nodes if isinstance(n, lang.Range)}
+    found |= {i for n in nodes if isinstance(n, lang.For | lang.Reduce) for i in n.indices}
+    return found - {*kernel.sizes}
 
 
 def _positions(tensors: Iterable[Tensor]) -> str:

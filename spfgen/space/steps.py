@@ -139,7 +139,7 @@ class Equation:
 class Steps:
     """A kernel's steps. `extents` has the range [0, extent) of each index; but the `free` ones have what conditions
     leave, and that accesses lie within their tensors. `computed` are extents that are made of
-    others, by name."""
+    others, by name; `called` has what each index is called in the text."""
 
     body: tuple[Any, ...]
     extents: Mapping[str, Expr]
@@ -147,3 +147,4 @@ class Steps:
     text: str = ""
     span: Span | None = _span()
     computed: Mapping[str, Expr] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)

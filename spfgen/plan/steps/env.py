@@ -39,17 +39,20 @@ class Reads(lang.Apply):
 @dataclass(frozen=True)
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads; whether what is done at the points changes no more
-    than scalars, of which each thread may have its `own`; what was `loaded` from index arrays, or computed, further
-    out; whether steps run `again`, as those of `while` do; whether reductions stay where they are, `point_by_point`;
-    whether values are `plain`, what numpy computes: what is not stored decides nothing; the conditions of which it is
-    known that they `hold`; the indices in whose `order` the next nest has to come by its points."""
+    known to store nothing; whether loops may run on several threads; whether what is done at the points changes no
+    more than scalars, of which each thread may have its `own`; whether they are `inside` of a loop on one thread,
+    so that threads share them only where the schedule says so; what was `loaded` from index arrays, or computed,
+    further out; whether steps run `again`, as those of `while` do; whether reductions stay where they are,
+    `point_by_point`; whether values are `plain`, what numpy computes: what is not stored decides nothing; the
+    conditions of which it is known that they `hold`; the indices in whose `order` the next nest has to come by its
+    points."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
     absent: frozenset[Key] = frozenset()
     parallel: bool = True
     own: bool = False
+    inside: bool = False
     loaded: frozenset[str] = frozenset()
     again: bool = False
     point_by_point: bool = False

@@ -58,9 +58,13 @@ class Loops(Places):
             parts = [with_split_loops(p, sizes, self.kinds) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
             exactly = self.context.deterministic
-            parts = [with_copies(p, self.kinds, self.sizes, self.context.is_serial, exactly) for p in parts]
+            parts = [with_copies(p, self.kinds, self.sizes, self.is_serial, exactly) for p in parts]
             whole = Block((*first, *parts))
         return whole
+
+    def is_serial(self, dim: str) -> bool:
+        """Whether the iterations of a loop run on one thread, whatever is known of them."""
+        return self.context.is_serial(self.named.get(dim, dim))
 
     @property
     def axes(self) -> dict[str, int]:

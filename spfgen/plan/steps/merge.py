@@ -122,8 +122,11 @@ class Merging(Driving):
         """The leaf once at each point that one of the regions has, by a merge; None where they are no streams."""
         plain = all(r.accesses and not r.links and not r.where for r in found)
         accesses = list({key_of(a): a for r in found for a in r.accesses}.values())
-        if not self.context.level or len(accesses) < 2 or not plain or self.context.named:
+        if not self.context.level or len(accesses) < 2 or not plain or self.context.order:
             return None
+        said = {*self.context.named, *self.context.forced}
+        if any(name.startswith(f"{a.tensor}.") for a in accesses for name in said):
+            return None  # a merge has no loops over positions
         alone = all(len(r.accesses) == 1 for r in found)
         if not alone and len({frozenset(self.indices_in(a)) for a in accesses}) > 1:
             return None  # going through the shorter ones again and again may take longer than looking up
@@ -131,6 +134,8 @@ class Merging(Driving):
             return None
         for index in reversed([i for i in indices if i in self.extents]):
             outer = [i for i in indices if i != index]
+            if self.steps.called.get(index, index) in said:
+                continue
             if env.order and env.order != (*outer, index):
                 continue
             if not all(self.indices_in(a) <= env.known | {*outer, index} for a in accesses):

@@ -34,6 +34,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
+from spfgen.plan.steps.said import said_of, written_in
 from spfgen.plan.steps.state import State
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.partition import partitioned
@@ -54,6 +55,8 @@ class Nests(State):
         super().__init__(steps, program, context)
         self.scanned: dict[str, tuple[Instance, tuple[Step, ...]]] = {}
         """The points of the nest that a loop is in, by the name of the loop."""
+        self.named: dict[str, str] = {}
+        """What the text calls the dimensions of nests."""
 
     def tells_apart(self, loop: str, at: Sequence[Expr]) -> bool:
         """Whether iterations of a loop with different values come by different coordinates."""
@@ -286,7 +289,8 @@ class Nests(State):
         instance = with_equal_positions(instance)
         instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
-        plan = simplify(plan, (*unknown, *sorted(env.known), *self.context.named))
+        said = said_of(instance, self.context, self.steps.called)
+        plan = simplify(plan, (*unknown, *sorted(env.known), *said.named))
         nodes = list(chain(plan))
         does = nodes[-1]
         assert isinstance(does, Do)
@@ -299,7 +303,15 @@ class Nests(State):
         loops = any(isinstance(n, Scan | Find) for n in nodes)
         loads = {n.dim for n in nodes if isinstance(n, Load | Locate)}
         loads |= {loaded.dim for n in nodes if isinstance(n, Find) for loaded in n.loads}
-        inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads, order=())
+        shared = any(isinstance(n, Scan | Find) and n.parallel for n in nodes)
+        wanted = loops and not shared and any(m.word == "parallel" for m in self.context.marks)
+        inner = replace(
+            env,
+            parallel=env.parallel and (wanted or not loops),
+            inside=env.inside or wanted,
+            loaded=env.loaded | loads,
+            order=(),
+        )
         body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body
         for node in reversed(nodes[:-1]):
@@ -317,11 +329,12 @@ class Nests(State):
         """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with
         everything."""
         best: Plan | None = None
-        context = self.nest_context
+        context = said_of(instance, self.nest_context, self.steps.called)
+        self.named |= written_in(instance, self.steps.called)
         for steps in driven(instance, context, bool(env.known)):
             if env.order and not is_in_order(instance, steps, env.order):
                 continue
-            parallel = self.parallel(instance, steps, distinct, env) if env.parallel else None
+            parallel = self.parallel(instance, steps, distinct, env, context) if env.parallel else None
             known = steps[-1].known if steps else instance.domain.space.universe()
             body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))
             if instance.guards:
@@ -344,11 +357,14 @@ class Nests(State):
         return best
 
     def parallel(
-        self, instance: Instance, steps: Sequence[Step], distinct: Sequence[Expr] | None, env: Env
+        self, instance: Instance, steps: Sequence[Step], distinct: Sequence[Expr] | None, env: Env, context: Context
     ) -> tuple[str, str] | None:
-        """The outermost loop, where its iterations are proved to write different points or change own scalars."""
+        """The loop that the schedule names, or the outermost one, where its iterations are proved to write different
+        points or change own scalars."""
         scans = [s.dim for s in steps if s.kind == "scan"]
-        if not scans or self.context.is_serial(scans[0]):
+        wanted = [d for d in scans if context.marked("parallel", d) is not None]
+        scans = wanted or ([] if env.inside else scans)
+        if not scans or context.is_serial(scans[0]):
             return None
         if env.own:
             return scans[0], "its iterations change scalars of their own, which are combined after the loop"

@@ -22,7 +22,7 @@ from spfgen.run.arrays import reductions
 from spfgen.run.arrays.contract import contracted, product_labels
 from spfgen.run.arrays.elementwise import decided, elementwise
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
-from spfgen.run.arrays.indexing import subscript
+from spfgen.run.arrays.indexing import subscript, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
 from spfgen.run.calls.foreign import NUMPY, tensor_of
@@ -322,7 +322,7 @@ def _summed(tensor: Tensor, axis: Any, keepdims: bool) -> Any:
 
 def item(tensor: Tensor, key: Any) -> Any:
     """`tensor[key]`: a number, or a tensor in the same layout where that can be."""
-    return tensor_from(subscript(entries_of(tensor), key), [tensor.layout])
+    return tensor_from(subscript(tensor, key), [tensor.layout])
 
 
 def rows(tensor: Tensor) -> Iterator[Any]:
@@ -339,9 +339,7 @@ def rows(tensor: Tensor) -> Iterator[Any]:
 
 def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
     """numpy.transpose, in the same layout where that can be."""
-    order = permutation(axes, tensor.ndim)
-    entries = turned(entries_of(tensor), order)
-    result: Tensor = tensor_from(entries, [tensor.layout])
+    result: Tensor = tensor_from(transpose(tensor, permutation(axes, tensor.ndim)), [tensor.layout])
     return result
 
 
@@ -355,11 +353,6 @@ def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
     if len(order) != ndim:
         raise DataError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
     return order
-
-
-def turned(entries: Entries, order: Sequence[int]) -> Entries:
-    shape = tuple(entries.shape[d] for d in order)
-    return normal(shape, [entries.coords[d] for d in order], entries.values, entries.fill, once=True)
 
 
 def number(tensor: Tensor) -> Any:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from spfgen.api import LayoutHandle
 from spfgen.errors import DataError
 from spfgen.layout.nodes import Layout
-from spfgen.run.arrays import shapes
+from spfgen.run.arrays import indexing, shapes
 from spfgen.run.arrays.eager import permutation
-from spfgen.run.arrays.entries import Entries, entries_of
-from spfgen.run.arrays.indexing import subscript
+from spfgen.run.arrays.entries import Entries, entries_of, normal
 from spfgen.run.arrays.made import in_layout, tensor_from
 from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ def reshape(a: object, shape: Any, order: str = "C", *, layout: AnyLayout | None
 
 def slice(a: object, key: Any, *, layout: AnyLayout | None = None) -> Any:  # noqa: A001
     """`a[key]` in a layout: `slice(T, np.s_[1:5:2, :], layout="csr")`; a number when nothing else is left."""
-    return _one(a, layout, lambda e: subscript(e, key))
+    tensor = _tensor(a)
+    return _result(indexing.subscript(tensor, key), [tensor], layout)
 
 
 def transpose(a: object, axes: Sequence[int] | None = None, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.transpose."""
-    return _one(a, layout, lambda e: shapes.transpose(e, permutation((axes,), e.ndim)))
+    tensor = _tensor(a)
+    return _result(indexing.transpose(tensor, permutation((axes,), tensor.ndim)), [tensor], layout)
 
 
 def flip(m: object, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
@@ -116,22 +118,24 @@ def repeat(a: object, repeats: Any, axis: Any = None, *, layout: AnyLayout | Non
 
 def concatenate(arrays: Sequence[object], axis: int | None = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.concatenate."""
-    return _several(arrays, layout, lambda parts: shapes.concatenate(parts, axis))
+    if axis is None:
+        return _several(arrays, layout, lambda parts: shapes.concatenate(parts, None))
+    return _joined(arrays, layout, lambda parts: shapes.concatenate(parts, axis))
 
 
 def stack(arrays: Sequence[object], axis: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.stack."""
-    return _several(arrays, layout, lambda parts: shapes.stack(parts, axis))
+    return _joined(arrays, layout, lambda parts: shapes.stack(parts, axis))
 
 
 def vstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.vstack."""
-    return _several(tup, layout, shapes.vstack)
+    return _joined(tup, layout, shapes.vstack)
 
 
 def hstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.hstack."""
-    return _several(tup, layout, shapes.hstack)
+    return _joined(tup, layout, shapes.hstack)
 
 
 def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
@@ -181,11 +185,22 @@ def _several(
     return _result(function([entries_of(t) for t in tensors]), tensors, layout)
 
 
-def _result(entries: Entries, tensors: Sequence[Tensor], layout: AnyLayout | None) -> Tensor:
+def _joined(values: Sequence[object], layout: AnyLayout | None, function: Callable[[Sequence[Any]], Any]) -> Tensor:
+    """What a function makes of entries that it puts one after the other: they are not sorted before where their fill
+    values agree, because that is done when they are packed."""
+    tensors = [_tensor(v) for v in values]
+    if len({t.layout.fill_text for t in tensors}) != 1 or len({t.dtype for t in tensors}) != 1:
+        return _several(tensors, layout, function)
+    return _result(function([indexing.whole(t) for t in tensors]), tensors, layout)
+
+
+def _result(entries: Entries | Coordinates, tensors: Sequence[Tensor], layout: AnyLayout | None) -> Tensor:
     """A tensor; a number where no dimension is left, as the functions that may leave none say."""
     found: Tensor
-    if layout is None or not entries.ndim:
+    if layout is None or not entries.shape:
         found = tensor_from(entries, [t.layout for t in tensors])
     else:
+        if isinstance(entries, Coordinates):
+            entries = normal(entries.shape, entries.coords, entries.values, entries.fill)
         found = in_layout(entries, layout)
     return found

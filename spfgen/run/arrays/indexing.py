@@ -1,20 +1,38 @@
-"""Subscripts as numpy's on entries: `T[1, 2:9:3, ::-1]`, `T[..., None]`, `T[[3, 1, 1]]`, `T[mask]`."""
+"""Subscripts as numpy's on tensors: `T[1, 2:9:3, ::-1]`, `T[..., None]`, `T[[3, 1, 1]]`, `T[mask]`.
+
+What is behind a subscript is a layout over the same arrays (layout/view.py), so a scan of it goes through what is asked
+for alone. Where it cannot, as through the rows of a layout that is stored by columns, it passes over all entries once,
+and each goes to the places that ask for it.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import UsageError
-from spfgen.run.arrays.entries import Entries, entries_of, normal, numbered
+from spfgen.layout.points import TooLarge, expanded, room_for, to_coordinates
+from spfgen.layout.proofs import stored_once
+from spfgen.layout.view import Along, Fixed, Listed, Part, View, sizes_of, view_of
+from spfgen.run.arrays.entries import entries_of, normal, numbered, same
 from spfgen.run.calls.bind import is_scipy
 from spfgen.run.calls.foreign import tensor_of
-from spfgen.run.tensor import Array, Tensor
+from spfgen.run.files.read import Coordinates
+from spfgen.run.pack import coordinates
+from spfgen.run.tensor import Array, Tensor, check_unchanged
+
+ARRAYS = -1
+"""The place of the common dimensions of arrays of subscripts among those of a result."""
+
+SAMPLES = 32
+"""At so many places of an array of subscripts it is tried how much a scan looks at there."""
 
 
 class OutOfRange(UsageError, IndexError):
@@ -30,6 +48,10 @@ class _Pick:
     length: int
     drop: bool = False
 
+    @property
+    def part(self) -> Part:
+        return Fixed() if self.drop else Along(self.step)
+
 
 @dataclass(frozen=True)
 class _Places:
@@ -39,19 +61,35 @@ class _Places:
     extent: int | None = None
 
 
-def subscript(entries: Entries, key: Any) -> Entries:
-    """Raises OutOfRange, UsageError."""
-    parts = _complete(entries, key if isinstance(key, tuple) else (key,))
+@dataclass(frozen=True)
+class _Group:
+    """Arrays of subscripts that go along the same axes, one for each of the `dims`: each has a place for each point.
+
+    Of arrays that share no axis, as those of numpy.ix_, any place of one meets any place of the other.
+    """
+
+    dims: tuple[int, ...]
+    axes: tuple[int, ...]
+    points: tuple[int, ...]
+    places: tuple[Array, ...]
+
+    @property
+    def count(self) -> int:
+        return prod(self.points)
+
+
+def subscript(tensor: Tensor, key: Any) -> Coordinates:
+    """The entries of `tensor[key]`, each once. Raises OutOfRange, UsageError."""
     picks: list[_Pick] = []
     made: list[int | None] = []
     """The dimensions of the result: those of the operand, None for a new one."""
     arrays: dict[int, Array] = {}
     d = 0
-    for part in parts:
+    for part in _complete(tensor.ndim, key if isinstance(key, tuple) else (key,)):
         if part is None:
             made.append(None)
             continue
-        extent = entries.shape[d]
+        extent = tensor.shape[d]
         if isinstance(part, _Places):
             if part.extent not in (None, extent):
                 raise OutOfRange(f"expected a mask of extent {extent} in dimension {d}, but it is {part.extent}")
@@ -64,18 +102,190 @@ def subscript(entries: Entries, key: Any) -> Entries:
         else:
             picks.append(_Pick(_number(part, extent, d), 1, 1, drop=True))
         d += 1
-    picked = _picked(entries, picks)
-    kept = [k for k, p in enumerate(picks) if not p.drop]
-    if arrays:
-        return _gathered(picked, {kept.index(k): a for k, a in arrays.items()}, _new(made, kept))
-    return _with_new(picked, _new(made, kept))
+    where, groups = _grouped(arrays)
+    for d, array in arrays.items():
+        if array.size == 1:
+            picks[d] = _Pick(int(array.reshape(-1)[0]), 1, 1, drop=True)
+    return _Access(tensor, picks, groups).entries(_order(made, arrays), where)
 
 
-def _new(made: Sequence[int | None], kept: Sequence[int]) -> list[int | None]:
-    return [None if m is None else kept.index(m) for m in made]
+def whole(tensor: Tensor) -> Coordinates:
+    """The entries, each once."""
+    return transpose(tensor, range(tensor.ndim))
 
 
-def _complete(entries: Entries, key: tuple[Any, ...]) -> list[Any]:
+def transpose(tensor: Tensor, order: Sequence[int]) -> Coordinates:
+    """The entries with the dimensions in another order, each once."""
+    check_unchanged(tensor)
+    view = view_of(tensor.layout, (Along(1),) * tensor.ndim, tuple(order))
+    shape = tuple(tensor.shape[d] for d in order)
+    columns, values = _scanned(tensor, view, [0] * tensor.ndim, shape, {})
+    return _once(tensor, shape, columns, values)
+
+
+def _order(made: Sequence[int | None], arrays: Mapping[int, Array]) -> list[int | None]:
+    """The dimensions of the result: those of the operand, None for a new one, `arrays` for those of arrays, which stand
+    where they stood, or first when they were apart."""
+    places = [k for k, m in enumerate(made) if m in arrays]
+    if not places:
+        return list(made)
+    rest = [m for m in made if m not in arrays]
+    before = places[0] if places[-1] - places[0] + 1 == len(places) else 0
+    return [*rest[:before], ARRAYS, *rest[before:]]
+
+
+def _grouped(arrays: Mapping[int, Array]) -> tuple[tuple[int, ...], list[_Group]]:
+    """(the common dimensions of the arrays, those of more than one place in groups that share no axis)."""
+    try:
+        where = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(str(a.shape) for a in arrays.values())
+        raise OutOfRange(f"expected arrays of subscripts that broadcast together, but they are {shapes}") from None
+    parts: list[tuple[set[int], set[int]]] = []
+    for d, array in arrays.items():
+        if array.size == 1:
+            continue
+        dims, axes = {d}, {k + len(where) - array.ndim for k, n in enumerate(array.shape) if n != 1}
+        for other in [p for p in parts if p[1] & axes]:
+            parts.remove(other)
+            dims, axes = dims | other[0], axes | other[1]
+        parts.append((dims, axes))
+    groups: list[_Group] = []
+    for dims, axes in parts:
+        points = tuple(n if k in axes else 1 for k, n in enumerate(where))
+        places = tuple(np.broadcast_to(arrays[d], points).reshape(-1).astype(np.int64) for d in sorted(dims))
+        own = tuple(sorted(axes))
+        groups.append(_Group(tuple(sorted(dims)), own, tuple(where[k] for k in own), places))
+    return where, groups
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A tensor with what becomes of each of its dimensions; those of the groups are picked whole."""
+
+    tensor: Tensor
+    picks: Sequence[_Pick]
+    groups: Sequence[_Group]
+
+    def entries(self, order: Sequence[int | None], where: tuple[int, ...]) -> Coordinates:
+        """With the dimensions in this order, the common dimensions of arrays where ARRAYS stands."""
+        check_unchanged(self.tensor)
+        led = next((g for g in self.groups if self.leads(g)), None)
+        shape, columns, values = self.scanned(led, self.groups)
+        for group in self.groups:
+            if group is not led:
+                columns, values = _joined(self.tensor.shape, columns, values, group)
+        front = {a: c for g in self.groups for a, c in zip(g.axes, _axes_of(columns, g), strict=True)}
+        zero = np.zeros(len(values), np.int64)
+        extents: list[int] = []
+        coords: list[Array] = []
+        for one in order:
+            if one == ARRAYS:
+                extents += where
+                coords += [front.get(k, zero) for k in range(len(where))]
+            else:
+                extents.append(1 if one is None else shape[one])
+                coords.append(zero if one is None else columns[one])
+        return _once(self.tensor, tuple(extents), coords, values)
+
+    def leads(self, group: _Group) -> bool:
+        """Whether a scan that begins with the places of the group looks at about as many entries as lie there, or at
+        fewer than a scan of all: seen of some of the places."""
+        some = np.unique(np.linspace(0, group.count - 1, min(group.count, SAMPLES)).astype(np.int64))
+        if not some.size:
+            return True
+        stored = sum(self.tensor.arrays[v.name].size for v in self.tensor.layout.values)
+        most = max(self.tensor.shape[d] for d in group.dims)
+        room = len(some) * max(8 * stored / max(1, most) + 4, stored / group.count)
+        sample = replace(group, points=(len(some),), axes=(0,), places=tuple(p[some] for p in group.places))
+        try:
+            with room_for(int(room)):
+                self.scanned(sample, (sample,), numpy=True)
+        except TooLarge:
+            return False
+        return True
+
+    def scanned(
+        self, led: _Group | None, groups: Sequence[_Group], numpy: bool = False
+    ) -> tuple[dict[int, int], dict[Any, Array], Array]:
+        """(extents by dimension, columns by dimension or by the dimensions of the group, values) from a scan that
+        begins with the places of one group."""
+        own = () if led is None else led.dims
+        parts = tuple(Listed(0) if d in own else p.part for d, p in enumerate(self.picks))
+        view = view_of(self.tensor.layout, parts)
+        kept = [d for d, p in enumerate(self.picks) if not p.drop and d not in own]
+        names: list[Any] = [*([own] if led else []), *kept]
+        shape = {d: self.picks[d].length for d in kept}
+        extents = [*([led.count] if led else []), *shape.values()]
+        starts = [p.start for p in self.picks]
+        places = {} if led is None else dict(zip(led.dims, led.places, strict=True))
+        found, values = _scanned(self.tensor, view, starts, extents, places, numpy)
+        return shape, dict(zip(names, found, strict=True)), values
+
+
+def _scanned(
+    tensor: Tensor,
+    view: View,
+    starts: Sequence[int],
+    extents: Sequence[int],
+    places: Mapping[int, Array],
+    numpy: bool = False,
+) -> tuple[tuple[Array, ...], Array]:
+    """(a column for each dimension of the view, values): few with numpy, many with generated C, if not `numpy`."""
+    sizes = sizes_of(view, tensor.sizes, starts, extents)
+    arrays = {**tensor.arrays, **{n: places[d] for d, n in enumerate(view.places) if n is not None}}
+    values = {v.name: tensor.arrays[v.name] for v in tensor.layout.values}
+    if not numpy:
+        try:
+            with room_for(tuning.PACK_BY_NUMPY):
+                return to_coordinates(view.layout, sizes, arrays, values)
+        except TooLarge:
+            return coordinates(view.layout, sizes, arrays, small=0)
+    return to_coordinates(view.layout, sizes, arrays, values)
+
+
+def _joined(
+    shape: Sequence[int], columns: Mapping[Any, Array], values: Array, group: _Group
+) -> tuple[dict[Any, Array], Array]:
+    """Every entry once for each point of the group at its coordinate: the column of these points takes the place of
+    those of the dimensions."""
+    extents = tuple(shape[d] for d in group.dims)
+    own = tuple(columns[d] for d in group.dims)
+    have, want = numbered(extents, [len(values), group.count], [own, group.places])
+    order = np.argsort(want, kind="stable")
+    if prod(extents) <= 4 * (len(have) + len(want)) + 1000:  # a table of where each place begins
+        begins = np.zeros(prod(extents) + 1, np.int64)
+        np.cumsum(np.bincount(want, minlength=prod(extents)), out=begins[1:])
+        begin, end = begins[have], begins[have + 1]
+    else:
+        sorted_ = want[order]
+        begin, end = np.searchsorted(sorted_, have, "left"), np.searchsorted(sorted_, have, "right")
+    at, place = expanded(begin, end - begin)
+    rest = {name: column[at] for name, column in columns.items() if name not in group.dims}
+    return {**rest, group.dims: order[place]}, values[at]
+
+
+def _axes_of(columns: Mapping[Any, Array], group: _Group) -> Sequence[Array]:
+    """The coordinates of the group's points in the axes that it goes along."""
+    point = columns[group.dims]
+    if not point.size:
+        return [point] * len(group.axes)
+    return np.unravel_index(point, group.points) if len(group.axes) > 1 else [point]
+
+
+def _once(tensor: Tensor, shape: tuple[int, ...], coords: Sequence[Array], values: Array) -> Coordinates:
+    """Entries in any order, without those that are the fill value; those at one coordinate are added."""
+    fill = tensor.fill_value
+    if len(values) < tuning.PACK_BY_NUMPY or not stored_once(tensor.layout).proved:
+        found = normal(shape, coords, values, fill)
+        return Coordinates(shape, tuple(found.coords), found.values, found.fill)
+    kept = ~same(values, fill)
+    if not kept.all():
+        values, coords = values[kept], [c[kept] for c in coords]
+    return Coordinates(shape, tuple(np.asarray(c, np.int64) for c in coords), values, fill)
+
+
+def _complete(ndim: int, key: tuple[Any, ...]) -> list[Any]:
     """One part for each dimension, and None for each new one; masks are the coordinates where they are true."""
     parts: list[Any] = []
     for part in key:
@@ -88,9 +298,9 @@ def _complete(entries: Entries, key: tuple[Any, ...]) -> list[Any]:
     if sum(isinstance(p, EllipsisType) for p in parts) > 1:
         raise OutOfRange("expected one ellipsis in a subscript, but there are more")
     used = sum(p is not None and not isinstance(p, EllipsisType) for p in parts)
-    if used > entries.ndim:
-        raise OutOfRange(f"expected at most {entries.ndim} subscripts, but there are {used}")
-    rest = [slice(None)] * (entries.ndim - used)
+    if used > ndim:
+        raise OutOfRange(f"expected at most {ndim} subscripts, but there are {used}")
+    rest = [slice(None)] * (ndim - used)
     at = next((k for k, p in enumerate(parts) if isinstance(p, EllipsisType)), None)
     if at is None:
         parts += rest
@@ -155,60 +365,5 @@ def _sliced(part: slice, extent: int) -> _Pick:
         start, stop, step = part.indices(extent)
     except (TypeError, ValueError) as error:
         raise OutOfRange(f"expected a slice of integers, but {error}") from None
-    return _Pick(start, step, len(range(start, stop, step)))
-
-
-def _picked(entries: Entries, picks: Sequence[_Pick]) -> Entries:
-    columns, inside = list(entries.coords), np.ones(len(entries.values), bool)
-    for d, pick in enumerate(picks):
-        place, rest = np.divmod(columns[d] - pick.start, pick.step)
-        inside &= (rest == 0) & (place >= 0) & (place < pick.length)
-        columns[d] = place
-    kept = [d for d, p in enumerate(picks) if not p.drop]
-    shape = tuple(picks[d].length for d in kept)
-    return normal(shape, [columns[d][inside] for d in kept], entries.values[inside], entries.fill, once=True)
-
-
-def _with_new(entries: Entries, made: Sequence[int | None]) -> Entries:
-    shape = tuple(1 if m is None else entries.shape[m] for m in made)
-    zero = np.zeros(len(entries.values), np.int64)
-    coords = tuple(zero if m is None else entries.coords[m] for m in made)
-    return Entries(shape, coords, entries.values, entries.fill)
-
-
-def _gathered(entries: Entries, arrays: dict[int, Array], made: Sequence[int | None]) -> Entries:
-    """numpy's subscripts by arrays: their common dimensions stand where they stood, or first when they were apart."""
-    try:
-        points = np.broadcast_arrays(*arrays.values())
-    except ValueError:
-        shapes = ", ".join(str(a.shape) for a in arrays.values())
-        raise OutOfRange(f"expected arrays of subscripts that broadcast together, but they are {shapes}") from None
-    where, count = points[0].shape, points[0].size
-    own = list(arrays)
-    # The points that want each coordinate, together; then every entry goes to all points of its coordinate.
-    extents = tuple(entries.shape[d] for d in own)
-    asked = tuple(p.reshape(-1) for p in points)
-    have, want = numbered(extents, [len(entries.values), count], [tuple(entries.coords[d] for d in own), asked])
-    order = np.argsort(want, kind="stable")
-    begin, end = np.searchsorted(want[order], have, "left"), np.searchsorted(want[order], have, "right")
-    counts = end - begin
-    at = np.repeat(np.arange(len(have)), counts)
-    point = order[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[at]]
-    front = np.unravel_index(point, where) if where else ()
-    places = [k for k, m in enumerate(made) if m in arrays]
-    together = places[-1] - places[0] + 1 == len(places)
-    rest = [k for k, m in enumerate(made) if m not in arrays]
-    before = [k for k in rest if together and k < places[0]]
-    after = [k for k in rest if k not in before]
-
-    def column(k: int) -> Array:
-        m = made[k]
-        return np.zeros(len(at), np.int64) if m is None else entries.coords[m][at]
-
-    def extent(k: int) -> int:
-        m = made[k]
-        return 1 if m is None else entries.shape[m]
-
-    shape = (*map(extent, before), *where, *map(extent, after))
-    coords = [*map(column, before), *(c.astype(np.int64) for c in front), *map(column, after)]
-    return normal(shape, coords, entries.values[at], entries.fill, once=True)
+    length = len(range(start, stop, step))
+    return _Pick(start if length else 0, step if length > 1 else 1, length)

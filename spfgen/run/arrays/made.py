@@ -17,24 +17,25 @@ from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 
 
-def tensor_from(entries: Entries, layouts: Iterable[Layout]) -> Any:
+def tensor_from(entries: Entries | Coordinates, layouts: Iterable[Layout]) -> Any:
     """A tensor in the first of the layouts that can hold these entries, or their like of this rank; in coordinates when
     none can. Without dimensions: a number."""
-    if not entries.ndim:
+    rank = len(entries.shape)
+    if not rank:
         return entries.to_dense()[()]
     for layout in layouts:
-        own = at_rank(layout, entries.ndim)
+        own = at_rank(layout, rank)
         if own is not None and (not own.is_pattern or entries.values.dtype == bool):
             try:
                 found = packed_in(own, entries)
             except (DataError, Unsupported):
                 continue
-            if found.dtype == entries.dtype:  # a pattern has no other values than its own
+            if found.dtype == entries.values.dtype:  # a pattern has no other values than its own
                 return found
-    return packed_in(of_coordinates(entries.ndim), entries)
+    return packed_in(of_coordinates(rank), entries)
 
 
-def packed_in(layout: Layout, entries: Entries) -> Tensor:
+def packed_in(layout: Layout, entries: Entries | Coordinates) -> Tensor:
     """Raises DataError for entries that the layout has no place for, Unsupported for one that cannot be packed."""
     fill = plain_fill(entries.fill)
     data = Coordinates(entries.shape, entries.coords, entries.values, fill)

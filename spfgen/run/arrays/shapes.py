@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,10 @@ from spfgen.run.arrays.contract import contracted
 from spfgen.run.arrays.elementwise import elementwise, expanded
 from spfgen.run.arrays.entries import MOST, Entries, normal, numbered, same
 from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array
+
+Parts = TypeVar("Parts", Entries, Coordinates)
 
 
 def moved(entries: Entries, shape: Sequence[int], coords: Sequence[Array]) -> Entries:
@@ -36,21 +40,22 @@ def of_dense(array: Array, fill: Any) -> Entries:
     return normal(array.shape, [c.astype(np.int64) for c in at], values, fill, once=True)
 
 
-def refilled(entries: Entries, fill: Any) -> Entries:
+def refilled(entries: Parts, fill: Any) -> Parts:
     """The same elements with another fill value: what was the fill is stored where it is another number.
 
     Raises DataError for a number that the type does not have.
     """
-    number = typed_fill(plain_fill(fill), entries.dtype)
+    number = typed_fill(plain_fill(fill), entries.values.dtype)
     if same(np.asarray(entries.fill), number):
         return entries
-    return of_dense(entries.to_dense(), number)
+    made = of_dense(entries.to_dense(), number)
+    return replace(entries, coords=made.coords, values=made.values, fill=made.fill)
 
 
-def typed(entries: Entries, kind: np.dtype[Any]) -> Entries:
-    if entries.dtype == kind:
+def typed(entries: Parts, kind: np.dtype[Any]) -> Parts:
+    if entries.values.dtype == kind:
         return entries
-    return Entries(entries.shape, entries.coords, entries.values.astype(kind), entries.fill.astype(kind))
+    return replace(entries, values=entries.values.astype(kind), fill=np.asarray(entries.fill).astype(kind)[()])
 
 
 # --- the same elements in another order -----------------------------------------------------------------------------
@@ -112,14 +117,14 @@ def roll(entries: Entries, shift: Any, axis: Any = None) -> Entries:
     return moved(entries, entries.shape, coords)
 
 
-def expand_dims(entries: Entries, axis: Any) -> Entries:
+def expand_dims(entries: Parts, axis: Any) -> Parts:
     """numpy.expand_dims."""
-    count = len(axis) if isinstance(axis, Sequence) else 1
-    axes = axes_of(axis, entries.ndim + count)
+    rank = len(entries.shape) + (len(axis) if isinstance(axis, Sequence) else 1)
+    axes = axes_of(axis, rank)
     old = iter(zip(entries.shape, entries.coords, strict=True))
     zero = np.zeros(len(entries.values), np.int64)
-    parts = [(1, zero) if d in axes else next(old) for d in range(entries.ndim + count)]
-    return Entries(tuple(n for n, _ in parts), tuple(c for _, c in parts), entries.values, entries.fill)
+    parts = [(1, zero) if d in axes else next(old) for d in range(rank)]
+    return replace(entries, shape=tuple(n for n, _ in parts), coords=tuple(c for _, c in parts))
 
 
 def squeeze(entries: Entries, axis: Any = None) -> Entries:
@@ -185,9 +190,10 @@ def broadcast_to(entries: Entries, shape: Any) -> Entries:
     return normal(extents, coords, entries.values[index], entries.fill, once=True)
 
 
-def at_least(entries: Entries, ndim: int) -> Entries:
+def at_least(entries: Parts, ndim: int) -> Parts:
     """With dimensions of extent 1 in front where there are fewer."""
-    return expand_dims(entries, tuple(range(ndim - entries.ndim))) if ndim > entries.ndim else entries
+    rank = len(entries.shape)
+    return expand_dims(entries, tuple(range(ndim - rank))) if ndim > rank else entries
 
 
 def pad(entries: Entries, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Entries:
@@ -240,17 +246,18 @@ def _with_border(entries: Entries, d: int, before: int, after: int, values: Arra
 # --- several tensors ------------------------------------------------------------------------------------------------
 
 
-def concatenate(parts: Sequence[Entries], axis: Any = 0) -> Entries:
-    """numpy.concatenate; the fill is that of the first."""
+def concatenate(parts: Sequence[Any], axis: Any = 0) -> Any:
+    """numpy.concatenate; the fill is that of the first. Of entries in any order they come one after the other."""
     if not parts:
         raise UsageError("expected tensors to concatenate, but there are none")
-    kind = np.result_type(*[p.dtype for p in parts])
+    kind = np.result_type(*[p.values.dtype for p in parts])
     parts = [typed(reshape(p, -1) if axis is None else p, kind) for p in parts]
     first = parts[0]
-    (along,) = axes_of(0 if axis is None else axis, first.ndim) if first.ndim else (0,)
+    rank = len(first.shape)
+    (along,) = axes_of(0 if axis is None else axis, rank) if rank else (0,)
     for part in parts:
         others = [n for d, n in enumerate(part.shape) if d != along]
-        if not part.ndim or part.ndim != first.ndim or others != [n for d, n in enumerate(first.shape) if d != along]:
+        if not rank or len(part.shape) != rank or others != [n for d, n in enumerate(first.shape) if d != along]:
             shapes = ", ".join(str(p.shape) for p in parts)
             raise DataError(f"expected shapes that agree but in dimension {along}, but they are {shapes}")
     parts = [refilled(p, first.fill) for p in parts]
@@ -258,12 +265,15 @@ def concatenate(parts: Sequence[Entries], axis: Any = 0) -> Entries:
     shape = tuple(int(starts[-1]) if d == along else n for d, n in enumerate(first.shape))
     coords = [
         np.concatenate([p.coords[d] + (int(s) if d == along else 0) for p, s in zip(parts, starts, strict=False)])
-        for d in range(first.ndim)
+        for d in range(rank)
     ]
-    return normal(shape, coords, np.concatenate([p.values for p in parts]), first.fill, once=True)
+    values = np.concatenate([p.values for p in parts])
+    if isinstance(first, Coordinates):
+        return Coordinates(shape, tuple(coords), values, first.fill)
+    return normal(shape, coords, values, first.fill, once=True)
 
 
-def stack(parts: Sequence[Entries], axis: Any = 0) -> Entries:
+def stack(parts: Sequence[Parts], axis: Any = 0) -> Any:
     """numpy.stack."""
     if len({p.shape for p in parts}) > 1:
         raise DataError(
@@ -272,15 +282,15 @@ def stack(parts: Sequence[Entries], axis: Any = 0) -> Entries:
     return concatenate([expand_dims(p, axis) for p in parts], axis)
 
 
-def vstack(parts: Sequence[Entries]) -> Entries:
+def vstack(parts: Sequence[Parts]) -> Any:
     """numpy.vstack."""
     return concatenate([at_least(p, 2) for p in parts], 0)
 
 
-def hstack(parts: Sequence[Entries]) -> Entries:
+def hstack(parts: Sequence[Parts]) -> Any:
     """numpy.hstack."""
     made = [at_least(p, 1) for p in parts]
-    return concatenate(made, 0 if made and made[0].ndim == 1 else 1)
+    return concatenate(made, 0 if made and len(made[0].shape) == 1 else 1)
 
 
 def block(parts: Any, entries_of: Callable[[Any], Entries]) -> Entries:
@@ -293,7 +303,8 @@ def block(parts: Any, entries_of: Callable[[Any], Entries]) -> Entries:
     def joined(part: Any, level: int) -> Entries:
         if not isinstance(part, list):
             return at_least(next(rest), ndim)
-        return concatenate([joined(p, level + 1) for p in part], level - depth)
+        made: Entries = concatenate([joined(p, level + 1) for p in part], level - depth)
+        return made
 
     return joined(parts, 0)
 

@@ -1,0 +1,109 @@
+"""A subscript looks at what it asks for: work is counted, not timed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spfgen
+from spfgen import tuning
+from spfgen.layout import points
+from spfgen.run.arrays import indexing
+from spfgen.run.tensor import Tensor
+
+N = 1200
+LARGE = np.s_[
+    5,
+    (5, 7),
+    10:20,
+    (slice(None), slice(3, 5)),
+    (slice(None, None, -7), slice(2, None, 3)),
+]
+
+
+@pytest.fixture(scope="module")
+def matrix():
+    rng = np.random.default_rng(0)
+    return sp.random_array((N, N), density=5 / N, format="csr", rng=rng)
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """The number of points of layouts that numpy went through, and of entries that C did."""
+    seen = [0]
+
+    def expanded(first, lengths, plain=points.expanded):
+        rows, values = plain(first, lengths)
+        seen[0] += len(rows)
+        return rows, values
+
+    def coordinates(layout, sizes, arrays, plain=indexing.coordinates, **options):
+        seen[0] += sum(arrays[v.name].size for v in layout.values)
+        return plain(layout, sizes, arrays, **options)
+
+    monkeypatch.setattr(points, "expanded", expanded)
+    monkeypatch.setattr(indexing, "coordinates", coordinates)
+    return seen
+
+
+def dense_of(found):
+    return found.to_numpy() if isinstance(found, Tensor) else found
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("csr", np.s_[(5, 7), 5, 10:20, [4, 4, 1199, -1], ([3, 5, 5], [1, 2, 0])]),
+        ("csc", np.s_[(5, 7), (slice(None), 5), (slice(None), slice(3, 9)), (slice(None), [4, 4, -1])]),
+        ("ell", np.s_[(5, 7), 5, 10:20, [4, 4, 1199]]),
+        ("bcsr(R=2, C=3)", np.s_[(5, 7), 5, 11:20, [4, 4, 1199]]),
+        ("dense", np.s_[(5, 7), (slice(2), slice(10)), ([3, 5, 5], [1, 2, 0])]),
+    ],
+)
+def test_few_places_of_many(name, keys, matrix, looked_at) -> None:
+    tensor, dense = spfgen.pack(matrix, name), matrix.toarray()
+    for key in keys:
+        looked_at[0] = 0
+        found = tensor[key]
+        assert looked_at[0] < 600, key
+        np.testing.assert_array_equal(dense_of(found), dense[key])
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", ["csr", "csc", "coo", "dcsr", "jds"])
+def test_work_of_a_permutation_follows_from_the_entries(name, matrix, looked_at, monkeypatch) -> None:
+    monkeypatch.setattr(tuning, "PACK_BY_NUMPY", 1000)  # C does it
+    tensor, p, dense = spfgen.pack(matrix, name), np.random.default_rng(1).permutation(N), matrix.toarray()
+    for key in (np.ix_(p, p), p, (slice(None), p), (p, p), (p[:, None], p[:50])):
+        looked_at[0] = 0
+        found, expected = tensor[key], dense[key]
+        assert looked_at[0] < 20 * (matrix.nnz + N), key
+        np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", ["csr", "coo", "csr_unsorted", "sell(C=4)", "csr fill inf"])
+def test_large_ones_as_small_ones(name, matrix, monkeypatch) -> None:
+    monkeypatch.setattr(tuning, "PACK_BY_NUMPY", 500)
+    dense = matrix.toarray()[:400, :300]
+    dense[dense == 0] = np.inf if "inf" in name else 0
+    tensor = spfgen.pack(dense, name)
+    for key in LARGE:
+        np.testing.assert_array_equal(dense_of(tensor[key]), dense[key])
+    np.testing.assert_array_equal(tensor.T.to_numpy(), dense.T)
+    for function in (np.vstack, np.hstack, np.stack):
+        np.testing.assert_array_equal(function([tensor, tensor]).to_numpy(), function([dense, dense]))
+
+
+def test_extents_without_memory() -> None:
+    text = """
+    layout iso(n, m) {
+        relation { [i0, j0] -> [i, j] : 0 <= i0 < n and 0 <= j0 < m and i = i0 and j = j0 }
+        value val[1] at [0]
+    }
+    """
+    layout = spfgen.parse(text).layouts["iso"]
+    tensor = spfgen.tensor(layout, shape=(2**40, 2**20), val=np.array([7.0]))
+    assert tensor[2**40 - 1, 5] == 7
+    np.testing.assert_array_equal(tensor[2**40 - 3 :, [5, 5]].to_numpy(), np.full((3, 2), 7.0))

@@ -298,7 +298,6 @@ class Kernel:
         if key in self._assemblies:
             return self._assemblies[key]
         from spfgen.run.assembly import Assembly
-        from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
 
         use = next(d.use for d in self._kernel.tensors if d.name == name)
@@ -306,8 +305,7 @@ class Kernel:
         said = use.index_type is not None or bool(use.array_types)
         layout = self._layouts[name]
         layout = layout if fill_text(fill) == fill_text(layout.fill) else replace(layout, fill=fill)
-        update = update_of(self._kernel, name)
-        made = Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
+        made = Assembly(layout, dict(kinds), said, pruned, self.max_workspace or 0)
         self._assemblies[key] = made
         return made
 

@@ -97,14 +97,13 @@ def is_pending(tensor: Tensor) -> bool:
 class Assembly:
     """How entries become a tensor: its layout, the types of its index arrays, and whether these are fixed; else they
     are wide where the extents or the number of entries need it. `prune`: what equals the fill value is left out.
-    `update`: numpy's name of the operator that combines entries at one place. `most`: the bytes that entries and
-    workspaces may take (0: as many as there are)."""
+    `most`: the bytes that entries and workspaces may take (0: as many as there are). Entries at one place add up: they
+    are terms of a sum, and all else is combined in a table before."""
 
     layout: Layout
     index_types: Mapping[str, str]
     is_fixed: bool
     prune: bool = False
-    update: str = "add"
     most: int = 0
 
     def tensor(self, name: str, entries: Coordinates, dtype: np.dtype[Any], threads: int) -> Tensor:
@@ -158,7 +157,7 @@ class Assembly:
         try:
             return self._packed(name, entries, threads)
         except DataError:
-            found = summed(entries, self.update)
+            found = summed(entries)
             kept = differs(found.values, self.layout.fill)
             if kept.all():
                 raise
@@ -168,18 +167,17 @@ class Assembly:
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         from spfgen.run.calls.bind import appended, packed
 
-        combine: Any = "sum" if self.update == "add" else getattr(np, self.update)
         if isinstance(entries, Delivered) and not self.layout.is_pattern:
-            made = appended(self.layout, entries, self.index_types, self.is_fixed, combine, threads)
+            made = appended(self.layout, entries, self.index_types, self.is_fixed, "sum", threads)
             if made is not None:
                 return made
-        return packed(self.layout, entries, name, self.index_types, self.is_fixed, combine, threads)
+        return packed(self.layout, entries, name, self.index_types, self.is_fixed, "sum", threads)
 
     def _of_what_differs(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         """In a layout that has no values of its own: what is stored differs from the fill, and nothing else does."""
         from spfgen.run.calls.entries import summed
 
-        found = summed(entries, self.update)
+        found = summed(entries)
         kept = found.values != found.values.dtype.type(self.layout.fill)
         columns = tuple(c[kept] for c in found.coords)
         return self._packed(name, Delivered(found.shape, columns, found.values[kept]), threads)

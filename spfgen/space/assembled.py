@@ -158,12 +158,6 @@ def _only_packs(layout: Layout) -> bool:
     return layout.rank > 0 and as_output(layout) is not None
 
 
-def update_of(kernel: lang.Kernel, name: str) -> str:
-    """Numpy's name of the operator that updates the tensor; addition where none does."""
-    found = [s.op for s in statements_in(kernel.statements) if s.target.tensor == name and s.op not in ("=", "+=")]
-    return found[0] if found else "add"
-
-
 def as_assembled(tensor: Tensor, entry_type: str) -> Tensor:
     """The tensor as the kernel has it: a list of entries with values of this type, in which they can be summed."""
     return replace(

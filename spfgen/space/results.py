@@ -103,7 +103,7 @@ def regions_in(body: Sequence[Any], tensors: Sequence[Tensor], reduced: bool = F
 
 def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:
     """The equations that write every place of their target, whatever the data are: under no condition, in no loop that
-    may end early."""
+    may end early, or that goes over anything but places of the target: its range may be empty."""
     for step in steps:
         match step:
             case Equation():
@@ -112,8 +112,8 @@ def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:
                 )
                 if plain and step.where is None and not step.at and not step.within:
                     yield step
-            case lang.For(_, body, None) if not any(isinstance(n, lang.Break) for s in body for n in walk(s)):
-                yield from _everywhere(body)
+            case lang.For(indices, body, None) if not any(isinstance(n, lang.Break) for s in body for n in walk(s)):
+                yield from (e for e in _everywhere(body) if {Var(i) for i in indices} <= set(e.subscripts))
 
 
 def _cast(number: Any, kind: str) -> Any:

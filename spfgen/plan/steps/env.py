@@ -11,6 +11,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import Plan
 from spfgen.space.conditions import negated
+from spfgen.space.steps import Equation
 
 POINT = "point"
 """The name of a tensor that is nowhere: it stands for what is done at a point."""
@@ -45,7 +46,7 @@ class Env:
     further out; whether steps run `again`, as those of `while` do; whether reductions stay where they are,
     `point_by_point`; whether values are `plain`, what numpy computes: what is not stored decides nothing; the
     conditions of which it is known that they `hold`; the indices in whose `order` the next nest has to come by its
-    points."""
+    points; the equations that, `earlier`, may have written the places of the one at hand."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Env:
     plain: bool = False
     hold: frozenset[Formula] = frozenset()
     order: tuple[str, ...] = ()
+    earlier: tuple[Equation, ...] = ()
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, conjuncts
+from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, conjuncts, substitute
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import divides
-from spfgen.plan.nodes import Block, Emptied, If, Let, Plan
+from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
 from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
 from spfgen.plan.steps.hoisting import Hoisting
-from spfgen.space.regions import Region
+from spfgen.space.regions import Region, union
 from spfgen.space.steps import Chosen, Equation
 from spfgen.space.typed import Holds, Scalar
 
@@ -194,6 +194,9 @@ class Equations(Hoisting):
         """A result whose pattern is computed: what may differ from its fill is an entry."""
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         tensor = self.tensors[eq.target]
+        if eq.where is not None and eq.updates is None and not eq.selects and env.earlier and env.known:
+            value = Chosen(eq.where, eq.value, number_of(tensor.layout.fill, tensor.value_type))
+            eq = replace(eq, value=value, where=None)  # what an iteration does not compute is the fill again
         if eq.target in self.collected:
             env = replace(env, parallel=False)  # one table, which grows
         first, eq = self.tabled(eq, env)
@@ -208,31 +211,61 @@ class Equations(Hoisting):
         if eq.updates is None:
             stored_fill = None if fill_of_value is None else number_of(fill_of_value, tensor.value_type).value
             same = stored_fill is not None and fill_text(stored_fill) == fill_text(fill)
-        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
         kept = eq.target in self.collected
+        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
         whole = (
             eq.updates is None and eq.where is None and len(spoken) == len(eq.subscripts) and spoken <= {*eq.indices}
         )
-        again = eq.updates is None and not whole and (eq.selects or not (env.known & set(self.extents)) <= spoken)
-        everywhere = found is None or not same or again
+        empties = kept and (whole or (eq.updates is None and not env.known and not eq.selects))
+        rewritten = () if empties or eq.updates is not None else env.earlier
+        before = union([self.entries_of(w, eq) for w in rewritten])
+        regions = union([found if same else None, before])
+        if regions is None or (rewritten and not eq.indices):
+            regions = [Region(())]
+        everywhere = regions == [Region(())]
         conditions = self.where_it_runs(eq, access)
 
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(eq.value, inner)
-            stored = self.stored(eq, access, value, inner)
-            if everywhere and eq.updates is None and not again:
-                own = Scalar(self.fresh("value"), tensor.value_type)
-                lines = [*lines, Let(own.name, own.type, cast(value, own.type))]
-                stored = [If(self.differs(own, fill), Block(tuple(self.stored(eq, access, own, inner))))]
-            return Block((*lines, *stored))
+            if eq.updates is not None or not (everywhere or rewritten):
+                return Block((*lines, *self.stored(eq, access, value, inner)))
+            own = Scalar(self.fresh("value"), tensor.value_type)
+            kept_value = Block(tuple(self.stored(eq, access, own, inner)))
+            rest: Plan | None = None
+            if rewritten:
+                entry = self.fresh(f"{eq.target}_entry")
+                probe = Probe(entry, self.collected[eq.target], eq.subscripts)
+                rest = Block((probe, If(Holds(Compare(">=", Var(entry), ZERO)), kept_value)))
+            test = If(self.differs(own, fill), kept_value, rest)
+            return Block((*lines, Let(own.name, own.type, cast(value, own.type)), test))
 
-        regions = [Region(())] if everywhere else found or []
-        emptied: list[Plan] = []
-        if kept and (whole or (eq.updates is None and not env.known and not eq.selects)):
-            emptied = [Emptied(self.collected[eq.target])]
-        if kept:  # one thread adds to a table
-            env = replace(env, parallel=False)
+        emptied = [Emptied(self.collected[eq.target])] if empties else []
+        self.rewritten |= {eq.target} if rewritten else set()
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def entries_of(self, writer: Equation, eq: Equation) -> list[Region] | None:
+        """Where an equation may have made entries of the target of another one, at whose places the regions are."""
+        fill = self.tensors[eq.target].layout.fill
+        empty: Any = self.regions.fill(writer.value)
+        if empty is not None and writer.updates is None:
+            empty = number_of(empty, self.kinds[eq.target]).value
+        elif empty is not None and writer.updates is not None:
+            neutral = writer.updates.operator.identity_of(TYPES[self.kinds[eq.target]])
+            empty = fill if neutral is not None and empty == neutral else None
+        found = self.regions.of(writer.value)
+        if writer.at or found is None or empty is None or fill_text(empty) != fill_text(fill):
+            return None
+        at = {s.name: e for s, e in zip(writer.subscripts, eq.subscripts, strict=True) if isinstance(s, Var)}
+        result = []
+        for region in found:
+            if any(a.tensor in self.written for a in region.accesses):
+                return None  # it may have been another one then
+            accesses = tuple(substitute(a, at) for a in region.accesses if self.indices_in(a) <= set(at))
+            where = tuple(substitute(c, at) for c in region.where if self.indices_of(c) <= set(at))
+            if region.links or not (accesses or where):
+                return None
+            result.append(Region(accesses, (), where))
+        return result
 
 
 def _writes_all(eq: Equation) -> bool:

@@ -15,6 +15,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, Break, Clear, Find, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.copies import with_copies
+from spfgen.plan.steps.earlier import earlier_writers
 from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, operator_name
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
@@ -82,6 +83,7 @@ class Loops(Places):
             case Equation():
                 in_loop = not any(step is s for s in self.steps.body)
                 asked = self.asked_for_place(step, env) if in_loop else []
+                env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
                 return [*asked, Block(tuple(self.equation(step, env)), step.text)]
             case lang.For():
                 return self.loops(step, env)
@@ -214,11 +216,10 @@ class Loops(Places):
                 if neutral is not None and self.regions.fill(value) == neutral:
                     return self.outer(self.regions.of(value), known)
             case Equation(target=target, updates=None, value=value) if target in self.entries and not step.at:
-                spoken = {s.name for s in step.subscripts if isinstance(s, Var)}
                 own = self.regions.fill(value)
-                fill = self.tensors[target].layout.fill
-                if own is not None and fill_text(own) == fill_text(fill) and set(known) & set(self.extents) <= spoken:
-                    return self.outer(self.regions.of(value), known)
+                if own is not None and fill_text(own) == fill_text(self.tensors[target].layout.fill):
+                    before = [self.entries_of(w, step) for w in earlier_writers(self.steps.body, step)]
+                    return self.outer(union([self.regions.of(value), *before]), known)
             case lang.Set(_, op, value) if op != "=":
                 operator = lang.Apply(operator_name(op), (), function=step.function).operator
                 neutral = operator.identity_of(settled(self.scalars[step.name]))

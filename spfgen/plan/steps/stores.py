@@ -8,7 +8,7 @@ from typing import Any
 
 from spfgen.facts.formula import Formula, Var
 from spfgen.lang import nodes as lang
-from spfgen.plan.nodes import Append, Block, Entry, Plan, Store
+from spfgen.plan.nodes import Append, Block, Entry, If, Let, Plan, Store
 from spfgen.plan.steps.env import Env, cast, key_of, number_of
 from spfgen.plan.steps.reductions import Reductions
 from spfgen.space.nodes import Read
@@ -48,14 +48,20 @@ class Stores(Reductions):
         return [Entry(table, kind, access.subscripts, cast(new, kind), old.name, number_of(fill, kind).value)]
 
     def delivered(self, name: str) -> list[Plan]:
-        """All entries of a table, one after another, as those of a result."""
+        """All entries of a table, one after another, as those of a result: where an equation has written over what
+        another one wrote, without those that are the fill again."""
         table = self.collected[name]
         tensor = self.tensors[table]
         indices = self.indices_for(tensor)
         access = lang.Access(table, tuple(Var(i) for i in indices))
 
         def leaf(inner: Env) -> Plan:
-            return Append(name, access.subscripts, cast(inner.values[key_of(access)], self.tensors[name].entry_type))
+            value = cast(inner.values[key_of(access)], self.tensors[name].entry_type)
+            if name not in self.rewritten:
+                return Append(name, access.subscripts, value)
+            own = Scalar(self.fresh("value"), self.tensors[name].entry_type)
+            kept = If(self.differs(own, tensor.layout.fill), Append(name, access.subscripts, own))
+            return Block((Let(own.name, own.type, value), kept))
 
         return self.nests((access,), indices, (), leaf, Env())
 

@@ -30,6 +30,8 @@ class Tables(Nests):
         self.collected: dict[str, str] = {}
         """Those of them whose entries are kept in a table until all are there, and sparse tensors that the kernel has
         for itself; and the names of the tables."""
+        self.rewritten: set[str] = set()
+        """Tensors kept in tables of which an equation writes places that another one has written."""
         for name in sorted(self.assembled):
             self.collect(name)
         for tensor in program.temporaries:

@@ -113,8 +113,8 @@ def own_entries(tensor: Tensor) -> Coordinates:
     return Coordinates(entries.shape, tuple(c[kept] for c in entries.coords), entries.values[kept], entries.fill)
 
 
-def summed(entries: Coordinates, update: str) -> Coordinates:
-    """The entries with those at one coordinate combined by numpy's operator of that name."""
+def summed(entries: Coordinates) -> Coordinates:
+    """The entries with those at one coordinate added up."""
     if not entries.coords or not entries.values.size:
         return entries
     order = np.lexsort(entries.coords[::-1])
@@ -122,7 +122,7 @@ def summed(entries: Coordinates, update: str) -> Coordinates:
     new = np.ones(order.size, bool)
     new[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
     first = np.flatnonzero(new)
-    values = getattr(np, update).reduceat(entries.values[order], first)
+    values = np.add.reduceat(entries.values[order], first)
     return replace(entries, coords=tuple(c[first] for c in columns), values=values)
 
 

@@ -21,6 +21,7 @@ from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Key, Levels, Plan,
 from spfgen.plan.show import show_plan
 from spfgen.plan.text import interval, show_conditions, show_operand
 from spfgen.plan.transform.unroll_and_jam import one_by_one
+from spfgen.plan.verify.claims import claims
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
 
@@ -66,7 +67,10 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             parts += [_filled(loop.text(details), "    ") for loop in sharing]
         parts += _until_packed(program, group, plan)
         parts.append("  proved:")
-        parts += [f"    - {fact}" for fact in proved(plan)]
+        own = claims(group, plan, generated.compared, program.level)
+        parts += [f"    - {fact}" for fact in (*own.proved, *proved(plan))] or ["    nothing"]
+        parts.append("  only tested, not proved:")
+        parts += [f"    - {text}" for text in own.only_tested]
         refused = rejected(plan)
         if refused:
             parts.append("  not taken:")
@@ -122,7 +126,8 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "looked_for": looked_for(plan),
                 "loops": show_plan(plan).splitlines(),
                 "dependences": [loop.as_dict() for loop in shared_by_loops(program, group, plan)],
-                "proved": proved(plan),
+                "proved": [*(own := claims(group, plan, generated.compared, program.level)).proved, *proved(plan)],
+                "only_tested": [*own.only_tested],
                 "not_taken": rejected(plan),
                 "costs": costs(plan),
                 "not_proved": unproved(plan),
@@ -198,11 +203,8 @@ def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[Shar
 
 
 def proved(plan: Plan) -> list[str]:
-    """What holds of the loops, in words."""
-    facts = [
-        "the loops visit exactly the points of the iteration space (both inclusions, by isl)",
-        "every read of an index array lies within the array (by isl, from the declared ranges)",
-    ]
+    """What holds of single loops and places, in words."""
+    facts = []
     for node in walk(one_by_one(plan)):
         match node:
             case Scan(dim, low, high, parallel=True, because=why) | Find(dim, low, high, parallel=True, because=why):

@@ -148,6 +148,7 @@ def _dependences(facts: dict[str, Any]) -> Iterator[str]:
 def _proofs(facts: dict[str, Any]) -> Iterator[str]:
     for statement in facts["statements"]:
         yield _list("Holds of the loops", statement["proved"])
+        yield _list("Only tested, not proved", statement["only_tested"])
     rows = []
     for answer in facts["obligations"]:
         word = f"<span class='{escape(answer['answer'])}'>{escape(answer['answer'])}</span>"

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import spfgen
@@ -61,6 +61,7 @@ from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.plan.transform import passes
+from spfgen.plan.verify import compared as comparisons
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
 from spfgen.space.check import check_program
@@ -93,6 +94,8 @@ class Generated:
     """What Z3 was asked on the way, each question once."""
     left_out: tuple[left_out.LeftOut, ...] = ()
     """Passes whose result was not proved."""
+    compared: comparisons.Compared = field(default_factory=comparisons.Compared, compare=False, repr=False)
+    """What was compared with what was asked for on the way."""
 
     @property
     def whole(self) -> str:
@@ -110,10 +113,12 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         working,
         recorded() as answers,
         left_out.recorded() as left,
+        comparisons.recorded() as found,
     ):
         last = stop_after if stop_after in C_PASSES else ""
         program, plans = _planned(kernel, layouts, "" if last else stop_after)
-        made = replace(print_kernel(program, plans, unique(answers), last), left_out=tuple(left))
+        made = print_kernel(program, plans, unique(answers), last)
+        made = replace(made, left_out=tuple(left), compared=found)
     asked = len(made.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
     return made

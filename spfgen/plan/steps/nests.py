@@ -39,7 +39,8 @@ from spfgen.plan.steps.state import State
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.simplify import simplify
-from spfgen.plan.verify.meaning import check_nest
+from spfgen.plan.verify import compared
+from spfgen.plan.verify.meaning import check_nest, paths
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, Program, value_of
@@ -289,6 +290,7 @@ class Nests(State):
         instance = with_equal_positions(instance)
         instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
+        compared.note_nest([*paths(plan)])
         said = said_of(instance, self.context, self.steps.called)
         plan = simplify(plan, (*unknown, *sorted(env.known), *said.named))
         nodes = list(chain(plan))

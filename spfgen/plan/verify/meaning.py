@@ -41,6 +41,7 @@ from spfgen.plan.nodes import (
     UnrollAndJam,
     Versions,
 )
+from spfgen.plan.verify import compared
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import comparisons, linear, with_floors
@@ -120,14 +121,14 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(plan.meaning, above, when)
             for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations
                 lows, highs = (tuple(Bin("-", e, Num(k)) for e in limits) for limits in (low, high))
-                yield _without_unused(replace(path, nodes=(*above, Scan(start, lows, highs, NOTHING), *path.nodes)))
+                yield without_unused(replace(path, nodes=(*above, Scan(start, lows, highs, NOTHING), *path.nodes)))
         case _ if plan.meaning is not None:
             yield from paths(plan.meaning, above, when)
         case _:
             raise Fault(f"what the node means is not known: {type(plan).__name__}")
 
 
-def _without_unused(path: Path) -> Path:
+def without_unused(path: Path) -> Path:
     """The path without what it reads and computes for others that run beside it."""
     used = variables(path.does)  # type: ignore[arg-type]
     kept: list[Plan] = []
@@ -169,7 +170,7 @@ def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
 
 def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...]]) -> None:
     """The same of a plan that is to do all of this, where loops are shared: what a path does not need is for others."""
-    every = tuple(map(_without_unused, paths(plan)))
+    every = tuple(map(without_unused, paths(plan)))
     if every in known:
         return
     sizes = tuple(dict.fromkeys(s for w in wanted for s in w.instance.sizes))
@@ -238,6 +239,7 @@ class _Comparison:
             left = self.undetermined(both, known)
             if left:
                 raise Fault(f"{what}, with another {', '.join(sorted(left))}")
+        compared.note(self.path, self.instance)
 
     def is_within(self, smaller: Piece, bigger: Piece, kept: set[str], what: str) -> None:
         """That what is kept of one set is in what is kept of the other."""

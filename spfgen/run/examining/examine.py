@@ -31,6 +31,7 @@ from spfgen.layout.proofs import as_output, one_coordinate, places_inside, store
 from spfgen.layout.satisfy import contradicting, small_sizes, with_entries
 from spfgen.layout.validate import violation
 from spfgen.plan.nodes import Scan
+from spfgen.plan.verify.claims import POINTS, claims
 from spfgen.progress import Step, task
 from spfgen.run.assembly import is_pending
 from spfgen.run.calls.call import Bound
@@ -279,11 +280,15 @@ def _kernel(spec: KernelSpec, seed: int) -> Iterator[Finding]:
 
 
 def _compiled(kernel: Kernel) -> str:
-    """That the plan was verified, and whether it is parallel."""
+    """Whether the plan was compared with what was asked for, and whether it is parallel."""
     made = kernel.generated
+    level = made.program.level
+    own = [claims(g, p, made.compared, level).proved for g, p in zip(made.program.groups, made.plans, strict=True)]
     parallel = [n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan) and n.parallel]
     loops = f"parallel over {', '.join(dict.fromkeys(parallel))}" if parallel else "serial"
-    return f"the loops visit exactly the points asked for (proved); {loops}"
+    if all(POINTS in found for found in own):
+        return f"the loops visit exactly the points asked for (proved); {loops}"
+    return f"that the loops visit the points asked for is tested, not proved (see `explain`); {loops}"
 
 
 # --- random data ---------------------------------------------------------------------------------------

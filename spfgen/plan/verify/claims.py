@@ -1,0 +1,81 @@
+"""What may be said of a plan: what was compared with the statement, and what nothing but tests vouches for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import PLANS, Append, Clear, Collect, Find, Gather, Partition, Plan, Repeat, Scan, Version
+from spfgen.plan.verify.compared import Compared
+from spfgen.plan.verify.meaning import Fault, paths, without_unused
+from spfgen.space.nodes import Group
+
+POINTS = "the loops visit exactly the points of the iteration space (both inclusions, by isl)"
+READS = "every read of an index array lies within the array (by isl, from the declared ranges)"
+NESTS = "each nest of loops, as it was made, has the points of its region and reads within its index arrays (by isl)"
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What was `proved` of the loops as a whole, and what is `only_tested`."""
+
+    proved: tuple[str, ...]
+    only_tested: tuple[str, ...]
+
+
+def claims(group: Group, plan: Plan, compared: Compared, level: int) -> Claims:
+    """Of a statement and its plan."""
+    tested = [*_of_steps(plan)] if group.steps is not None else []
+    if group.steps is not None:
+        proved = [NESTS] if compared.nests and all(compared.nests) else []
+        if not proved:
+            tested.insert(0, "which points the loops visit, and that they read within index arrays")
+    else:
+        proved = [POINTS, READS] if _is_compared(group, plan, compared) else []
+        if not proved:
+            tested.append("that the loops visit the points of the iteration space, and read within index arrays")
+    nodes = list(walk(plan, PLANS))
+    if proved and any(isinstance(n, Version) and n.by_order for n in nodes):
+        proved.append("where an index array is sorted, a version that asks less does the same (by Z3)")
+    if any(_clears(n) for n in nodes):
+        tested.append("what is cleared before it is added to")
+    if any(isinstance(n, Gather) for n in nodes):
+        tested.append("that the entries of a row are added up before they are appended")
+    if any(isinstance(n, Append) for n in nodes):
+        tested.append("how the entries become the arrays of the result")
+    tested.append(f"that the C does what these loops say{', also after it is rewritten' if level else ''}")
+    return Claims(tuple(proved), tuple(tested))
+
+
+def _is_compared(group: Group, plan: Plan, compared: Compared) -> bool:
+    """Whether each way through the plan was compared, and the instances that they were compared with are as many as the
+    statement has."""
+    try:
+        plain = rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS)
+        found = [p if p in compared.paths else without_unused(p) for p in paths(plain)]
+    except Fault:
+        return False
+    instances = [i for path in found for i in compared.paths.get(path, ())]
+    distinct = [i for k, i in enumerate(instances) if i not in instances[:k]]
+    return all(p in compared.paths for p in found) and len(distinct) >= len(group.all)
+
+
+def _of_steps(plan: Plan) -> Iterator[str]:
+    nodes = list(walk(plan, PLANS))
+    yield "what is done at the points of nests, and how nests are put together and rewritten"
+    merges = [n.because for n in nodes if isinstance(n, Repeat) and n.because.endswith("merged")]
+    yield from (f"the merge: {why}" for why in dict.fromkeys(merges))
+    if any(isinstance(n, Repeat) and not n.because for n in nodes):
+        yield "when `while` ends"
+    if any(isinstance(n, Collect) for n in nodes):
+        yield "what is kept in hash tables"
+
+
+def _clears(node: object) -> bool:
+    match node:
+        case Clear():
+            return True
+        case Scan(partition=Partition(clears=tensor)) | Find(partition=Partition(clears=tensor)):
+            return bool(tensor)
+    return False

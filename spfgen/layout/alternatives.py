@@ -33,7 +33,8 @@ def in_turn(encoded: Encoded) -> Encoded:
 
 
 def apart(encoded: Encoded) -> Encoded:
-    """With a piece for each alternative of the relation, also where some make one set; they may overlap."""
+    """With a piece for each alternative of the relation, also where some make one set, or one makes
+    several; they may overlap."""
     layout = encoded.layout
     inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
     found: list[Piece] = []
@@ -42,7 +43,7 @@ def apart(encoded: Encoded) -> Encoded:
         plain = encoder.formula(conjunction([formula, *inside]))
         own = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
         found += [without_unused(p, encoder)[0] for p in own] if len(own) > 1 else own
-    return replace(encoded, pieces=tuple(found)) if len(found) > len(encoded.pieces) else encoded
+    return replace(encoded, pieces=tuple(found)) if len(found) != len(encoded.pieces) else encoded
 
 
 def alternatives(formula: Formula) -> Iterator[Formula]:

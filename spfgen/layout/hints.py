@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -46,6 +46,8 @@ def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = 
             group, _ = row_ranks([value(a) for a in call.arguments], total)
             if call.function == "count":
                 found[show(call)] = np.asarray(np.bincount(group[: seen.count], minlength=total)[group])
+            elif call.function in ("least", "most"):
+                found[show(call)] = _end(call, value, seen.count, total)
             else:
                 named = {n for a in call.arguments for n in variables(a)}
                 others = [np.asarray(seen.known[c]) for c in seen.coordinates if c not in named]
@@ -55,6 +57,16 @@ def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = 
         return np.broadcast_to(np.asarray(evaluate(plain, lookup, _no_call), dtype=np.int64), (total,))
 
     return [value(key) for key in rank.hint]
+
+
+def _end(call: Call, value: Callable[[Expr], Array], count: int, total: int) -> Array:
+    """The least or the most that entries with these other arguments have of the first; 0 where there is none."""
+    own, *others = map(value, call.arguments)
+    group, _ = row_ranks(others, total)
+    sign = 1 if call.function == "least" else -1
+    ends = np.full(total, 2**62)
+    np.minimum.at(ends, group[:count], sign * own[:count])
+    return np.where(ends == 2**62, 0, sign * ends)[group]
 
 
 def _no_call(function: str, arguments: tuple[Any, ...]) -> Any:

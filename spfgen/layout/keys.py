@@ -169,6 +169,8 @@ def _fields(
         rank, order = step.rank, orders[step.rank]
         if rank.kind == "write" or order.empty_first:
             return "an array is written at places that are known, or filled from its end"
+        if order.hint or not all(isinstance(k, int) for k, _ in order.keys):
+            return f"`{rank.position}` is not in the order of its keys"
         arguments = _group(encoded, rank)
         if levels and arguments[:1] != [Affine(((levels[-1].rank.position, 1),))]:
             return f"`{rank.position}` does not count inside the position before"
@@ -184,7 +186,7 @@ def _fields(
                     return f"`{name}` has no bounds"
                 fields.append(field)
         group = len(fields)
-        for number, down in order.keys:
+        for number, down in ((k, down) for k, down in order.keys if isinstance(k, int)):
             numerator, divisor = step.values[number]
             field = _field(encoded, rank.keys[number], numerator, divisor, down)
             if field is None:

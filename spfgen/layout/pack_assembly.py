@@ -11,7 +11,7 @@ import numpy as np
 
 from spfgen import tuning
 from spfgen.errors import DataError, InternalError, Unsupported
-from spfgen.facts.formula import Expr, Var, show
+from spfgen.facts.formula import Expr, Var, show, variables
 from spfgen.layout.fill import differs, differs_as_number, filled
 from spfgen.layout.hints import hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout
@@ -28,6 +28,7 @@ from spfgen.layout.pack_entries import (
     groups_of,
     in_order,
     key_range,
+    learn_quotients,
     size_values,
     slots_of,
     solve_extent,
@@ -37,8 +38,8 @@ from spfgen.layout.pack_entries import (
     unknown_size,
     values_of,
     write_array,
-    write_unused,
 )
+from spfgen.layout.pack_fill import FALLING, RISING, complete, declared_size, fill_of
 from spfgen.layout.pack_free import rounds_of
 from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, Widened
 from spfgen.layout.points import (
@@ -87,7 +88,7 @@ def _assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...], firs
             rules = {k: r for k, r in enumerate(step) if isinstance(r, Ranked) and r.rank == rank}
             _rank(state, plan, rank, rules, order_of[rank])
         _learn(state, plan)
-    _solve_rest(state)
+    _solve_rest(state, plan)
     _learn(state, plan)
     _check_constraints(state, plan)
     _store_values(state)
@@ -168,10 +169,7 @@ def _learn(state: Entries, plan: PackPlan) -> None:
     before = -1
     while before != len(state.columns):
         before = len(state.columns)
-        for name, (numerator, divisor) in plan.encoded.quotients.items():
-            if name not in state.columns and numerator.names() <= set(state.known):
-                value = affine_value(numerator, state.known) // divisor
-                state.columns[name] = np.broadcast_to(np.asarray(value, dtype=np.int64), (state.count,))
+        learn_quotients(state, plan)
         _gather_calls(state, plan)
 
 
@@ -209,12 +207,7 @@ def _check_constraints(state: Entries, plan: PackPlan) -> None:
 
 
 def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
-    for function in _functions(plan, rank):
-        if function in state.arrays:
-            raise Unsupported(
-                f"layout `{state.layout.name}` cannot be packed: the array `{function}` belongs to several positions",
-                state.layout.span,
-            )
+    rank = replace(rank, hint=order.hint) if order.hint else rank
     if rank.least:
         rank = replace(rank, low=max(rank.low, *(int(affine_value(e, state.sizes)) for e in rank.least)))
     match rank.kind:
@@ -240,16 +233,6 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
             _write_extremes(state, plan, rank, rules, order)
         case _:
             _rank_counted(state, plan, rank, rules, order)
-
-
-def _functions(plan: PackPlan, rank: Rank) -> list[str]:
-    """The arrays that a rank makes."""
-    if rank.array:
-        return [rank.array]
-    if rank.kind == "room":
-        return [plan.encoded.calls[rank.begin].function]
-    keys = () if rank.later else rank.keys
-    return [plan.encoded.calls[n].function for n in (*keys, rank.begin, rank.other) if n]
 
 
 def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> Rows:
@@ -408,18 +391,21 @@ def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
 
 def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """An array that is the largest or smallest value that the entries give for each place; where the order says so,
-    also of all places before (order 1), or behind (order 2)."""
+    also of all places before, or behind."""
     name = rank.keys[0]
     rows = entry_rows(state, rules)
     most = rank.kind == "most"
     found = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
     along = np.argsort(found if most else -found, kind="stable")
-    write_array(state, plan, rank, name, rows.rows[along], found[along], 0)
-    if order.rest:
-        array, sign = state.arrays[plan.encoded.calls[name].function], 1 if most else -1
-        flat = sign * (array if order.rest == 1 else array[..., ::-1])
-        flat = sign * np.maximum.accumulate(flat, axis=-1)
-        array[...] = flat if order.rest == 1 else flat[..., ::-1]
+    said = write_array(state, plan, rank, name, rows.rows[along], found[along], 0)
+    array, fill = state.arrays[plan.encoded.calls[name].function], fill_of(state.layout, plan, rank, order.rest)
+    if fill not in (RISING, FALLING):
+        return complete(state, plan, name, array, said, fill)
+    sign = 1 if most else -1
+    flat = sign * (array if fill == RISING else array[..., ::-1])
+    flat = sign * np.maximum.accumulate(flat, axis=-1)
+    array[...] = flat if fill == RISING else flat[..., ::-1]
+    return None
 
 
 def _make_room(
@@ -520,7 +506,7 @@ def _rank_with_filler(
         of_entries = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)]
         of_new = [h[state.count :] for h in hint_columns(state.seen, plan, rank, new_key)]
         hinted = [np.concatenate([e[first], n]) for e, n in zip(of_entries, of_new, strict=True)]
-    columns = [every_group, *hinted, *in_order([every_key], order), new.astype(np.int64)]
+    columns = [every_group, *hinted, *in_order(plan, rank, [every_key], order), new.astype(np.int64)]
     arranged = sorted_order(columns, len(every_key))
     if arranged is None:
         arranged = np.arange(len(every_key))
@@ -550,10 +536,10 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     """An array whose places are known: entries at one place must agree on the value. Others get unused values where the
     order says so."""
     rows = entry_rows(state, rules)
-    write_array(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first entry stays
-    if order.rest:
-        write_unused(state, plan, rank.keys[0], rows)
+    said = write_array(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first stays
     call = plan.encoded.calls[rank.keys[0]]
+    fill = fill_of(state.layout, plan, rank, order.rest)
+    complete(state, plan, rank.keys[0], state.arrays[call.function], said, fill)
     places = tuple(subscripts_of(state, plan, rank.keys[0], rows.rows))
     found, valid = gathered(state.arrays[call.function], places, rows.count)
     wrong = valid & (found != rows.keys[0])
@@ -571,18 +557,44 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
 # --- what is left -----------------------------------------------------------------------------------------
 
 
-def _solve_rest(state: Entries) -> None:
-    """Sizes that only value arrays have."""
+def _solve_rest(state: Entries, plan: PackPlan) -> None:
+    """Sizes that only value arrays have, or that the relation compares with positions."""
     for value in state.layout.values:
         needed = []
         for position in value.position:
+            for name in sorted(variables(position) & {*state.layout.sizes} - {*state.sizes}):
+                _solve_by_relation(state, plan, name)
             check_known(state, position)
             place, _ = rows_of(position, state.known, state.arrays, state.count)
             needed.append(extent_of(np.broadcast_to(np.asarray(place), (state.count,))))
         solved_extents(state, value, needed)
     for name in state.layout.sizes:
+        _solve_by_relation(state, plan, name)
+        least = None if name in state.sizes else declared_size(state, name)
+        if least is not None:
+            state.sizes[name] = least
         if name not in state.sizes:
             raise unknown_size(state, name)
+
+
+def _solve_by_relation(state: Entries, plan: PackPlan, size: str) -> None:
+    """As small as the entries allow, or as large where they only bound it from above: where an interval begins."""
+    if size in state.sizes:
+        return
+    least: list[int] = []
+    most: list[int] = []
+    for k, piece in enumerate(plan.encoded.pieces):
+        own = np.flatnonzero(state.piece == k)
+        known = {**state.sizes, **{n: c[own] for n, c in state.columns.items()}}
+        lower, upper = bounds(piece.project({*known, size}).constraints(size), size)
+        of_entries = {*plan.encoded.layout.coordinates, *plan.encoded.layout.positions}
+        for found, sign, sides in ((least, -1, lower), (most, 1, upper)):
+            for a, e in sides:
+                if e.names() <= set(known) and e.names() & of_entries:
+                    value = np.broadcast_to(np.asarray(affine_value(e, known)), (len(own),))
+                    found.append(sign * (int(value.min()) // a) if len(own) else 0)
+    if least or most:
+        state.sizes[size] = max(0, max(least) if least else min(most))
 
 
 # --- values -----------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from math import prod
 
 import numpy as np
 
-from spfgen.facts.formula import calls, variables
+from spfgen.facts.formula import Bin, calls, variables
+from spfgen.layout.hints import hint_columns
 from spfgen.layout.pack_entries import (
     Entries,
     capacity,
@@ -26,6 +27,7 @@ from spfgen.layout.pack_entries import (
     sorted_by,
     subscripts_of,
 )
+from spfgen.layout.pack_fill import declared_room
 from spfgen.layout.pack_free import rounds_of
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank, Ranked
 from spfgen.layout.points import (
@@ -68,6 +70,7 @@ def make_places(state: Entries, rank: Rank, order: KeyOrder) -> None:
         own, valid = rows_of(place, known, {**state.arrays, **zeros}, count)
         used = valid[good]
         np.maximum.at(room, flat[used], np.broadcast_to(own, (count,))[good][used] + 1)
+    room = np.maximum(room, declared_room(state, index.name, extents))
     begins = np.cumsum(room) - room
     if rank.within is not None:  # the first of each group begins at 0
         group, _ = row_ranks([w[good] for w in each(rank.within)], len(flat))
@@ -94,7 +97,8 @@ def variables_known(state: Entries, array: str) -> bool:
 
 def make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """An array whose elements leave room for what counts from them. Where no entry is it has a mark, else at most the
-    last begin (order 0), the next one (order 1), or one of its own (order 2)."""
+    last begin (order 0), the next one (order 1), or one of its own (order 2). With room for entries alone, not for all
+    that may count from an element: order 3; and as far from one to the next as is declared: order 4."""
     name = rank.keys[0]
     index = state.layout.index(plan.encoded.calls[name].function)
     rows = entry_rows(state, rules)
@@ -114,10 +118,15 @@ def make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     flat = flat_place(extents, places, rows.count)
     low, room = np.zeros(prod(extents), dtype=np.int64), np.zeros(prod(extents), dtype=np.int64)
     np.minimum.at(low, flat, rows.keys[0])
-    np.maximum.at(room, flat, np.maximum.reduce(rows.keys) + 1)
+    np.maximum.at(room, flat, np.maximum.reduce(rows.keys[:1] if order.rest >= 3 else rows.keys) + 1)
     used = room - low > 0
     room = np.where(used, room, int(order.rest == 2)) - low
-    begins = before + np.cumsum(room) - room - low
+    if order.rest == 4:
+        room = np.maximum(room, declared_room(state, index.name, extents))
+    along = _along(state, plan, rank, rows.rows, flat, len(room))
+    begins = np.empty_like(room)
+    begins[along] = before + np.cumsum(room[along]) - room[along]
+    begins -= low
     sizes = size_values(state, plan)
     ends = [int(affine_value(e, sizes)) // a + 1 for a, e in rank.highs if e.names() <= set(sizes)]
     if ends and before + int(room.sum()) > min(ends) and room.max(initial=0) == 1 and not low.any():
@@ -130,17 +139,32 @@ def make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
         if array.name == rank.run:  # which is as long as all that
             solved_extents(state, array, [before + int(room.sum())])
     sentinel = mark_of(state, plan, index.name)
-    if order.rest == 0:
+    if order.rest in (0, 3):
         begins = np.minimum(begins, begins[used].max(initial=before))
         if sentinel is None and begins.size and not used.any():  # places that point somewhere, also without entries
             capacity(state, plan, rank, 1)
-    if sentinel is not None and order.rest == 0:
+    if sentinel is not None and order.rest in (0, 3):
         begins = np.where(used, begins, sentinel)
     else:
         least, most = key_range(state, plan, name)
         begins = np.where(used, begins, np.clip(begins, least, max(least, most)))
     state.arrays[index.name] = begins.reshape(extents)
     return None
+
+
+def _along(state: Entries, plan: PackPlan, rank: Rank, rows: Array, flat: Array, count: int) -> Array:
+    """The places of an array in the order in which what counts from them lies; those without entries are the least."""
+    if not rank.hint:
+        return np.arange(count)
+    falls = isinstance(rank.hint[0], Bin)
+    unused = np.full(count, falls)
+    unused[flat] = not falls
+    columns = [np.arange(count)]
+    for hint in reversed(hint_columns(state.seen, plan, rank)[:-1]):  # the last one is the place itself
+        own = np.zeros(count, dtype=np.int64)
+        own[flat] = hint[rows]
+        columns.append(own)
+    return np.lexsort([*columns, unused])
 
 
 def write_digits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:

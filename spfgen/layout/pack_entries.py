@@ -12,6 +12,7 @@ import numpy as np
 
 from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Expr, variables
+from spfgen.layout.duplicates import Duplicates, combined_values
 from spfgen.layout.fill import differs_as_number
 from spfgen.layout.hints import Seen, hint_columns
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
@@ -24,6 +25,7 @@ from spfgen.layout.points import (
     inside,
     row_ranks,
     shape_of,
+    sorted_order,
 )
 from spfgen.layout.refusals import NoPlace
 from spfgen.sets.affine import Affine, NotAffine, affine
@@ -45,6 +47,10 @@ class Elsewhere(Exception):
 
 class Together(DataError):
     """Entries that a layout would store with others, which are not there, or twice."""
+
+
+class Unfit(Together):
+    """Entries with which the arrays, in the order and with the fillings that packing has chosen, break a property."""
 
 
 class NotWhole(Exception):
@@ -148,9 +154,11 @@ def entry_rows(state: Entries, rules: Mapping[int, Ranked]) -> Rows:
     return Rows(rows, [k[rows] for k in keys])
 
 
-def in_order(keys: list[Array], order: KeyOrder) -> list[Array]:
+def in_order(plan: PackPlan, rank: Rank, keys: list[Array], order: KeyOrder) -> list[Array]:
     """The keys in the order of importance, turned round where they run down."""
-    return [-keys[k] if down else keys[k] for k, down in order.keys]
+    named = {plan.encoded.calls[n].function: k for n, k in zip(rank.keys, keys, strict=True) if n in plan.encoded.calls}
+    columns = [keys[k] if isinstance(k, int) else np.asarray(affine_value(k, named)) for k, _ in order.keys]
+    return [-column if down else column for column, (_, down) in zip(columns, order.keys, strict=True)]
 
 
 def sorted_by(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, order: KeyOrder) -> list[Array]:
@@ -159,7 +167,7 @@ def sorted_by(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, order: Key
         return rows.keys
     hinted = [] if not rank.hint else hint_columns(state.seen, plan, rank)
     extra = [state.columns[n][rows.rows] for n in rank.extra]
-    return [*(h[rows.rows] for h in hinted), *in_order(rows.keys, order), *extra]
+    return [*(h[rows.rows] for h in hinted), *in_order(plan, rank, rows.keys, order), *extra]
 
 
 def groups_of(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[Array]:
@@ -233,21 +241,20 @@ def mark_of(state: Entries, plan: PackPlan, array: str) -> int | None:
     return int(affine_value(value, state.sizes)) if value is not None and value.names() <= set(state.sizes) else None
 
 
-def write_unused(state: Entries, plan: PackPlan, name: str, rows: Rows) -> None:
-    """Where no entry says what the array holds, it gets the lowest values that no other place has."""
-    array = state.arrays[plan.encoded.calls[name].function]
-    places = subscripts_of(state, plan, name, rows.rows)
-    good = inside(array.shape, places, rows.count)
-    free = np.ones(array.size, dtype=bool)
-    free[flat_place(array.shape, [p[good] for p in places], int(good.sum()))] = False
-    low, high = key_range(state, plan, name)
-    values = np.setdiff1d(np.arange(low, min(high + 1, low + array.size)), rows.keys[0])
-    chosen = np.flatnonzero(free)[: len(values)]
-    array.reshape(-1)[chosen] = values[: len(chosen)]
+def learn_quotients(state: Entries, plan: PackPlan) -> None:
+    """Compute quotients of what is known."""
+    for name, (numerator, divisor) in plan.encoded.quotients.items():
+        if name not in state.columns and numerator.names() <= set(state.known):
+            value = affine_value(numerator, state.known) // divisor
+            state.columns[name] = np.broadcast_to(np.asarray(value, dtype=np.int64), (state.count,))
 
 
-def write_array(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int) -> None:
-    """Write the key array at the entries; other places get the sentinel, else the low end of the range."""
+def write_array(
+    state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int
+) -> Array:
+    """Write the key array at the entries; other places get the sentinel, else the low end of the range. Returns which
+    places the entries have."""
+    learn_quotients(state, plan)
     call = plan.encoded.calls[name]
     index = state.layout.index(call.function)
     places = subscripts_of(state, plan, name, rows)
@@ -266,8 +273,12 @@ def write_array(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Arr
     state.claim(index.name, shape)
     array = np.full(shape, rest, dtype=np.int64)
     good = inside(shape, places, len(rows))
-    array.reshape(-1)[flat_place(shape, places, len(rows))[good]] = values[good]
+    said = np.zeros(shape, dtype=bool)
+    flat = flat_place(shape, places, len(rows))[good]
+    array.reshape(-1)[flat] = values[good]
+    said.reshape(-1)[flat] = True
     state.arrays[index.name] = array
+    return said
 
 
 def size_values(state: Entries, plan: PackPlan) -> dict[str, int]:
@@ -322,3 +333,35 @@ def check_known(state: Entries, place: Expr) -> None:
 def unknown_size(state: Entries, size: str) -> Unsupported:
     message = f"layout `{state.layout.name}` cannot be packed: its size `{size}` cannot be derived"
     return Unsupported(message, state.layout.span)
+
+
+def sorted_entries(
+    layout: Layout,
+    shape: tuple[int, ...],
+    coords: tuple[Array, ...],
+    values: Array,
+    duplicates: Duplicates = "sum",
+) -> tuple[dict[str, Array], Array]:
+    """(coordinate columns, values) in lexicographic order, each coordinate once."""
+    if len(coords) != layout.rank:
+        raise DataError(f"expected {layout.rank} coordinate arrays, but there are {len(coords)}")
+    if values.ndim != 1 or any(np.shape(c) != values.shape for c in coords):
+        shapes = ", ".join(str(np.shape(c)) for c in coords)
+        raise DataError(f"expected coordinates and values of one length, but they are {shapes} and {values.shape}")
+    columns = [np.asarray(c).astype(np.int64) for c in coords]
+    valid = inside(shape, columns, len(values))
+    if not valid.all():
+        row = int(np.argmin(valid))
+        at = tuple(int(c[row]) for c in columns)
+        raise DataError(f"expected coordinates within the shape {tuple(shape)}, but there is {at}")
+    order = sorted_order(columns, len(values))
+    if order is not None:
+        columns, values = [c[order] for c in columns], values[order]
+    new = np.zeros(len(values), dtype=bool)
+    new[:1] = True
+    for column in columns:
+        new[1:] |= column[1:] != column[:-1]
+    if not new.all():
+        first = np.flatnonzero(new)
+        columns, values = [c[first] for c in columns], combined_values(columns, values, first, duplicates)
+    return dict(zip(layout.coordinates, columns, strict=True)), values

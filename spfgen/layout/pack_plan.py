@@ -24,9 +24,11 @@ from functools import lru_cache
 from itertools import product
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Call, Expr, Var, calls, show, variables
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, calls, show, substitute, variables
+from spfgen.facts.prove import Facts, implied
 from spfgen.layout.alternatives import apart, in_turn, informed_piece, taken_once
 from spfgen.layout.nodes import Layout
+from spfgen.layout.pack_fill import room_needs
 from spfgen.layout.pack_free import (
     begins,
     chunk,
@@ -40,10 +42,10 @@ from spfgen.layout.pack_free import (
     with_arguments,
 )
 from spfgen.layout.pack_progress import Progress, bounds_of, only_call, size_names, speaking
-from spfgen.layout.pack_rules import Computed, PackPlan, Rank, Ranked, Rule, Rules, Widened, shift
+from spfgen.layout.pack_rules import Computed, PackPlan, Rank, Ranked, Rule, Rules, Widened, functions_of, shift
 from spfgen.layout.points import Encoded, argument_names, encode, involved
 from spfgen.layout.refusals import with_remedy
-from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import linear
@@ -130,9 +132,71 @@ def _pack_plan(
     own = taken_once(encoded, informed)
     belongs = tuple(never if p.is_empty() else tuple(p.project(given).constraints()) for p in own)
     injective = _is_injective(layout, encoded, steps, set(arguments or ()))
+    steps = _whole_runs(progress, steps)
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
+    _check_made_once(plan)
     _check_padding(plan)
     return plan
+
+
+def _check_made_once(plan: PackPlan) -> None:
+    """An array belongs to one position."""
+    made: dict[str, Rank] = {}
+    for rank in plan.ranks:
+        for function in functions_of(plan.encoded, rank):
+            if made.setdefault(function, rank) != rank:
+                raise Unsupported(
+                    f"layout `{plan.encoded.layout.name}` cannot be packed: the array `{function}` belongs to several "
+                    "positions",
+                    plan.encoded.layout.index(function).span or plan.encoded.layout.span,
+                )
+
+
+def _whole_runs(progress: Progress, steps: list[Rules]) -> list[Rules]:
+    """With a hint where all in a run shares its values: the run ends where the content of what it is over does."""
+    layout = progress.encoded.layout
+    if len(progress.encoded.pieces) > 1:
+        return steps
+    result: list[Rules] = []
+    for k, (rule,) in enumerate(steps):
+        if (
+            isinstance(rule, Ranked)
+            and rule.rank.run
+            and not (rule.rank.same or rule.rank.hint or len(rule.values) > 1)
+        ):
+            along = _along(progress, rule.rank.run, steps[k + 1 :])
+            over = tuple(Var(c) for c in layout.coordinates if c in along)
+            if over and not any(along & variables(p) for v in layout.values for p in v.position):
+                rule = replace(rule, rank=replace(rule.rank, hint=(Call("content", over),)))
+        result.append((rule,))
+    return result
+
+
+def _along(progress: Progress, name: str, later: Iterable[Rules]) -> set[str]:
+    """What changes along the run over a name: coordinates and positions that are functions of it, and positions that
+    are numbered later for each of its values."""
+    encoded = progress.encoded
+    layout = encoded.layout
+    own = {*encoded.sizes, name}
+    found = {name}
+    for other in (*layout.positions, *layout.coordinates):
+        value = single_value(encoded.pieces[0].project({*own, other}).constraints(other), other)
+        if value is not None and name in value[0].names():
+            found.add(other)
+    for (rule,) in later:
+        match rule:
+            case Computed(position, numerator, _) if numerator.names() & found:
+                found.add(position)
+            case Ranked(rank, values) if rank.position:
+                calls = [encoded.calls[n] for n in (rank.begin, *rank.keys) if n in encoded.calls]
+                groups = {n for g in (*(rank.groups or ()), *(rank.within or ())) for n in g.names()}
+                groups |= {n for c in calls for n in argument_names(c)}
+                groups |= {n for value, _ in values for n in value.names()}
+                if (groups & found) - {rank.position} or any(
+                    n in encoded.calls and argument_names(encoded.calls[n]) & found for n in groups
+                ):
+                    found.add(rank.position)
+    return found
 
 
 def _check_padding(plan: PackPlan) -> None:
@@ -154,7 +218,9 @@ def _array_left(progress: Progress, free: bool) -> Rules | None:
     """An array that is made when all positions are known."""
     if not free:
         return _needed_array(progress)
-    return begins(progress) or _needed_array(progress) or digits(progress) or start(progress, ())
+    waits = {n for a in progress.encoded.layout.indexes for n in room_needs(progress.encoded.layout, a.name)}
+    first = _needed_array(progress) if waits - progress.built else None
+    return first or begins(progress) or _needed_array(progress) or digits(progress) or start(progress, ())
 
 
 def _follows(progress: Progress, waiting: Iterable[str]) -> bool:
@@ -267,9 +333,10 @@ def _keys(progress: Progress, piece: int, position: str) -> tuple[list[tuple[str
     for name, call in encoded.calls.items():
         if name not in matter or call.function in progress.built or position not in argument_names(call):
             continue
-        if all(shift(a, position) is None for a in call.arguments):
+        if all(shift(a, position) is None for a in call.arguments) and not _say(encoded, call, position):
             continue
-        if not argument_names(call) <= progress.known | progress.placed | {position}:
+        needed = {n for n in argument_names(call) if not _is_of(encoded, Var(n), position)}
+        if not needed <= progress.known | progress.placed | {position}:
             continue
         value = progress.value(piece, name)
         if value is None:
@@ -283,8 +350,25 @@ def _keys(progress: Progress, piece: int, position: str) -> tuple[list[tuple[str
     found += _beside(progress, piece, found, missing)
     if progress.whole and {*missing} - {n for n, _ in found}:
         return [], reason
-    at = [f for f in found if Var(position) in encoded.calls[f[0]].arguments]
+    at = [
+        f
+        for f in found
+        if Var(position) in encoded.calls[f[0]].arguments or _say(encoded, encoded.calls[f[0]], position)
+    ]
     return at or found, reason
+
+
+def _say(encoded: Encoded, call: Call, position: str) -> bool:
+    """Whether the arguments of a call are made of the position alone, and no two positions have the same: quotients and
+    remainders."""
+    quotients = {n: Bin("/", expression(e), Num(d)) for n, (e, d) in encoded.quotients.items()}
+    own: list[Expr] = [substitute(substitute(a, quotients), quotients) for a in call.arguments]
+    if len(own) < 2 or any(variables(a) - {position} or any(calls(a)) for a in own):
+        return False
+    other = Var(position + "'")
+    same: list[Formula] = [Compare("=", a, substitute(a, {position: other})) for a in own]
+    inside: list[Formula] = [Compare("<=", Num(0), v) for v in (Var(position), other)]
+    return implied([*inside, *same], Facts((), {}), Compare("=", Var(position), other)).proved
 
 
 def _beside(
@@ -320,11 +404,30 @@ def _counted(progress: Progress, piece: int, position: str, keys: tuple[str, ...
         first, ends = [0, *first], (end,)
     if not first or not (ends or _is_counted_by_call(progress, highs)):
         return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
-    others = {tuple(a for a in encoded.calls[k].arguments if shift(a, position) is None) for k in keys}
+    others = {tuple(a for a in encoded.calls[k].arguments if not _is_of(encoded, a, position)) for k in keys}
     if len(others) > 1:
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
-    return Rank(position, keys, "slots", low=max(first), highs=ends, groups=None if keys else ())
+    said = any(all(shift(a, position) is None for a in encoded.calls[k].arguments) for k in keys)
+    return Rank(position, keys, "slots", low=max(first), highs=ends, groups=() if said or not keys else None)
+
+
+def _is_of(encoded: Encoded, argument: Expr, position: str) -> bool:
+    """Whether an argument is the position plus a number, or made of it alone."""
+    return shift(argument, position) is not None or _names_within(encoded, argument) == {position}
+
+
+def _names_within(encoded: Encoded, argument: Expr) -> set[str]:
+    """The names of an argument, for quotients those of what they divide."""
+    found = set[str]()
+    waiting = [*variables(argument)]
+    while waiting:
+        name = waiting.pop()
+        if name in encoded.quotients:
+            waiting += encoded.quotients[name][0].names()
+        else:
+            found.add(name)
+    return found
 
 
 def _is_counted_by_call(progress: Progress, highs: Iterable[Affine]) -> bool:
@@ -552,7 +655,9 @@ def _between_calls(progress: Progress, position: str, keys: tuple[str, ...], low
         if kind != "ends" or steps != one or base != past:
             return None
         own = argument_names(first) | progress.encoded.sizes
-        others = {n for k in keys for n in argument_names(calls[k])} - {position} - own
+        others = {
+            n for k in keys for n in argument_names(calls[k]) if not _is_of(progress.encoded, Var(n), position)
+        } - own
         return Rank(position, keys, "padded" if others else "pointer", begin, "", bottom, base)
     if first.arguments != second.arguments:
         return None

@@ -170,12 +170,30 @@ def needs(rule: Rule) -> set[str]:
 
 @dataclass(frozen=True)
 class KeyOrder:
-    """In which order keys count, the foremost first: (number of the key, whether it runs down). `rest`: which of the
-    ways to fill places that no entry has."""
+    """In which order keys count, the foremost first: (number of the key, or a sum of keys by their functions; whether
+    it runs down). `rest`: which of the ways to fill places that no entry has. `hint`: what counts before the keys, as
+    in a `pack` clause, where the layout has none. `few`: only entries that fit speak for it."""
 
-    keys: tuple[tuple[int, bool], ...]
+    keys: tuple[tuple[int | Affine, bool], ...]
     empty_first: bool = False
     rest: int = 0
+    hint: tuple[Expr, ...] = ()
+    few: bool = False
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it was found by trying, and samples alone speak for it."""
+        return bool(self.rest or self.hint or self.few or not all(isinstance(k, int) for k, _ in self.keys))
+
+
+def functions_of(encoded: Encoded, rank: Rank) -> list[str]:
+    """The arrays that a rank makes."""
+    if rank.array:
+        return [rank.array]
+    if rank.kind == "room":
+        return [encoded.calls[rank.begin].function]
+    keys = () if rank.later else rank.keys
+    return [encoded.calls[n].function for n in (*keys, rank.begin, rank.other) if n]
 
 
 def shift(argument: Expr, position: str) -> int | None:

@@ -23,7 +23,7 @@ from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.intervals import pack_intervals
 from spfgen.layout.nodes import Binding, Layout
-from spfgen.layout.pack import sorted_entries
+from spfgen.layout.pack_entries import sorted_entries
 from spfgen.run.calls.form import refilled
 from spfgen.run.calls.seen import broken, trust
 from spfgen.run.elsewhere import settled

@@ -10,7 +10,8 @@ from spfgen.errors import DataError
 from spfgen.lang.spec import parse_tree
 from spfgen.layout import measure as measuring
 from spfgen.layout.measure import measure
-from spfgen.layout.pack import pack, sorted_entries
+from spfgen.layout.pack import pack
+from spfgen.layout.pack_entries import sorted_entries
 from spfgen.pipeline import layout_of
 
 SHAPES = {1: [(0,), (1,), (37,)], 2: [(0, 0), (0, 5), (5, 0), (1, 1), (9, 8), (12, 17)], 3: [(0, 2, 3), (4, 5, 6)]}

@@ -128,7 +128,7 @@ layout bands(n, m) {
 )
 
 TREE = parse_tree(OTHERS)
-REFUSED = ("by_sums", "coded", "pitched", "unused")
+REFUSED = ("by_sums", "coded", "unused")
 SHARED = ("mirrored", "bands", "sym_csr", "sym_lower")
 SHAPES = {1: [(0,), (1,), (11,), (64,)], 2: [(0, 0), (0, 3), (3, 0), (1, 1), (1, 9), (9, 1), (7, 10), (16, 12)],
           3: [(0, 2, 2), (1, 1, 1), (4, 5, 6)]}  # fmt: skip
@@ -353,8 +353,6 @@ def test_values_along_a_band():
     ("name", "message"),
     [
         ("unused", "no value of `colidx` marks a place"),
-        ("by_sums", "no order of the entries"),
-        ("pitched", "its size `pitch` cannot be derived"),
         ("coded", "its size `k` cannot be derived"),
     ],
 )

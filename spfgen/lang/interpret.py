@@ -14,10 +14,11 @@ it takes, and `coalesce` has the value of its first argument that is read inside
 scatters) that lie outside are an error, within `coalesce` they are reads outside.
 
 **Implicit sums.** In each additive term (products multiplied out as far as their terms differ in this) the indices that
-stand only on the right are summed; updates by other functions reduce the whole value by the function.
+stand only on the right are summed; updates by other functions are made once for each value, in the order of the points.
 
-**Reductions** run over all of the range, fills count. Over nothing the result is the identity of the operator; `argmin`
-and `argmax` have no value there. First among equals wins, as in numpy.
+**Reductions** run over all of the range, fills count, from the first point to the last, as numpy's `ufunc.reduce` has
+it: `subtract(j: x[j])` is x[0] - x[1] - x[2]. Over nothing the result is the identity of the operator, 0 where there is
+none; `argmin` and `argmax` have no value there. First among equals wins, as in numpy.
 
 **Assignments.** `=` gives all places of the target a value: those that the statement does not compute get the fill of
 the result, which is that of `fills`, or the value of the expression on the fills; 0 where indices or dense tensors take
@@ -161,7 +162,11 @@ class Run(Values):
                 inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
         exact = divides(step.value) and step.target.tensor not in self.fills
         frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
-        found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
+        if step.op in ("=", "+=", "subtract"):
+            found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
+        else:  # once for each value
+            inner = self.with_free(step.value, inner, step.where)
+            found = self.value(step.value, inner, scalars)
         places, inside = self.places(step.target, target.shape, inner, scalars)
         mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside) & inner.mask), inner.shape)
         count = int(np.count_nonzero(mask))
@@ -186,6 +191,15 @@ class Run(Values):
         else:
             self.update(flat, at, value, step)
         self.tensors[step.target.tensor] = result
+
+    def with_free(self, value: Any, frame: Frame, where: Any) -> Frame:
+        """The frame with an axis for each index that stands only on the right, as far as the condition goes."""
+        more = self.free(value, frame)
+        inner = replace(frame.extended([(i, *self.range_of(i)) for i in more]), exact=frame.exact)
+        for part in conjuncts(where) if where is not None else ():
+            if variables(part) & set(more):
+                inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
+        return inner
 
     def clear(self, step: n.Statement, result: Array, frame: Frame, scalars: Any) -> None:
         """The places that the statement has not computed get the fill value."""

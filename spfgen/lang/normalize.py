@@ -4,8 +4,9 @@ In each additive term of a value the indices that stand only on the right are su
 A[i, j]*x[j] + b[i]` is `y[i] = sum(j: A[i, j]*x[j]) + b[i]`. Terms are those of sums, differences and negations, and
 of products and dividends that hold them, multiplied out where their terms have different indices of this kind. Parts of
 the condition that are about an index of the sum become the sum's. Where another function updates the target, it
-reduces the whole value: `d[i] min= A[i, j]` is `d[i] min= min(j: A[i, j])`. Indices of loops around are none of these,
-nor are those in the subscripts of the target.
+reduces the whole value: `d[i] min= A[i, j]` is `d[i] min= min(j: A[i, j])`. One that does not associate updates it once
+for each value, in their order: `y[i] **= A[i, j]` is `for i, j { y[i] **= A[i, j] }`. Indices of loops around are none
+of these, nor are those in the subscripts of the target.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from spfgen.ir import walk
 from spfgen.lang.nodes import Access, Apply, For, Function, If, Index, Let, Reduce, Set, Statement, Step, Value, While
 from spfgen.lang.values import indices_of
 
-REPEATED: Mapping[str, str] = {"=": "add", "+=": "add", "subtract": "add", "divide": "multiply"}
+REPEATED: Mapping[str, str] = {"=": "add", "+=": "add", "subtract": "add"}
 """What combines the values by which a target is updated, where it is not the operator of the update itself."""
 
 
@@ -32,8 +33,14 @@ def normalized(steps: Sequence[Step], sizes: Sequence[str] = (), indices: Sequen
 
 def _step(step: Step, around: frozenset[str]) -> Step:
     match step:
-        case Statement():
+        case Statement(target, op, value, function=function):
+            inner = _free(value, around | indices_of(target))
+            if inner and not _associates(op, function):
+                own = [i for i in dict.fromkeys(_in_order(target)) if i in indices_of(target) - around]
+                return _one_by_one(step, (*own, *(i for i in dict.fromkeys(_in_order(value)) if i in inner)))
             return _statement(step, around)
+        case Set(_, op, value, _, function) if _free(value, around) and not _associates(op, function):
+            return _one_by_one(step, tuple(i for i in dict.fromkeys(_in_order(value)) if i in _free(value, around)))
         case Let(_, value):
             return replace(step, value=_summed(value, around, "add", None, TRUE))
         case Set(_, op, value, _, function):
@@ -45,6 +52,16 @@ def _step(step: Step, around: frozenset[str]) -> Step:
         case While(_, body):
             return replace(step, body=normalized(body, tuple(around)))
     return step
+
+
+def _associates(op: str, function: Function | None) -> bool:
+    """Whether the values by which a target is updated may be combined before."""
+    return op in REPEATED or bool(Apply(op, (), None, function).operator.associative)
+
+
+def _one_by_one(step: Statement | Set, indices: tuple[str, ...]) -> For:
+    """The update in a loop over its indices: once for each value, in the order of these."""
+    return For(indices, (step,), None, step.span)
 
 
 def _as_update(statement: Statement) -> Statement:

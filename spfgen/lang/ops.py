@@ -90,6 +90,8 @@ class Operator:
     negates: str = ""
     code: tuple[tuple[str, str], ...] = ()
     aliases: tuple[str, ...] = ()
+    begins: Number | None = None
+    """What reductions begin with although it is no identity: the `hypot` of one number is its absolute value."""
 
     @property
     def is_quotient(self) -> bool:
@@ -105,6 +107,14 @@ class Operator:
 
     def is_idempotent(self, kind: ElementType) -> bool:
         return _holds(self.idempotent, kind)
+
+    def is_orderless(self, kind: ElementType, exactly: bool = False) -> bool:
+        """Whether values may be combined in any order."""
+        return self.is_commutative(kind) and self.is_associative(kind, exactly)
+
+    def neutral_of(self, kind: ElementType) -> Number | None:
+        """The identity, where it is one in both places: what a reduction may begin with."""
+        return self.identity_of(kind) if self.is_commutative(kind) else None
 
     def identity_of(self, kind: ElementType) -> Number | None:
         """The identity among the values of a type."""
@@ -283,7 +293,7 @@ def _of_the_library() -> list[Operator]:
         _function("erf", 1, code=(("f", "erf()"),)),
         _function("arctan2", 2, code=(("f", "atan2()"),), aliases=("atan2",)),
         _function("hypot", 2, known=_both(inf) + _both(-inf, result=inf), commutative=True, associative=True,
-                  rounds="f", code=(("f", "hypot()"),)),
+                  rounds="f", begins=0, code=(("f", "hypot()"),)),
         _function("degrees", 1, code=(("f", "rt"),), aliases=("rad2deg",)),
         _function("radians", 1, code=(("f", "rt"),), aliases=("deg2rad",)),
         *(
@@ -329,7 +339,7 @@ def _of_integers() -> list[Operator]:
     ones = (("b", True), ("iu", ONES))
     return [
         _function("gcd", 2, identity=(("u", 0),), annihilators=((0, 1), (1, 1)), commutative=True, associative=True,
-                  idempotent="u", code=(("iu", "rt"),)),
+                  idempotent="u", begins=0, code=(("iu", "rt"),)),
         _function("lcm", 2, identity=(("u", 1),), annihilators=ZEROS, commutative=True, idempotent="u",
                   code=(("iu", "rt"),)),
         Operator("bitwise_and", 2, "&", BIT_AND, "&", "&&", identity=ones, annihilators=ZEROS,

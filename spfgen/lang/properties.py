@@ -52,6 +52,20 @@ def check_function(function: Function, kind: str, fills: tuple[Any, ...] | None 
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
+def is_identity_before(function: Function, kind: str) -> bool:
+    """Whether the declared identity leaves what stands behind it, too, as far as that is proved or found by trying."""
+    number = function.operator.identity
+    if not isinstance(number, bool | int | float):
+        return False
+    left = Apply(function.name, (Constant(number), Local("a")), function.span, function)
+    try:
+        _checked(function, _Claim(f"identity {number}", 1, left, Local("a")), kind)
+    except SpecError:
+        return False
+    return True
+
+
 # --- what is claimed --------------------------------------------------------------------------------------
 
 

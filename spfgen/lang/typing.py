@@ -24,6 +24,8 @@ Kind = ElementType | type
 """The type of an argument: an element type, or that of a literal."""
 BOOL = TYPES["bool"]
 INDEX = TYPES[DEFAULT_WHOLE]
+TRUTH = ("logical_and", "logical_or", "logical_xor")
+"""What takes any arguments as truth values."""
 _LITERALS = {int: TYPES[DEFAULT_WHOLE], float: TYPES[DEFAULT_VALUE], complex: TYPES["complex128"]}
 
 
@@ -149,14 +151,28 @@ def joined(kinds: Sequence[Kind]) -> Kind:
     return promoted(kinds)
 
 
-def reduction_type(op: str, kind: ElementType) -> ElementType:
-    """The type of `sum(j: value)` and of all other reductions: sums and products of integers and of booleans are of
-    64 bits."""
+def reduction_type(value: n.Reduce, kind: ElementType) -> ElementType:
+    """The type in which `sum(j: value)` and all other reductions of values of a type are made, as in numpy's `reduce`:
+    sums and products of integers and of booleans are of 64 bits. What a function of the user gives is its argument
+    again, so it has to hold both."""
+    op = value.op
+    if value.function is not None:
+        found = kind
+        while (wider := promoted([found, function_type(value.function, [found, found])])) != found:
+            found = wider
+        return found
     if op in ("argmin", "argmax"):
         return INDEX
     if op in ("add", "multiply") and kind.kind in "biu":
         return TYPES["uint64" if kind.kind == "u" else "int64"]
-    return result_type(op, (kind, kind)) if op in OPERATORS else kind
+    made = loop(op, (kind, kind), value.span)
+    if made.result != made.arguments[0] and op not in TRUTH:
+        raise SpecError(
+            f"expected a reduction by a function of booleans, but `{op}` makes one of two {kind.name}",
+            value.span,
+            ("numpy refuses it, too; compare first, as in `any(j: A[i, j] < 1)`",),
+        )
+    return made.result
 
 
 def type_of(value: Any, leaf: Callable[[Any], Kind]) -> ElementType:
@@ -178,12 +194,8 @@ def kind_of(value: Any, leaf: Callable[[Any], Kind]) -> Kind:
             found = loop(op, fitting(op, arguments, kinds), span).result
             literal = all(isinstance(k, type) for k in kinds) and op not in TYPES
             return weak(found) if literal else found
-        case n.Reduce(op, _, inner):
-            kind = type_of(inner, leaf)
-            if value.function is not None:
-                function_type(value.function, [kind, kind])  # refused where the type has no such function
-                return kind
-            return reduction_type(op, kind)
+        case n.Reduce(_, _, inner):
+            return reduction_type(value, type_of(inner, leaf))
         case n.Coalesce(arguments):
             return joined([kind_of(a, leaf) for a in arguments])
         case n.Concat(parts):

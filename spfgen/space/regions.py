@@ -20,7 +20,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.space.conditions import negated
 from spfgen.space.nodes import Tensor
 from spfgen.space.steps import Chosen, Gather, Gathered, Link, Linked, Tie
-from spfgen.space.typed import Holds, Types
+from spfgen.space.typed import Holds, Types, operator_of
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ class Regions:
 
     def _stays(self, value: lang.Reduce) -> bool:
         """Whether several equal values are reduced to that value."""
-        operator = lang.Apply(value.op, (), value.span, value.function).operator
-        return operator.is_idempotent(self.types.reduced(value))
+        return operator_of(value).is_idempotent(self.types.reduced(value))
 
     def deciding(self, value: lang.Apply, fills: Sequence[Any]) -> list[tuple[int, Any]]:
         """The arguments whose fill alone decides the value, with that; not against what the fills give together, as nan

@@ -9,6 +9,9 @@ from typing import Any
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fold import applied, called
+from spfgen.lang.ops import Operator
+from spfgen.lang.properties import is_identity_before
+from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import Kind, fitting, joined, kind_of, loop, reduction_type, settled
 from spfgen.space.nodes import Read
@@ -89,16 +92,22 @@ class Types:
         return {k[0] for k in operator.known_of(kind, stored=False) if k not in always}
 
     def identity(self, value: lang.Reduce) -> Any:
-        """What leaves every other value of the reduction as it is; None where there is nothing."""
-        if value.op in ("argmin", "argmax"):
+        """What leaves every other value of the reduction as it is, before it and behind it; None where there is
+        nothing."""
+        if value.op in PLACES:
             return None
-        operator = lang.Apply(value.op, (), function=value.function).operator
-        return operator.identity_of(self.reduced(value))
+        kind, operator = self.reduced(value), operator_of(value)
+        if value.function is not None and operator.identity is not None and not operator.commutative:
+            return operator.identity_of(kind) if is_identity_before(value.function, kind.kind) else None
+        return operator.neutral_of(kind)
+
+    def is_orderless(self, value: lang.Reduce) -> bool:
+        """Whether a reduction combines its values in any order."""
+        return value.op not in PLACES and operator_of(value).is_orderless(self.reduced(value))
 
     def reduced(self, value: lang.Reduce) -> ElementType:
         """The type of what is accumulated."""
-        kind = self.of(value.value)
-        return kind if value.function is not None else reduction_type(value.op, kind)
+        return reduction_type(value, self.of(value.value))
 
     def fold(self, value: lang.Apply, numbers: Sequence[Any]) -> Any:
         """The value of an operator of numbers, as numpy computes it in the types of the arguments."""
@@ -108,6 +117,11 @@ class Types:
         if value.function is not None:
             return np.asarray(called(value.function, typed)).item()
         return np.asarray(applied(value.op, typed)).item()
+
+
+def operator_of(value: lang.Reduce) -> Operator:
+    """The operator by which a reduction combines."""
+    return lang.Apply(value.op, (), function=value.function).operator
 
 
 def is_literal(value: Any) -> bool:

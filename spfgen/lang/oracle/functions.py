@@ -31,11 +31,14 @@ IDENTITIES: Mapping[str, Any] = {
     "fmax": LEAST,
     "fmin": GREATEST,
     "gcd": 0,
-    "lcm": 1,
     "hypot": 0,
     "logaddexp": LEAST,
     "logaddexp2": LEAST,
 }
+
+
+UNLIKE_ITS_IDENTITY = ("gcd", "hypot")
+"""What numpy has an identity for that changes numbers: the gcd of one number is its absolute value."""
 
 
 class Broken(Exception):
@@ -205,7 +208,7 @@ class Types:
                 one = np.asarray(self.of(inner))
                 if op in ("add", "multiply") and value.function is None and one.dtype.kind in "biu":
                     return np.ones((), np.uint64 if one.dtype.kind == "u" else np.int64)
-                return one if value.function is not None else call(op, None, (one, one))
+                return np.ones((), reduced_type(op, value.function, one.dtype))
             case n.Coalesce(parts) | n.Concat(parts):
                 found = [self.of(p) for p in parts]
                 if all(is_literal(f) for f in found):
@@ -214,6 +217,16 @@ class Types:
             case n.Collapse(inner) | n.Split(inner) | n.Slice(inner):
                 return self.of(inner)
         raise ValueError(f"expected a value, not {type(value).__name__}")
+
+
+def reduced_type(op: str, function: n.Function | None, kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of what reduces values of a type, which is an argument again: a function of the user may widen it."""
+    if function is None:
+        one = np.ones((), kind)
+        return np.asarray(call(op, None, (one, one))).dtype
+    while (wider := np.result_type(kind, _result_type(function, (kind, kind)))) != kind:
+        kind = wider
+    return kind
 
 
 def weak(sample: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from spfgen.facts.formula import And, Compare, Exists, Expr, Forall, Formula, Not, Or, conjuncts, variables
 from spfgen.lang import nodes as n
-from spfgen.lang.oracle.functions import call, identity_of, is_fill, plain
+from spfgen.lang.oracle.functions import UNLIKE_ITS_IDENTITY, call, identity_of, is_fill, plain, reduced_type
 from spfgen.lang.oracle.ranges import Ranges
 from spfgen.lang.oracle.tree import indices_in_order, used_in
 
@@ -81,8 +81,7 @@ class Values(Ranges):
             for other in found[1:]:
                 result = self.combined("add", None, (result, other), frame)
             return result
-        combined = "multiply" if op == "divide" else op
-        return self.over_free(value, frame, scalars, combined, function, where)
+        return self.over_free(value, frame, scalars, op, function, where)
 
     def free(self, value: Any, frame: Frame) -> list[str]:
         known = {*frame.indices, *self.sizes}
@@ -311,31 +310,30 @@ class Values(Ranges):
             return Found(best + low, has, absent)
         if node.op in ("add", "multiply") and node.function is None and flat.dtype.kind in "biu":
             flat = flat.astype(np.uint64 if flat.dtype.kind == "u" else np.int64)
-        result, has = self.folded(node.op, node.function, flat, flat_mask)
-        return Found(result, has, absent)
+        return Found(self.folded(node.op, node.function, flat, flat_mask), True, absent)
 
-    def folded(self, op: str, function: Any, values: Array, mask: Array) -> tuple[Array, Any]:
-        """The values along the last axis combined, in their order, and where there is one."""
-        start = identity_of(op, function, values.dtype)
-        if function is None and start is not None:
+    def folded(self, op: str, function: Any, values: Array, mask: Array) -> Array:
+        """The values along the last axis combined, one after another, as numpy's `ufunc.reduce` does it: it begins with
+        numpy's identity of the function, or else with the first value. Over nothing the result is the identity, 0 where
+        there is none."""
+        neutral = identity_of(op, function, values.dtype)
+        if function is None and neutral is not None and op not in UNLIKE_ITS_IDENTITY:
             ufunc = getattr(np, op)
             kind = np.asarray(call(op, None, (values.ravel()[:1], values.ravel()[:1]))).dtype
             if kind == values.dtype or kind == np.bool_:
-                filled = np.where(mask, values, start).astype(values.dtype)
-                return ufunc.reduce(filled, axis=-1, initial=kind.type(start)), True
-        result, has = None, np.zeros(values.shape[:-1], bool)
+                filled = np.where(mask, values, neutral).astype(values.dtype)
+                return np.asarray(ufunc.reduce(filled, axis=-1, initial=kind.type(neutral)))
+        first = None if function is not None else getattr(np, op).identity
+        kind = reduced_type(op, function, values.dtype)
+        result = np.full(values.shape[:-1], 0 if first is None else first).astype(kind)
+        has = np.full(values.shape[:-1], first is not None)
+        some = np.zeros(values.shape[:-1], bool)
         for place in range(values.shape[-1]):
-            one, here = values[..., place], mask[..., place]
-            if result is None:
-                result = one
-            else:
-                result = np.where(has & here, call(op, function, (result, one)), np.where(here, one, result))
-            has = has | here
-        if result is None:
-            result = np.zeros(values.shape[:-1], values.dtype)
-        if start is not None:
-            return np.where(has, result, np.asarray(start).astype(result.dtype)), True
-        return result, has
+            one, here = values[..., place].astype(kind), mask[..., place]
+            combined = np.asarray(call(op, function, (result, one))).astype(kind)
+            result = np.where(here, np.where(has, combined, one), result)
+            has, some = has | here, some | here
+        return np.where(some, result, np.asarray(0 if neutral is None else neutral).astype(kind))
 
     # --- conditions and fills ------------------------------------------------------------------------------
 
@@ -405,7 +403,7 @@ class Values(Ranges):
                 if op in ("add", "multiply") and function is None and kind.kind in "biu":
                     array = array.astype(np.uint64 if kind.kind == "u" else np.int64)
                 many = np.repeat(array, count)
-                return plain(self.folded(op, function, many, np.ones(count, bool))[0])
+                return plain(self.folded(op, function, many, np.ones(count, bool)))
             case n.Coalesce(arguments):
                 return of(arguments[0])
             case n.Collapse(inner) | n.Split(inner) | n.Slice(inner):

@@ -59,7 +59,7 @@ class Hoisting(Stores):
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
         over everything."""
-        if not self.may_be_made_first(node):
+        if not (node.op in ARGUMENTS or self.types.is_orderless(node)) or not self.may_be_made_first(node):
             return False
         known = self.free(node) & set(eq.indices)
         if not known or not self.free(node) <= set(eq.indices):
@@ -137,7 +137,7 @@ class Hoisting(Stores):
 
     def is_looked_for(self, node: lang.Reduce, found: Sequence[Region]) -> bool:
         """Whether a reduction can be a table, and has to look for its entries where the indices around are known."""
-        if node.op in ARGUMENTS or not self.may_be_made_first(node):
+        if not self.types.is_orderless(node) or not self.may_be_made_first(node):
             return False
         fill, neutral = self.regions.fill(node.value), self.types.identity(node)
         operator = lang.Apply(node.op, (), node.span, node.function).operator
@@ -282,6 +282,8 @@ class Hoisting(Stores):
             free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
             found = self.regions.of(node.value)
             if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
+                return None
+            if not self.types.is_orderless(node):
                 return None
             more, access, _ = self.as_table(node, tuple(sorted(free)), found, env.again)
             parts.extend(more)

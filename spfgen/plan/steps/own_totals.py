@@ -29,8 +29,7 @@ class Total:
 
 def may_share(operator: lang.Apply, kind: ElementType, exactly: bool) -> bool:
     """Whether points may be combined in any order; `exactly`: to the last bit."""
-    known = operator.operator
-    return known.is_commutative(kind) and known.is_associative(kind, exactly)
+    return operator.operator.is_orderless(kind, exactly)
 
 
 def with_own_totals(plan: Plan, totals: Sequence[Total], fresh: Callable[[str], str]) -> Plan:

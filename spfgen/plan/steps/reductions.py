@@ -13,7 +13,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, Break, If, Let, Plan
-from spfgen.plan.steps.env import Env, accumulator, cast, joined, number_of
+from spfgen.plan.steps.env import Env, Leaf, OutOfOrder, accumulator, cast, joined, number_of
 from spfgen.plan.steps.own_totals import Total, may_share, with_own_totals
 from spfgen.plan.steps.shortened import shortened
 from spfgen.plan.steps.values import Values
@@ -21,7 +21,7 @@ from spfgen.sets.affine import expression
 from spfgen.sets.uf import solved_for
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Gathered
-from spfgen.space.typed import Scalar
+from spfgen.space.typed import Scalar, operator_of
 
 
 class Reductions(Values):
@@ -61,7 +61,8 @@ class Reductions(Values):
         fill = self.regions.fill(node.value)
         found = self.regions.of(node.value)
         conditions = self.conditions(node)
-        operator = lang.Apply(node.op, (), node.span, node.function)
+        operator = operator_of_reduction(node)
+        first = operator.operator.begins if neutral is None else neutral
         name = self.fresh(accumulator(node.op))
         total = Scalar(name, kind.name)
         counted: Scalar | None = None
@@ -71,20 +72,20 @@ class Reductions(Values):
         elif found is not None and fill is not None and points is not None and self.has_power(node):
             counted = Scalar(self.fresh("visited"), "int64")
         else:
-            found = [Region(())]
-        started = None if neutral is not None else Scalar(self.fresh("started"), "bool")
-        lines: list[Plan] = [Let(name, kind.name, number_of(0 if neutral is None else neutral, kind.name))]
+            found = None
+        started = None if first is not None else Scalar(self.fresh("started"), "bool")
+        lines: list[Plan] = [Let(name, kind.name, number_of(0 if first is None else first, kind.name))]
         if started is not None:
             lines.append(Let(started.name, "bool", lang.Constant(False)))
         if counted is not None:
             lines.append(Let(counted.name, "int64", lang.Constant(0)))
 
         def combined(value: Any) -> list[Plan]:
-            new = replace(operator, arguments=(total, cast(value, kind.name)))
+            new = Assign(name, kind.name, replace(operator, arguments=(total, cast(value, kind.name))))
             if started is None:
-                return [Assign(name, kind.name, new)]
-            first = Assign(name, kind.name, value)
-            return [If(started, Assign(name, kind.name, new), first), Assign(started.name, "bool", lang.Constant(True))]
+                return [new]
+            alone = Assign(name, kind.name, value)
+            return [If(started, new, alone), Assign(started.name, "bool", lang.Constant(True))]
 
         def leaf(inner: Env) -> Plan:
             more, value = self.point_value(node.value, inner)
@@ -93,10 +94,10 @@ class Reductions(Values):
                 count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
             return Block((*more, *combined(value), *count))
 
-        shares = started is None and may_share(operator, kind, self.context.deterministic)
+        shares = neutral is not None and may_share(operator, kind, self.context.deterministic)
         inner = replace(env, parallel=env.parallel and shares, own=True)
-        made = self.passes(found, node.indices, conditions, leaf, inner)
-        if self.context.level and started is None:
+        made = self.in_their_order(node, found, conditions, leaf, inner)
+        if self.context.level and neutral is not None:
             made = [shortened(p, total) for p in made]
         totals = [Total(total, neutral, operator)]
         totals += [] if counted is None else [Total(counted, 0, lang.Apply("add", ()))]
@@ -107,6 +108,20 @@ class Reductions(Values):
             value = self.power(node, number_of(fill, settled(self.types.kind(node.value)).name), rest, kind.name)
             lines.append(If(lang.Apply("less", (counted, lang.Index(points))), Block(tuple(combined(value)))))
         return lines, total
+
+    def in_their_order(
+        self, node: lang.Reduce, found: Sequence[Region] | None, conditions: Sequence[Formula], leaf: Leaf, env: Env
+    ) -> list[Plan]:
+        """The leaf at each point of a reduction: where its operator asks for their order, in that."""
+        everywhere = [Region(())]
+        if found is None or self.types.is_orderless(node):
+            return self.passes(everywhere if found is None else found, node.indices, conditions, leaf, env)
+        restore = self.kept()
+        try:
+            return self.passes(found, node.indices, conditions, leaf, replace(env, order=node.indices))
+        except OutOfOrder:
+            restore()
+            return self.passes(everywhere, node.indices, conditions, leaf, env)
 
     def points(self, indices: Sequence[str], conditions: Sequence[Formula]) -> Expr | None:
         """How many points a reduction has; None where no formula says it."""
@@ -210,15 +225,21 @@ class Reductions(Values):
         return tuple(dict.fromkeys(found))
 
     def has_power(self, node: lang.Reduce) -> bool:
-        """Whether n equal values are combined at once."""
-        operator = lang.Apply(node.op, (), node.span, node.function).operator
-        return operator.is_idempotent(self.types.reduced(node)) or operator.repeated in ("multiply", "power")
+        """Whether n equal values are combined at once, after all others."""
+        operator = operator_of(node)
+        several = operator.is_idempotent(self.types.reduced(node)) or operator.repeated in ("multiply", "power")
+        return several and self.types.is_orderless(node)
 
     def power(self, node: lang.Reduce, fill: Any, count: Any, kind: str) -> Any:
-        operator = lang.Apply(node.op, (), node.span, node.function).operator
+        operator = operator_of(node)
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (cast(fill, kind), cast(count, kind)), node.span)
+
+
+def operator_of_reduction(node: lang.Reduce) -> lang.Apply:
+    """The operator of a reduction, without arguments."""
+    return lang.Apply(node.op, (), node.span, node.function)
 
 
 def bounds_of(condition: Formula, index: str) -> tuple[list[Expr], list[Expr]] | None:

@@ -57,7 +57,7 @@ def at_once(scan: Scan, total: Scalar) -> Plan | None:
 def repeated(update: lang.Apply, value: Any, count: Expr, kind: str) -> Any:
     """So many equal values, combined; None where that takes a loop."""
     operator = update.operator
-    if operator.is_idempotent(TYPES[kind]):
+    if operator.is_idempotent(TYPES[kind]) and operator.is_associative(TYPES[kind]):
         return value
     if operator.repeated in ("multiply", "power"):
         whole = lang.Apply(kind, (lang.Index(count),))

@@ -349,7 +349,7 @@ def test_what_a_sum_of_products_is_has_not_changed() -> None:
         ("y[i] = A[i,j]*x[j]/d[j]", "y[i] = sum(j: A[i, j]*x[j]/d[j])"),
         ("d[i] min= A[i,j] + x[j]", "d[i] min= min(j: A[i, j] + x[j])"),
         ("d[i] -= A[i,j]", "d[i] -= sum(j: A[i, j])"),
-        ("d[i] /= A[i,j]", "d[i] /= prod(j: A[i, j])"),
+        ("d[i] /= A[i,j]", "for i, j { d[i] /= A[i, j] }"),
         ("h[img[r, c]/16] += 1", "h[img[r, c]//16] += 1"),
         ("for i { let s = A[i, j]  y[i] = s + i }", "for i { let s = sum(j: A[i, j]); y[i] = s + i }"),
         ("s = max(A[i, j], 0)", "s = sum(i, j: maximum(A[i, j], 0))"),

@@ -192,9 +192,10 @@ class Extents:
             groups[tuple(dict.fromkeys(self.name(p) for p in places))] = None
         yield from dict.fromkeys(tuple(groups) for groups in found.values() if len(groups) > 1)
 
-    def parameters(self) -> tuple[str, ...]:
-        """Named sizes that no tensor's extent gives: the caller passes them."""
-        known = {self.find(("tensor", t, k)) for t, layout in self.layouts.items() for k in range(layout.rank)}
+    def parameters(self, own: Collection[str] = ()) -> tuple[str, ...]:
+        """Named sizes that no tensor's extent gives, but for the kernel's `own` tensors: the caller passes them."""
+        given = {t: layout.rank for t, layout in self.layouts.items() if t not in own}
+        known = {self.find(("tensor", t, k)) for t, rank in given.items() for k in range(rank)}
         return tuple(n for n in self.kernel.sizes if self.find(("size", n, 0)) not in known)
 
     def readings(self, tensors: Sequence[Tensor]) -> dict[str, tuple[tuple[str, str], ...]]:

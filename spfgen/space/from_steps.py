@@ -53,6 +53,8 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
     said = {d.name for d in kernel.tensors if d.use.fill is not None}
     found = IndexExtents(kernel, extents, normal, uses, (outputs - inputs) | local, local)
     found.bounding = [a for s in body for a in _bounding(s)]
+    found.targets = [lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)]
+    found.make_all_own()
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):
         if not any((d.assembled or d.local) and d.name == equation.target for d in kernel.tensors):
@@ -65,13 +67,13 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
     indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
     text = "\n".join(map(show_statement, kernel.statements))
     steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called)
-    asked = [e.name for e in found.asked.values()]
+    asked = [*dict.fromkeys(e.name for e in found.asked.values())]
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
         if isinstance(extent, Var):
             written.setdefault(normal.called.get(index, index), {})[extent.name] = None
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
-    names = (*extents.parameters(), *extents.readings(tensors), *asked)
+    names = (*extents.parameters(local), *extents.readings(tensors), *asked)
     limits = {i: (e,) for i, e in indices.items()}
     by_name = {t.name: t for t in (*tensors, *temporaries)}
     schedule = read_schedule_of_steps(kernel, by_name, beyond)
@@ -81,7 +83,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
         kernel.name,
         kernel.doc,
         tensors,
-        (*extents.parameters(), *asked),
+        (*extents.parameters(local), *asked),
         {**extents.readings(tensors), **dict.fromkeys(asked, ())},
         extents.fixed,
         {name: tuple(sizes) for name, sizes in written.items()},
@@ -91,7 +93,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
         schedule.marks,
         deterministic=kernel.deterministic,
         level=kernel.level,
-        agreements=tuple(extents.agreements()),
+        agreements=tuple(found.agreements()),
         derived=tuple(found.derived()),
         temporaries=temporaries,
         steps=True,

@@ -22,7 +22,7 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
-from spfgen.ir import rewrite, walk
+from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
@@ -53,6 +53,8 @@ class IndexExtents:
         """Those of them that nobody outside sees: nothing knows their extents."""
         self.bounding: Sequence[lang.Access] = uses
         """The accesses that lie within their tensors wherever anything is computed."""
+        self.targets: Sequence[lang.Access] = ()
+        """What equations write."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
         self.computed: dict[str, Expr] = {}
@@ -64,7 +66,13 @@ class IndexExtents:
             open_ = [p for p in link.parts if not self.is_decided(p)]
             for part in open_ if len(open_) > 1 or self.may_be_empty(p for p in link.parts if p not in open_) else ():
                 if self.named(part) is None:
-                    self.asked[part] = Var(f"{normal.called.get(part, part)}_extent")
+                    self.asked[part] = self.asked.get(normal.shared.get(part, part)) or self.asked_for(part)
+
+    def asked_for(self, index: str) -> Var:
+        """A name for what the caller says of an index; in another statement one that is written alike may have
+        another extent."""
+        name = f"{self.normal.called.get(index, index)}_extent"
+        return Var(fresh(name, {e.name for e in self.asked.values()}))
 
     def is_decided(self, index: str) -> bool:
         named = self.named(index)
@@ -134,6 +142,8 @@ class IndexExtents:
     def extent_of(self, index: str) -> Expr:
         if index not in self.found:
             named = self.named(index)
+            for extent in sorted(variables(named[0])) if named is not None else ():
+                self.make_own(extent)
             if named is not None and not self.is_own(named[0]):
                 self.found[index] = named[0]
             else:
@@ -151,7 +161,84 @@ class IndexExtents:
         return index not in self.asked and self.viewed(index) is None and named is None
 
     def is_own(self, extent: Expr) -> bool:
-        return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
+        """Whether it is one of a tensor that nobody outside sees, and not made of others."""
+        return any(self.is_own_name(v) and v not in self.computed for v in variables(extent))
+
+    def agreements(self) -> Iterator[tuple[tuple[str, ...], ...]]:
+        """Groups of extents whose least ones have to be the same, as far as calls know them."""
+        for groups in self.extents.agreements():
+            known = [g for g in groups if not any(map(self.is_own_name, g))]
+            if len(known) > 1:
+                yield tuple(known)
+
+    def agreements_with_own(self) -> Iterator[tuple[Expr, Expr]]:
+        """The others: what calls know, and what an extent that nobody outside sees is made of."""
+        for groups in self.extents.agreements():
+            least = [_least([self.extents.value(n) for n in g]) for g in groups]
+            own = [e for e, g in zip(least, groups, strict=True) if any(map(self.is_own_name, g))]
+            yield from ((e, o) for e in least for o in own if e not in own)
+
+    def of_others(self, extent: Expr) -> Expr:
+        """The extent, made of what is known outside."""
+        own = {v: self.computed[v] for v in variables(extent) if self.is_own_name(v) and v in self.computed}
+        if own:
+            return self.of_others(substitute(extent, own))
+        return rewrite(lambda n: n.left if isinstance(n, Bin) and n.op == "min" and n.left == n.right else None, extent)
+
+    def is_own_name(self, extent: str) -> bool:
+        return extent.partition(".")[0] in self.own
+
+    def make_own(self, extent: str) -> None:
+        """An extent of a tensor that nobody outside sees is one more than the largest place that equations write: where
+        no index that others bound stands alone there. Nothing is made where that is not known."""
+        if not self.is_own_name(extent) or extent in self.computed or extent in self.pending:
+            return
+        self.pending.add(extent)
+        most: Expr | None = None
+        for target in self.targets:
+            for k, subscript in enumerate(target.subscripts):
+                if self.extents.name(("tensor", target.tensor, k)) != extent:
+                    continue
+                beyond = self.beyond(subscript)
+                if beyond is None:
+                    self.pending.discard(extent)
+                    return
+                most = beyond if most is None or most == beyond else Bin("max", most, beyond)
+        self.pending.discard(extent)
+        if most is not None:
+            self.computed[extent] = most
+
+    def beyond(self, subscript: Expr) -> Expr | None:
+        """One more than the largest value of a subscript; None where that is not known."""
+        try:
+            affine = linear(self.sizes(subscript))
+            result: Expr = Num(affine.constant + 1)
+            for atom, k in affine.terms:
+                if not isinstance(atom, str):
+                    return None
+                if atom not in self.normal.taken:
+                    result = Bin("+", result, Bin("*", Num(k), Var(atom)))
+                elif k > 0 or self.extent_of(atom):
+                    last = Bin("-", self.extent_of(atom), ONE)
+                    result = Bin("+", result, last if k == 1 else Bin("*", Num(k), last)) if k > 0 else result
+        except (NotAffine, SpecError):
+            return None
+        return self.extent_of(subscript.name) if isinstance(subscript, Var) else Bin("max", result, ZERO)
+
+    def make_all_own(self) -> None:
+        """All such extents. Raises SpecError where one is not known."""
+        for use in self.uses:
+            for k in range(len(use.subscripts) if use.tensor in self.own else 0):
+                extent = self.extents.value(self.extents.name(("tensor", use.tensor, k)))
+                if isinstance(extent, Var):
+                    self.make_own(extent.name)
+                if self.is_own(extent):
+                    where = f"dimension {k + 1} of the local tensor `{use.tensor}`"
+                    raise SpecError(
+                        f"expected the extent of {where}, but nothing gives it",
+                        use.span,
+                        (f"declare it, as a number or a size: `local tensor {use.tensor}[n, ...]`",),
+                    )
 
     def made_of(self, index: str) -> Expr | None:
         """What views and accesses make it."""
@@ -279,6 +366,14 @@ class IndexExtents:
         )
 
     def derived(self) -> Iterator[tuple[Expr, Expr, bool]]:
+        """What calls have to know of extents that follow from others; those that nobody outside sees are made of
+        these."""
+        agreed = ((known, own, True) for known, own in self.agreements_with_own())
+        for one, other, is_checked in (*self.derived_by_views(), *agreed):
+            if not (isinstance(one, Var) and self.is_own_name(one.name)):
+                yield self.of_others(one), self.of_others(other), is_checked
+
+    def derived_by_views(self) -> Iterator[tuple[Expr, Expr, bool]]:
         """Extents that have names, what calls make results by that have them, and whether the two have to be equal: so
         it is where a view has the extent; where reads lie within their tensors says no more than what would do."""
         for index in sorted(self.normal.taken):
@@ -388,6 +483,13 @@ def _length(start: Expr, stop: Expr, step: int) -> Expr:
             return Num(max(0, -(-(a - b) // abs(step))))
     rounded = Bin("/", Bin("+", distance, Num(abs(step) - 1)), Num(abs(step))) if abs(step) > 1 else distance
     return Bin("max", rounded, ZERO)
+
+
+def _least(parts: Sequence[Expr]) -> Expr:
+    result = parts[0]
+    for part in parts[1:]:
+        result = Bin("min", result, part)
+    return result
 
 
 def _product(parts: Sequence[Expr]) -> Expr:

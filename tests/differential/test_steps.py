@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import coo_array
 
 import spfgen
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, SpecError, UsageError
 
 RNG = np.random.default_rng(11)
 
@@ -540,3 +540,85 @@ def test_what_a_find_has_read_is_not_read_again() -> None:
     tensor = spfgen.tensor(spec.layouts["classes"], shape=(3, 4), r=rows, c=columns, val=values)
     dense = values[rows][:, columns]
     np.testing.assert_allclose(spec.kernels["k"].compile()(A=tensor), np.concatenate([dense.T, dense.T]))
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("rank", "body", "wanted"),
+    [
+        (2, "for k { w[k,k] += x[k] } for k { y[k] = w[k,k] }", Y),
+        (1, "for k { w[2*k+1] += x[k] } for k { y[k] = w[2*k+1] }", Y),
+        (2, "for k { w[k,5-k] += x[k] } for k { y[k] = w[k,5-k] }", Y),
+        (2, "w[k,k] = x[k]  y[i] = w[i,i]", Y),
+        (2, "for k { w[k,k] = x[k] } y[i] = sum(k: w[k,k]*x[i])", Y * Y.sum()),
+        (1, "w[2] = 3  for k { y[k] = w[2]*x[k] }", 3 * Y),
+    ],
+)
+def test_extents_of_local_tensors(rank: int, body: str, wanted: np.ndarray, layout: str) -> None:
+    """Where no index that others bound stands alone there: one more than the largest place that is written."""
+    layout = "sv" if layout == "csr" and rank == 1 else layout
+    text = f"kernel k {{ tensor x, y : dense  local tensor w : {layout}  {body} }}"
+    np.testing.assert_allclose(spfgen.parse(text).kernels["k"].compile(optimize=1)(x=Y), wanted)
+
+
+def test_extents_of_local_tensors_that_nothing_gives() -> None:
+    text = "kernel k {{ size n  tensor x, y, p : dense<int64>  local tensor w{} : dense  {} }}"
+    body = "for k { w[p[k]] += x[k] } for k { y[k] = w[p[k]] }"
+    with pytest.raises(SpecError, match=r"(?s)dimension 1 of the local tensor `w`.*local tensor w\[n"):
+        spfgen.parse(text.format("", body)).kernels["k"].compile()
+    kernel = spfgen.parse(text.format("[n]", body)).kernels["k"].compile()
+    assert kernel(x=AT, p=np.array([3, 0, 2, 1]), sizes={"n": 4}).tolist() == AT.tolist()
+    kernel = spfgen.parse("kernel k { tensor x, y : dense  local tensor w : dense  w[k,k] = x[k]  y[i] = w[i,i] }")
+    with pytest.raises(DataError, match=r"y.n_1 is 9 and x.n_1 is 6"):
+        kernel.kernels["k"].compile()(x=Y, y=np.zeros(9))
+
+
+def test_a_split_that_stands_twice() -> None:
+    one = "min(j: split(T[k], k -> (j, i)))"
+    array, wanted = np.array([3.0, 1, 2, 5, 4, 9]), np.array([3.0, 1, 2])
+    twice = spfgen.compile(f"Y[i] = {one} + max(j: split(T[k], k -> (j, i)))", T="dense", Y="dense")
+    np.testing.assert_array_equal(twice(T=array, sizes={"i": 3}), wanted + array[3:])
+    text = f"Y[i] = {one}\nZ[i] = max(j: split(U[k], k -> (j, i)))"
+    given = {"T": array, "U": 2 * np.r_[array, array], "sizes": {"j": 2}}
+    found = spfgen.compile(text, T="dense", U="dense", Y="dense", Z="dense")(**given)
+    np.testing.assert_array_equal(found["Y"], wanted)
+    np.testing.assert_array_equal(found["Z"], 2 * array)
+
+
+BLOCKS = """
+layout lists(nrow, ncol; R = 3, C = 2) {
+    size nbrow, nb
+    relation { [b, pb, r, c] -> [i, j] :
+        0 <= b < nbrow and ptr(b) <= pb < ptr(b + 1) and 0 <= r < R and 0 <= c < C
+        and i = R*brow(b) + r and j = C*bcol(pb) + c }
+    index brow[nbrow] { range 0 <= R*brow(b) < nrow  property strictly increasing }
+    index ptr[nbrow + 1] { range 0 <= ptr(b) <= nb  property increasing  property ptr(0) = 0  property ptr(nbrow) = nb }
+    index bcol[nb] { range 0 <= C*bcol(p) < ncol  property strictly increasing within ptr }
+    value val[nb, R, C] at [pb, r, c]
+}
+layout zorder(nrow, ncol) {
+    size nnz
+    relation { [bi, bj, p] -> [i, j] : 0 <= 4*bi < nrow and 0 <= 4*bj < ncol and ptr(bi, bj) <= p < fin(bi, bj)
+        and i = 4*bi + 2*floor(z(p)/8) + floor(z(p)/2) mod 2 and j = 4*bj + 2*(floor(z(p)/4) mod 2) + z(p) mod 2 }
+    index ptr[ceil(nrow/4), ceil(ncol/4)] { range 0 <= ptr(a, b) <= nnz }
+    index fin[ceil(nrow/4), ceil(ncol/4)] { range 0 <= fin(a, b) <= nnz  property forall a, b : ptr(a, b) <= fin(a, b)
+        property forall a, b, c, d : a < c => fin(a, b) <= ptr(c, d)
+        property forall a, b, d : b < d => fin(a, b) <= ptr(a, d) }
+    index z[nnz] { range 0 <= z(p) < 16  property forall a, b, p, q : ptr(a, b) <= p < q < fin(a, b) => z(p) < z(q) }
+    value val[nnz] at [p]
+}
+"""
+
+
+def test_what_a_find_has_read_is_known_where_it_was_moved_away() -> None:
+    """A lookup that is made before a loop, in a list of blocks."""
+    layout = spfgen.parse(BLOCKS).layouts["lists"]
+    kernel = spfgen.compile("C[i,j] = A[i,j]", A=layout, C="csr fill 1", optimize=1)
+    np.testing.assert_array_equal(kernel(A=spfgen.pack(S, layout)).to_numpy(), S)
+
+
+def test_a_dimension_that_only_others_together_bound() -> None:
+    """The diagonal, of entries within blocks that are numbered by a Z-order curve."""
+    layout = spfgen.parse(BLOCKS).layouts["zorder"]
+    kernel = spfgen.compile("y[i] = A[i,i]", A=layout, y="sv fill 1", optimize=1)
+    np.testing.assert_array_equal(kernel(A=spfgen.pack(S, layout)).to_numpy(), np.diag(S))

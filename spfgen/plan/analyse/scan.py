@@ -116,15 +116,17 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
     reach = [*prefix, dim]
     said = about(domain, dim, {*domain.space.names} - {*reach})
     said = domain.space.of([*said, *domain.restrict(reach).constraints(dim)]).gist(known).constraints(dim)
-    single = single_value(said, dim) or _divided(instance, dim, prefix)
+    single, (lower, upper) = single_value(said, dim) or _divided(instance, dim, prefix), bounds(said, dim)
+    if single is None and not (lower and upper):  # a quotient of it is bounded, from which it follows for the dimension
+        whole = domain.project(reach).intersect(domain.restrict(reach)).without_floors()
+        said = whole.gist(known).constraints(dim)
+        single, (lower, upper) = single_value(said, dim), bounds(said, dim)
+        if single is None and not (lower and upper):  # one side follows from what is known and the other
+            lower, upper = bounds(whole.constraints(dim), dim)
     if single is not None:
         numerator, divisor = single
         value = with_quotients(expression(divided(numerator, divisor)), known)
         return Step(dim, "locate", value, (), (), (), known.with_constraints(_quotient(dim, numerator, divisor)))
-    lower, upper = bounds(said, dim)
-    if not (lower and upper):  # a quotient of the dimension is bounded, from which it follows for the dimension
-        whole = domain.project(reach).intersect(domain.restrict(reach))
-        lower, upper = bounds(whole.without_floors().gist(known).constraints(dim), dim)
     low = tuple(with_quotients(expression(_rounded_up(e, a)), known) for a, e in lower)
     high = tuple(with_quotients(expression(divided(e, a).plus(1)), known) for a, e in upper)
     enforced = [Constraint(False, Affine(((dim, a),)) + e) for a, e in lower]

@@ -99,9 +99,9 @@ class _Lookups:
             return part
         name = self.fresh(f"{part.dim.replace('.', '_')}_found")
         moved[name] = around(replace(part, hit=Assign(name, "int64", lang.Index(Var(part.dim)))))
-        known = set(changed) - {part.dim}
+        known = set(changed) - {part.dim, *part.calls()}
         there = Holds(Compare(">=", Var(name), ZERO))
-        loads: list[Load | Locate] = []
+        loads: list[Load | Locate] = [Load(dim, call, Block(())) for dim, call in part.calls().items()]
         inner = part.hit
         while isinstance(inner, Load | Locate) and not _free(with_body(inner, Block(()))) & known:
             loads.append(inner)

@@ -549,9 +549,16 @@ def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] 
     if isinstance(layout, Layout):
         layout = _of(layout)
     if not isinstance(layout, str | LayoutHandle):
-        raise UsageError(f"expected a layout or its name, but this is {a_type(layout)}")
+        raise _no_layout(layout)
     handle = _named(layout) if isinstance(layout, str) else layout
     return handle(**constants) if constants else handle
+
+
+def _no_layout(value: object) -> UsageError:
+    from spfgen.run.elsewhere import check_import
+
+    check_import(value)
+    return UsageError(f"expected a layout or its name, but this is {a_type(value)}")
 
 
 def filled(handle: LayoutHandle, fill: object) -> LayoutHandle:

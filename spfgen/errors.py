@@ -6,6 +6,8 @@ One class per person who can mend the matter; each has the exit code of the comm
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,8 +89,13 @@ class ConversionError(UsageError, TypeError):
     """numpy was given a tensor; a TypeError too, which is what numpy's functions raise for what they do not take."""
 
 
-class SpecError(SpfgenError):
-    """A layout, program or schedule is wrong; the person who wrote it can mend it."""
+class ArgumentError(UsageError, ValueError):
+    """A function of arrays was given what it does not take; a ValueError too, as numpy's."""
+
+
+class SpecError(SpfgenError, ValueError):
+    """A layout, program or schedule is wrong; the person who wrote it can mend it. A ValueError too, as numpy raises
+    for shapes that do not fit."""
 
     exit_code = 3
     title = "error"
@@ -120,8 +127,9 @@ class ToolError(SpfgenError):
     title = "C compiler"
 
 
-class DataError(SpfgenError):
-    """Data do not fit: a wrong shape or dtype, an unreadable file, an array that breaks a declared property."""
+class DataError(SpfgenError, ValueError):
+    """Data do not fit: a wrong shape or dtype, an unreadable file, an array that breaks a declared property. A
+    ValueError too, as numpy's."""
 
     exit_code = 6
     title = "bad data"
@@ -129,6 +137,14 @@ class DataError(SpfgenError):
 
 class CopyWarning(UserWarning):
     """Arrays of the caller's could not be used as they are, and were copied into another form."""
+
+
+def warn_of_copy(message: str) -> None:
+    """A CopyWarning at the line of the user's that asked for it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "spfgen":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, CopyWarning, stacklevel=level + 1)
 
 
 class InternalError(SpfgenError):
@@ -156,6 +172,11 @@ def our_bugs(doing: str, notes: Callable[[], tuple[str, ...]]) -> Iterator[None]
         place = f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"
         said = f" ({error})" if str(error) else ""
         raise InternalError(f"{doing} failed in {place}: {type(error).__name__}{said}", None, notes()) from error
+
+
+def said(value: object) -> str:
+    """What is no array, in a sentence: `None`, `a dict`, `an object`."""
+    return "None" if value is None else a_type(value)
 
 
 def a_type(value: object) -> str:

@@ -123,14 +123,19 @@ class Operator:
             found = next((value for kinds, value in found if kind.kind in kinds), None)
         return None if found is None else value_of(found, kind)
 
-    def known_of(self, kind: ElementType, stored: bool = True) -> tuple[tuple[int, Number, Number], ...]:
-        """All (place, value, result) for a type. With `stored` those that hold for all values, else those too that
-        hold by convention of what is not stored."""
+    def known_of(
+        self, kinds: ElementType | Sequence[ElementType], stored: bool = True
+    ) -> tuple[tuple[int, Number, Number], ...]:
+        """All (place, value, result) for arguments of a type, or of these types: where they differ, as a uint64 and an
+        int64 that are compared, none is the least or the greatest of both. With `stored` those that hold for all
+        values, else those too that hold by convention of what is not stored."""
+        kind, *others = [kinds] if isinstance(kinds, ElementType) else kinds
+        alike = all(other == kind for other in others)
         rows = [Known(place, value) for place, value in self.annihilators if not (stored and kind.kind in self.sparse)]
         return tuple(
             (k.place, value_of(k.value, kind), value_of(k.value if k.result is None else k.result, kind))
             for k in (*rows, *self.known, *(() if stored else self.unstored))
-            if kind.kind in k.kinds
+            if kind.kind in k.kinds and (alike or not isinstance(k.value, str))
         )
 
     def annihilators_of(self, kind: ElementType, stored: bool = True) -> tuple[tuple[int, Number], ...]:

@@ -196,6 +196,8 @@ def _counterexample(claim: _Claim, kind: str) -> tuple[tuple[Any, ...], Any, Any
                 if claim.condition is not None and not evaluate_scalar(claim.condition, named):
                     continue
                 left, right = (evaluate_scalar(side, named) for side in (claim.left, claim.right))
+            except SpecError:
+                raise
             except (TypeError, ValueError, OverflowError):
                 return None
             except Endless:  # says nothing of what is declared; the function takes no such values

@@ -209,12 +209,11 @@ def _with_locals(value: Any, given: Mapping[str, Any]) -> Any:
 
 def _by_known(value: n.Apply, parts: Sequence[_Part], found: Loop) -> _Part | None:
     """An argument decides the result."""
-    kind = found.arguments[0]
     for k, part in enumerate(parts):
         if part.number is None:
             continue
         number = typed(part.number, found.arguments[k])
-        for place, wanted, result in value.operator.known_of(kind, stored=not part.absent):
+        for place, wanted, result in value.operator.known_of(found.arguments, stored=not part.absent):
             if place == k and _equal(number, wanted):
                 return _Part(_constant(result, found.result), found.result, part.absent)
     return None

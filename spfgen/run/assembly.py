@@ -184,8 +184,7 @@ class Assembly:
 
     def _pruned(self, name: str, made: Tensor, dtype: np.dtype[Any], threads: int) -> Tensor:
         found = made.to_coo()  # with what the layout stores along with others: it may be there for a fill value alone
-        values, fill = found.values.astype(dtype), dtype.type(self.layout.fill)
-        kept = values == values if fill != fill else values != fill
+        kept = differs(found.values.astype(dtype), self.layout.fill)
         if kept.all():
             return made
         entries = Coordinates(found.shape, tuple(c[kept] for c in found.coords), found.values[kept])

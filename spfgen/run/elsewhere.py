@@ -6,11 +6,12 @@ arrays where a layout has them, else entries.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, UsageError, warn_of_copy
 from spfgen.run.files.read import Coordinates
 
 if TYPE_CHECKING:
@@ -36,10 +37,24 @@ def is_lazy(value: object) -> bool:
 
 def settled(value: Any) -> Any:
     """What an operand stands for: lazy arrays are computed, arrays of torch and jax are brought into numpy's or
-    scipy's form."""
+    scipy's form. Raises DataError, UsageError."""
+    check_import(value)
     if is_lazy(value):
         value = value.compute()
     return own(value) if is_elsewhere(value) else value
+
+
+def check_import(value: object) -> None:
+    """That an object of spfgen is one of the modules that are there now. Raises UsageError."""
+    kind = type(value)
+    if kind.__module__.startswith("spfgen.") and kind.__module__ in sys.modules:
+        if getattr(sys.modules[kind.__module__], kind.__name__, kind) is kind:
+            return
+        raise UsageError(
+            f"expected a {kind.__name__} of this import of spfgen, but it is of an earlier one",
+            None,
+            ("spfgen was imported again since: make the object anew, or restart Python",),
+        )
 
 
 def own(value: Any) -> Any:
@@ -78,14 +93,30 @@ def _of_torch(value: Any) -> Any:
 
 
 def _of_jax(value: Any) -> Any:
-    if hasattr(value, "indices") and hasattr(value, "data"):  # a BCOO of jax.experimental.sparse
+    if hasattr(value, "indices") and hasattr(value, "data"):  # a BCOO or BCSR of jax.experimental.sparse
+        kind = type(value).__name__
         if getattr(value, "n_batch", 0) or getattr(value, "n_dense", 0):
-            raise DataError("expected a BCOO array of jax without batch and dense dimensions, but it has some")
-        coords, values = np.asarray(value.indices), np.asarray(value.data)
+            hint = f"make it so: {kind}.fromdense(A.todense())"
+            message = f"expected a {kind} array of jax without batch and dense dimensions, but it has some"
+            raise DataError(message, None, (hint,))
+        coords, values = _of_tracer(value.indices), _of_tracer(value.data)
+        if hasattr(value, "indptr"):
+            pointers = _of_tracer(value.indptr)
+            rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
+            coords, values = np.stack([rows, coords[: len(rows)]], axis=1), values[: len(rows)]
         inside = (coords < np.asarray(value.shape)).all(axis=1)  # jax pads with coordinates outside
         columns = tuple(c.astype(np.int64) for c in coords[inside].T)
         return Coordinates(tuple(value.shape), columns, values[inside])
-    return np.asarray(value)
+    return _of_tracer(value)
+
+
+def _of_tracer(value: Any) -> Any:
+    """An array of numpy. Raises DataError for one that jax has no values of yet."""
+    try:
+        return np.asarray(value)
+    except TypeError:
+        hint = "call it outside of jax.jit, or by jax.pure_callback"
+        raise DataError("expected an array of jax with values, but jax traces it: it has none", None, (hint,)) from None
 
 
 def to_torch(tensor: Tensor, form: str | None = None) -> Any:
@@ -98,14 +129,14 @@ def to_torch(tensor: Tensor, form: str | None = None) -> Any:
         raise UsageError(f"expected a form of torch, one of {', '.join(FORMS)}, but it is {form!r}")
     if form == DENSE:
         return torch.from_numpy(np.ascontiguousarray(np.asarray(tensor)))
-    from spfgen.run.arrays.entries import entries_of
+    from spfgen.run.arrays.entries import own_entries
 
     if tensor.ndim == 2 and (form is None or form in COMPRESSED) and tensor.fill_value == 0:
         made = tensor.to_scipy(form)
         if made.format in COMPRESSED:
             parts = (torch.from_numpy(np.array(a)) for a in (made.indptr, made.indices, made.data))
             return getattr(torch, f"sparse_{made.format}_tensor")(*parts, size=tensor.shape)
-    entries = entries_of(tensor)
+    entries = own_entries(tensor)
     if entries.fill != 0:
         raise DataError(f"expected the fill value 0, which torch has, but it is {entries.fill}")
     coords = torch.from_numpy(np.stack(entries.coords)) if entries.coords else torch.zeros((0, len(entries.values)))
@@ -118,10 +149,32 @@ def to_jax(tensor: Tensor) -> Any:
         from jax.experimental import sparse
     except ImportError:
         raise UsageError("expected jax to be installed, but it is not", None, ("pip install jax",)) from None
-    from spfgen.run.arrays.entries import entries_of
+    from spfgen.run.arrays.entries import own_entries
 
-    entries = entries_of(tensor)
+    entries = own_entries(tensor)
     if entries.fill != 0:
         raise DataError(f"expected the fill value 0, which jax has, but it is {entries.fill}")
     coords = np.stack(entries.coords, axis=1) if entries.coords else np.zeros((len(entries.values), 0), np.int64)
-    return sparse.BCOO((entries.values, coords), shape=tensor.shape)
+    parts: Any = _for_jax(entries.values, "values"), _for_jax(coords, "coordinates")
+    return sparse.BCOO(parts, shape=tensor.shape)
+
+
+def _for_jax(array: Any, name: str) -> Any:
+    """An array of 64 bits as one of 32, where jax is set to have no more. Raises DataError for integers that do not
+    fit; a CopyWarning says that floats are rounded."""
+    import jax
+
+    if jax.config.jax_enable_x64 or array.dtype.kind == "b":  # type: ignore[attr-defined]
+        return array
+    narrow = np.dtype({"i": "int32", "u": "uint32", "f": "float32", "c": "complex64"}[array.dtype.kind])
+    if array.dtype.itemsize <= narrow.itemsize:
+        return array
+    with np.errstate(over="ignore"):
+        found = array.astype(narrow)
+    if np.array_equal(found, array, equal_nan=array.dtype.kind in "fc"):
+        return found
+    remedy = "jax has 64 bits after jax.config.update('jax_enable_x64', True)"
+    if array.dtype.kind in "iu":
+        raise DataError(f"expected {name} that fit {narrow}, but there is {array[found != array][0]}", None, (remedy,))
+    warn_of_copy(f"the {name} are rounded to {narrow}: {remedy}")
+    return found

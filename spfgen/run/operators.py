@@ -60,9 +60,33 @@ def _unary(name: str) -> Callable[[S], S]:
     return operator
 
 
-def _reduction(name: str, doc: str) -> Callable[..., Any]:
-    def method(self: Operators, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return self._reduced(name, axis, keepdims)
+def _extreme(name: str, doc: str) -> Callable[..., Any]:
+    def method(
+        self: Operators,
+        axis: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        return self._reduced(name, axis, keepdims, out=out, initial=initial, where=where)
+
+    method.__doc__ = doc
+    return method
+
+
+def _truth(name: str, doc: str) -> Callable[..., Any]:
+    def method(self: Operators, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True) -> Any:
+        return self._reduced(name, axis, keepdims, out=out, where=where)
+
+    method.__doc__ = doc
+    return method
+
+
+def _place(name: str, doc: str) -> Callable[..., Any]:
+    def method(self: Operators, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        return self._reduced(name, axis, keepdims, out=out)
 
     method.__doc__ = doc
     return method
@@ -74,6 +98,7 @@ class Operators:
     __slots__ = ()
 
     shape: Any
+    dtype: Any
 
     def _called(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -146,29 +171,52 @@ class Operators:
         found: Self = self._called(np.conjugate, (self,), {})
         return found
 
-    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    def sum(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
         """numpy.sum: what is not stored counts as the fill value."""
-        return self._reduced("add", axis, keepdims, dtype=dtype)
+        return self._reduced("add", axis, keepdims, dtype=dtype, out=out, initial=initial, where=where)
 
-    def prod(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    def prod(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
         """numpy.prod."""
-        return self._reduced("multiply", axis, keepdims, dtype=dtype)
+        return self._reduced("multiply", axis, keepdims, dtype=dtype, out=out, initial=initial, where=where)
 
-    max = _reduction("maximum", "numpy.max.")
-    min = _reduction("minimum", "numpy.min.")
-    any = _reduction("logical_or", "numpy.any.")
-    all = _reduction("logical_and", "numpy.all.")
+    max = _extreme("maximum", "numpy.max.")
+    min = _extreme("minimum", "numpy.min.")
+    any = _truth("logical_or", "numpy.any.")
+    all = _truth("logical_and", "numpy.all.")
 
-    def mean(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True
+    ) -> Any:
         """numpy.mean."""
-        return self._reduced("mean", axis, keepdims, dtype=dtype)
+        return self._reduced("mean", axis, keepdims, dtype=dtype, out=out, where=where)
 
-    argmax = _reduction("argmax", "numpy.argmax: the first place of the largest value.")
-    argmin = _reduction("argmin", "numpy.argmin: the first place of the smallest value.")
+    argmax = _place("argmax", "numpy.argmax: the first place of the largest value.")
+    argmin = _place("argmin", "numpy.argmin: the first place of the smallest value.")
 
     def dot(self, other: Any) -> Any:
-        """numpy.dot of vectors and matrices: `self @ other`."""
-        return self @ other
+        """numpy.dot: of matrices and vectors `self @ other`, of more dimensions the last with the last but one."""
+        import numpy as np
+
+        dot: Any = np.dot
+        return dot(self, other)
 
 
 _OF_SCIPY = {

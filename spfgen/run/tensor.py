@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, SpfgenError, UsageError, said
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
@@ -91,9 +91,10 @@ class Tensor(Operators):
     @property
     def nnz(self) -> int:
         """The number of elements that differ from the fill value."""
+        from spfgen.layout.fill import differs_as_number
         from spfgen.run.arrays.entries import entries_of
 
-        return len(entries_of(self).values)
+        return int(np.count_nonzero(differs_as_number(entries_of(self).values, self.layout.fill)))
 
     @property
     def real(self) -> Tensor:
@@ -548,6 +549,8 @@ def plain_array(value: object, name: str) -> Array:
         raise DataError(f"expected `{name}` without masked values, but some are", None, (hint,))
     try:
         return np.asarray(value)
+    except SpfgenError:
+        raise
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         if getattr(value, "requires_grad", False) is True:
             hint = f"gradients do not pass through a kernel: pass {name}.detach()"
@@ -565,6 +568,8 @@ def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
         if array.dtype.kind in "US" and not array.ndim:
             hint = "a file is read by spfgen.load_tensor, scipy.io.mmread or numpy.load"
             return DataError(f"expected numbers in `{name}`, but this is a text", None, (hint,))
+        if array.dtype == object and not array.ndim:
+            return DataError(f"expected an array of numbers as `{name}`, but this is {said(array.item())}")
         notes = [f"the types are {', '.join(TYPES)}"]
         if array.dtype.kind in "f":
             notes.append("convert it: `.astype('float64')`")

@@ -76,7 +76,7 @@ class Types:
         operator = value.operator
         if not operator.known and not operator.annihilators and not operator.unstored:
             return ()
-        kind = self.arguments(value)[0]
+        kind = self.arguments(value)
         # 0 is nothing only where it is not stored: 0*x that someone writes is nan for an infinite x
         literal = {k for k, a in enumerate(value.arguments) if exact or is_literal(a)}
         absent = [k for k in operator.known_of(kind, stored=False) if k[0] not in literal]
@@ -87,7 +87,7 @@ class Types:
         operator = value.operator
         if not operator.sparse and not operator.unstored:
             return set()
-        kind = self.arguments(value)[0]
+        kind = self.arguments(value)
         always = operator.known_of(kind)
         return {k[0] for k in operator.known_of(kind, stored=False) if k not in always}
 

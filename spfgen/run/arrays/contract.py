@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from spfgen.errors import DataError
-from spfgen.run.arrays.entries import Entries, normal, numbered
+from spfgen.run.arrays.entries import Entries, normal, numbered, pruned
 from spfgen.run.tensor import Array
 
 SHARE = 2**22
@@ -42,9 +42,9 @@ def contracted(left: Entries, right: Entries, labels: tuple[str, str, str]) -> E
         columns = [first[x][at] if x in first else second[x][with_] for x in result]
         found.append(normal(shape, columns, values, kind.type(0)))
     if len(found) == 1:
-        return found[0]
+        return pruned(found[0])
     columns = [np.concatenate([f.coords[d] for f in found]) for d in range(len(shape))]
-    return normal(shape, columns, np.concatenate([f.values for f in found]), kind.type(0))
+    return pruned(normal(shape, columns, np.concatenate([f.values for f in found]), kind.type(0)))
 
 
 def _extents(left: Entries, right: Entries, own: str, other: str) -> dict[str, int]:

@@ -9,28 +9,30 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from spfgen.errors import ConversionError, DataError, SpfgenError
+from spfgen.errors import ArgumentError, ConversionError, DataError, SpfgenError, a_type, said
 from spfgen.lang.fills import plain_fill
 from spfgen.lang.ops import OPERATORS
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
 from spfgen.run.arrays.contract import contracted, product_labels
-from spfgen.run.arrays.elementwise import decided, elementwise
-from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
+from spfgen.run.arrays.elementwise import broadcast_shape, decided, elementwise, in_single, single
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal, own_entries
 from spfgen.run.arrays.indexing import subscript, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
+from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
 from spfgen.run.calls.foreign import NUMPY, tensor_of
 from spfgen.run.calls.form import refilled
 from spfgen.run.calls.seen import trust
 from spfgen.run.elsewhere import is_elsewhere, own
 from spfgen.run.files.read import Coordinates
-from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged
+from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged, plain_array
+
+_NONE = object()
 
 ENOUGH = 20_000
 """Sums of fewer stored elements are not worth a compilation."""
@@ -45,17 +47,15 @@ def is_operand(value: object) -> bool:
         return True
     if is_elsewhere(value):
         return True
-    return isinstance(value, list | tuple) and np.asarray(value).dtype.kind in "biufc"
+    return isinstance(value, list | tuple) and plain_array(value, "the operand").dtype.kind in "biufc"
 
 
 def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
     """numpy's function of tensors, arrays and numbers; the parts of its result, where it has several."""
     out = options.pop("out", None)
     given = [operand(o) for o in operands]
-    if function is np.matmul:
-        found: Any = product(*given)
-    elif function.signature is not None:
-        raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is not one")
+    if function.signature is not None:
+        found: Any = _of_vectors(function, given, options)
     elif options.get("where", True) is not True:
         raise ConversionError(
             f"expected numpy.{function.__name__} without `where`, but it is given",
@@ -66,10 +66,29 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
         kernel = _by_kernel(function, given) if function.nout == 1 and not options else None
         if kernel is not None:
             return kernel if out is None else _written(kernel, out)
-        call = partial(function, **options)
-        parts = [_mapped(function, given, _part(call, k, function.nout)) for k in range(function.nout)]
+        call = in_single(function, options)
+        with in_words(function.__name__):
+            parts = [_mapped(function, given, _part(call, k, function.nout)) for k in range(function.nout)]
         found = parts[0] if function.nout == 1 else tuple(parts)
-    return found if out is None else _written(found, out)
+    return found if out is None else _written(found, out, options.get("casting", "same_kind"))
+
+
+def _of_vectors(function: np.ufunc, operands: Sequence[Any], options: dict[str, Any]) -> Any:
+    """numpy's functions of vectors and matrices."""
+    known = {np.matmul: product, **{getattr(np, n, None): f for n, f in _OF_VECTORS.items()}}
+    if function not in known:
+        raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is not one")
+    refused = next((n for n, v in options.items() if n != "casting" and v is not None), None)
+    if refused is not None:
+        raise ConversionError(f"expected numpy.{function.__name__} of a tensor without `{refused}`, but it is given")
+    return known[function](*operands)
+
+
+_OF_VECTORS: dict[str, Callable[[Any, Any], Any]] = {
+    "vecdot": lambda a, b: reduced(applied(np.multiply, (applied(np.conjugate, (a,), {}), b), {}), "add", -1, False),
+    "matvec": lambda a, b: product(a, operand(b)[..., None])[..., 0],
+    "vecmat": lambda a, b: product(applied(np.conjugate, (a,), {})[..., None, :], operand(b))[..., 0, :],
+}
 
 
 def _by_kernel(function: np.ufunc, operands: Sequence[Any]) -> Any:
@@ -93,16 +112,19 @@ def ufunc_called(function: np.ufunc, method: str, operands: Sequence[Any], optio
     """What numpy asks of a tensor when one of its universal functions is called with it."""
     match method:
         case "__call__":
-            return applied(function, operands, options) if all(map(is_operand, operands)) else NotImplemented
+            other = next((o for o in operands if not is_operand(o)), _NONE)
+            if other is _NONE:
+                return applied(function, operands, options)
+            if hasattr(other, "__array_ufunc__"):
+                return NotImplemented
+            raise ConversionError(f"expected arrays for numpy.{function.__name__}, but there is {said(other)}")
         case "outer" if len(operands) == 2:
             first, second = (o if isinstance(o, Tensor) else np.asarray(o) for o in operands)
             return applied(function, (first[(..., *[None] * second.ndim)], second), options)
         case "reduce" if isinstance(operands[0], Tensor):
-            out = options.pop("out", None)
+            (out,) = options.pop("out", (None,))
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
-            if options.pop("where", True) is True:
-                found = reduced(operands[0], function.__name__, axis, keepdims, **options)
-                return found if out is None else _written(found, out)
+            return reduced(operands[0], function.__name__, axis, keepdims, out=out, **options)
     raise ConversionError(
         f"expected an array for numpy.{function.__name__}.{method}, but there is a tensor",
         None,
@@ -124,20 +146,35 @@ def operand(value: Any) -> Any:
         return tensor_of(value, "the operand")
     if is_number(value):
         return value
-    array = np.asarray(value)
+    array = plain_array(value, "the operand")
+    if array.dtype.kind not in "biufc":
+        raise ConversionError(f"expected numbers as an operand, but they are {array.dtype}")
+    array, _ = in_c(array, 0)
     return array if array.ndim else array[()]
 
 
-def _written(found: Any, out: tuple[Any, ...]) -> Any:
+def _written(found: Any, out: tuple[Any, ...], casting: Any = "same_kind") -> Any:
     """Into the arrays of numpy's `out`."""
     results = found if isinstance(found, tuple) else (found,)
     for result, target in zip(results, out, strict=True):
-        if target is None:
-            continue
-        if not isinstance(target, np.ndarray):
-            raise ConversionError("expected a numpy array as `out`, but it is something else")
-        np.copyto(target, dense_of(result) if isinstance(result, Tensor) else result, casting="same_kind")
+        if target is not None:
+            written(result, target, casting)
     return found if all(t is None for t in out) else out[0] if len(out) == 1 else out
+
+
+def written(result: Any, target: Any, casting: Any = "same_kind") -> Any:
+    """`target`, which is numpy's `out`, with the result in it. Raises ConversionError, ArgumentError."""
+    if not isinstance(target, np.ndarray):
+        raise ConversionError(f"expected a numpy array as `out`, but this is {a_type(target)}")
+    values = dense_of(result) if isinstance(result, Tensor) else np.asarray(result)
+    if target.shape != values.shape:
+        raise ArgumentError(f"expected `out` with the shape {values.shape}, but it has {target.shape}")
+    if not np.can_cast(values.dtype, target.dtype, casting):
+        raise ConversionError(f"expected an `out` that takes {values.dtype}, but it is {target.dtype}")
+    if not target.flags.writeable:
+        raise ArgumentError("expected `out` to be writeable, but it is read-only")
+    np.copyto(target, values, casting=casting)
+    return target
 
 
 # --- functions of single values -----------------------------------------------------------------------------------
@@ -220,12 +257,12 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
 
 def part(tensor: Tensor, name: str) -> Tensor:
     """The real or the imaginary parts."""
-    found = with_values(tensor, lambda values: np.ascontiguousarray(getattr(np.asarray(values), name)))
+    found = with_values(tensor, lambda values: np.array(getattr(np.asarray(values), name)))
     if found is not None:
         return found
     entries = entries_of(tensor)
     values, fill = getattr(entries.values, name), getattr(entries.fill, name)
-    made = normal(entries.shape, entries.coords, np.ascontiguousarray(values), fill, once=True)
+    made = Entries(entries.shape, entries.coords, np.array(values), fill)
     result: Tensor = tensor_from(made, [tensor.layout])
     return result
 
@@ -283,18 +320,52 @@ def _of_array(array: Array) -> Entries:
     return normal(array.shape, coords, array.reshape(-1), array.dtype.type(0), once=True)
 
 
-def reduced(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None) -> Any:
+def reduced(
+    tensor: Any,
+    name: str,
+    axis: Any,
+    keepdims: bool = False,
+    dtype: Any = None,
+    initial: Any = None,
+    where: Any = True,
+    out: Any = None,
+) -> Any:
     """The reduction by numpy's function of that name, as a dense array or a number."""
+    if out is not None:
+        return written(reduced(tensor, name, axis, keepdims, dtype, initial, where), out)
+    tensor = tensor_of(tensor, "the operand")
+    if where is not True:
+        return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
     kernel = _summed(tensor, axis, keepdims) if name == "add" and dtype is None and initial is None else None
     if kernel is not None:
         return kernel
     entries = entries_of(tensor)
-    match name:
-        case "mean":
-            return reductions.mean(entries, axis, keepdims, dtype)
-        case "argmax" | "argmin":
-            return reductions.place_of(name, entries, axis, keepdims)
-    return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial)
+    with in_words(name):
+        match name:
+            case "mean":
+                return reductions.mean(entries, axis, keepdims, dtype)
+            case "argmax" | "argmin":
+                return reductions.place_of(name, entries, axis, keepdims)
+        return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial)
+
+
+def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any, initial: Any, mask: Any) -> Any:
+    """Of the elements where a mask is true: the others become what the function leaves alone."""
+    mask = operand(mask)
+    if broadcast_shape([tensor.shape, np.shape(mask)]) != tensor.shape:
+        raise ArgumentError(f"expected a mask of the shape {tensor.shape}, but it has {np.shape(mask)}")
+    if name == "mean":
+        total = _reduced_where(tensor, "add", axis, keepdims, reductions.mean_type(tensor.dtype, dtype), None, mask)
+        ones = np.broadcast_to(np.ones((), bool), tensor.shape)
+        count = np.sum(where(mask, ones, False), axis=axis, keepdims=keepdims)
+        return reductions.quotient(total, count)
+    identity = getattr(np, name).identity if name not in ("argmax", "argmin") else None
+    neutral = identity if initial is None else initial
+    if neutral is None:
+        hint = f"expected `initial` beside `where`, because numpy.{name} has no identity, but it is not given"
+        raise ArgumentError(hint)
+    chosen = where(mask, tensor, tensor.dtype.type(neutral))
+    return reduced(chosen, name, axis, keepdims, dtype, initial)
 
 
 def _summed(tensor: Tensor, axis: Any, keepdims: bool) -> Any:
@@ -329,7 +400,7 @@ def rows(tensor: Tensor) -> Iterator[Any]:
     """The elements along the first dimension, one after the other."""
     if not tensor.ndim:
         raise TypeError("iteration over a tensor without dimensions")
-    entries = entries_of(tensor)
+    entries = own_entries(tensor)
     begin = np.searchsorted(entries.coords[0], np.arange(entries.shape[0] + 1))
     for k in range(entries.shape[0]):
         own = slice(begin[k], begin[k + 1])
@@ -351,7 +422,7 @@ def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
         return tuple(reversed(range(ndim)))
     order = reductions.axes_of(tuple(map(operator.index, axes)), ndim)
     if len(order) != ndim:
-        raise DataError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
+        raise ArgumentError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
     return order
 
 
@@ -370,7 +441,8 @@ def nonzero(tensor: Tensor) -> tuple[Array, ...]:
     """numpy.nonzero: an array of coordinates for each dimension, in row-major order."""
     entries = entries_of(tensor)
     if entries.fill == 0:
-        return entries.coords
+        kept = entries.values != 0
+        return tuple(c[kept] for c in entries.coords)
     return tuple(np.asarray(c) for c in np.nonzero(entries.to_dense()))
 
 
@@ -384,16 +456,16 @@ def where(condition: Any, *choices: Any) -> Any:
     return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else in_c(result, 0)[0]
 
 
-def clipped(value: Any, low: Any, high: Any, **options: Any) -> Any:
+def clipped(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:  # noqa: A002
     """numpy.clip."""
-    low, high, value = options.pop("min", low), options.pop("max", high), operand(value)
+    low, high, value = a_min if min is None else min, a_max if max is None else max, operand(a)
     if not is_number(value) and value.dtype.kind in "iu":  # a number of Python that the type does not have is no bound
         most = np.iinfo(value.dtype)
         low = None if type(low) is int and low <= most.min else low
         high = None if type(high) is int and high >= most.max else high
     if low is not None:
-        value = applied(np.maximum, (value, low), dict(options))
-    return value if high is None else applied(np.minimum, (value, high), dict(options))
+        value = applied(np.maximum, (value, low), {})
+    return value if high is None else applied(np.minimum, (value, high), {})
 
 
 def equal(left: Any, right: Any, equal_nan: bool) -> bool:
@@ -417,7 +489,7 @@ def near(left: Any, right: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_na
 
 def rounded(tensor: Tensor, decimals: int) -> Any:
     """numpy.round."""
-    result = elementwise(None, [entries_of(tensor)], lambda values: np.round(values, decimals))
+    result = elementwise(None, [entries_of(tensor)], lambda values: np.round(single(values), decimals))
     assert isinstance(result, Entries)
     return tensor_from(result, [tensor.layout])
 

@@ -15,8 +15,9 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.lang.fills import fill_text
 from spfgen.lang.ops import OPERATORS
-from spfgen.lang.types import element_type
-from spfgen.run.arrays.entries import Entries, found_at, normal, numbered, same
+from spfgen.lang.types import TYPES
+from spfgen.layout.fill import fits
+from spfgen.run.arrays.entries import Entries, computed, found_at, numbered, same, stored_at
 from spfgen.run.tensor import Array
 
 Operand = Any
@@ -31,8 +32,11 @@ def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Ca
     deciding = decided(function, operands)
     if deciding:
         one = min(deciding, key=lambda k: _expansion(operands[k], shape))
-        others = [k for k in deciding if k != one]
-        coords, count = expanded(operands[one], shape, operands[others[0]] if others else None)
+        others = [operands[k] for k in deciding if k != one]
+        coords, count = expanded(operands[one], shape, others[0] if others else None)
+        for other in others:  # what one of them does not store is decided, whatever another stores there
+            there = stored_at(other, *_own(other, shape, coords, count))
+            coords, count = tuple(c[there] for c in coords), int(np.count_nonzero(there))
         fill = deciding[one]
     elif dense:
         return np.asarray(call(*[o.to_dense() if isinstance(o, Entries) else o for o in operands]))
@@ -40,16 +44,42 @@ def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Ca
         fill, parts = _parts(operands, sparse, shape, call)
         coords, count = _union(shape, parts)
     values = np.asarray(call(*[_values(o, shape, coords, count) for o in operands]))
-    return normal(shape, coords, np.broadcast_to(values, (count,)), fill, once=True)
+    return computed(shape, coords, np.broadcast_to(values, (count,)), fill)
+
+
+def in_single(function: np.ufunc, options: dict[str, Any]) -> Callable[..., Any]:
+    """numpy's function, in float32 where numpy has float16, which C has not: of booleans and small integers."""
+    if options.get("dtype") is not None and np.dtype(options["dtype"]) == np.float16:
+        options = {**options, "dtype": np.float32}
+
+    def call(*values: Any) -> Any:
+        types = [type(v) if type(v) in (int, float, complex) else np.asarray(v).dtype for v in values]
+        if all(isinstance(t, type) or t.itemsize > 1 for t in types) and np.float16 not in types:
+            return function(*values, **options)
+        try:
+            found = function.resolve_dtypes((*types, *[None] * function.nout))
+        except TypeError:  # numpy says so when it is called
+            return function(*values, **options)
+        if np.float16 not in found or {"dtype", "signature", "sig"} & set(options):
+            return function(*values, **options)
+        return function(*values, **options, signature=tuple(np.float32 if t == np.float16 else t for t in found))
+
+    return call
+
+
+def single(values: Any) -> Any:
+    """Booleans as float32, for functions that make float16 of them."""
+    return values.astype(np.float32) if values.dtype in (np.bool_, np.float16) else values
 
 
 def decided(function: np.ufunc | None, operands: Sequence[Any]) -> dict[int, Any]:
     """The places of sparse operands whose fill is known to decide the function of two values, with what it gives then.
 
-    What is not stored is not computed with: 0 where nothing is stored, times inf, is 0, as everywhere in spfgen.
+    What is not stored is not computed with: 0 where nothing is stored, times inf, is 0, as everywhere in spfgen. It
+    decides nothing against what the fills give together, as nan for 0 times inf; but a dividend does.
     """
-    operator = None if function is None or len(operands) != 2 else OPERATORS.get(function.__name__)
-    if operator is None or not (operator.annihilators or operator.known):
+    operator = OPERATORS.get(getattr(function, "__name__", "")) if len(operands) == 2 else None
+    if function is None or operator is None or not (operator.annihilators or operator.known or operator.unstored):
         return {}
     fills = {k: f for k, o in enumerate(operands) if (f := _fill_of(o)) is not None}
     types: list[Any] = [
@@ -57,16 +87,22 @@ def decided(function: np.ufunc | None, operands: Sequence[Any]) -> dict[int, Any
         for k, o in enumerate(operands)
     ]
     try:
-        kinds = function.resolve_dtypes((*types, None))  # type: ignore[union-attr]
+        kinds = function.resolve_dtypes((*types, None))
     except TypeError:  # numpy has no such function: it says so when it is called
         return {}
-    found: dict[int, Any] = {}
-    for place, fill in fills.items():
-        kind = element_type(kinds[place].name)
-        for where, value, result in operator.known_of(kind, stored=False) if kind is not None else ():
-            if where == place and fill_text(fill) == fill_text(value):
-                found[place] = result
-    return found
+    names = [TYPES[k.name] for k in kinds[:2] if k.name in TYPES]
+    if len(names) < 2 or any(type(o) is int and not fits(o, k) for o, k in zip(operands, kinds, strict=False)):
+        return {}
+    found = {
+        place: result
+        for place, value, result in operator.known_of(names, stored=False)
+        if place in fills and fill_text(np.asarray(fills[place]).astype(kinds[place])) == fill_text(value)
+    }
+    if not found or len(fills) < 2 or operator.is_quotient:
+        return found
+    with np.errstate(all="ignore"):
+        whole = function(*[fills[k] for k in (0, 1)])
+    return {place: result for place, result in found.items() if result == whole}
 
 
 def _fill_of(operand: Any) -> Any:
@@ -150,9 +186,16 @@ def _union(shape: tuple[int, ...], parts: Sequence[tuple[tuple[Array, ...], int]
 
 def _values(operand: Operand, shape: tuple[int, ...], coords: tuple[Array, ...], count: int) -> Any:
     """Of an operand at coordinates of the result."""
-    own = np.shape(operand)
-    if not own and not isinstance(operand, Entries):
+    if not np.shape(operand) and not isinstance(operand, Entries):
         return operand
-    lead = len(shape) - len(own)
-    at = tuple(coords[d] if n == shape[d] else np.zeros(count, np.int64) for d, n in enumerate(own, lead))
+    at, count = _own(operand, shape, coords, count)
     return found_at(operand, at, count) if isinstance(operand, Entries) else operand[at]
+
+
+def _own(
+    operand: Entries | Array, shape: tuple[int, ...], coords: tuple[Array, ...], count: int
+) -> tuple[tuple[Array, ...], int]:
+    """The coordinates in an operand that is broadcast to the shape."""
+    lead = len(shape) - operand.ndim
+    at = (coords[d] if n == shape[d] else np.zeros(count, np.int64) for d, n in enumerate(operand.shape, lead))
+    return tuple(at), count

@@ -1,22 +1,28 @@
 """Tensors as sorted entries: what numpy works on when an operation is carried out by coordinates.
 
-`Entries` is a normal form: coordinates ascend in row-major order, each stands once, and no value equals the fill.
+`Entries` is a normal form: coordinates ascend in row-major order, and each stands once. A value may equal the fill:
+what is stored is computed with, a 0 that is stored times inf is nan. Of what is `computed` no value does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from spfgen.errors import DataError
+from spfgen.lang.fills import plain_fill
 from spfgen.lang.types import TYPES
+from spfgen.layout.fill import differs
+from spfgen.layout.fill import filled as full
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
 
 MOST = 2**63 - 1
+Stored = TypeVar("Stored", bound="Entries | Coordinates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +52,28 @@ class Entries:
 def filled(shape: tuple[int, ...], fill: Any, dtype: np.dtype[Any]) -> Array:
     """numpy.full. Raises DataError when it does not fit in memory."""
     try:
-        return np.zeros(shape, dtype) if not fill and fill == fill else np.full(shape, fill, dtype)
+        return full(shape, plain_fill(fill), dtype)
     except (MemoryError, ValueError) as error:
         extents = " x ".join(map(str, shape))
         raise DataError(f"expected a dense array that fits in memory, but it is {extents}") from error
 
 
 def entries_of(tensor: Tensor) -> Entries:
-    """The entries of a tensor; those at one coordinate are added, as everywhere."""
+    """All that a tensor stores, padding included; entries at one coordinate are added, as everywhere."""
     found = tensor.to_coo()
     return normal(found.shape, found.coords, found.values, tensor.fill_value)
 
 
+def own_entries(tensor: Tensor) -> Entries:
+    """What a tensor stores, to be put elsewhere: padding is only there because of its layout, and stays behind."""
+    from spfgen.run.conversion import pads
+
+    found = entries_of(tensor)
+    return pruned(found) if pads(tensor.layout) else found
+
+
 def normal(shape: tuple[int, ...], coords: Sequence[Array], values: Array, fill: Any, *, once: bool = False) -> Entries:
     """The normal form of entries in any order; `once` says that no coordinate stands twice."""
-    values, fill = in_c(values, fill)
     columns = tuple(coords)
     (key,) = numbered(shape, [len(values)], [columns])
     if key.size > 1 and not (key[1:] > key[:-1]).all():
@@ -70,13 +83,24 @@ def normal(shape: tuple[int, ...], coords: Sequence[Array], values: Array, fill:
         if not once and len(first) < len(key):
             values = np.asarray(np.add.reduceat(values, first), dtype=values.dtype)
             columns = tuple(c[first] for c in columns)
-    kept = ~same(values, fill)
-    if not kept.all():
-        values, columns = values[kept], tuple(c[kept] for c in columns)
     return Entries(shape, columns, values, fill)
 
 
-def in_c(values: Array, fill: Any) -> tuple[Array, Any]:
+def computed(shape: tuple[int, ...], coords: Sequence[Array], values: Array, fill: Any) -> Entries:
+    """The normal form of what a function gives, in a type that C has, without what equals the fill; no coordinate
+    stands twice."""
+    return pruned(normal(shape, coords, *in_c(values, fill), once=True))
+
+
+def pruned(entries: Stored) -> Stored:
+    """Without what equals the fill, bit by bit: a stored -0.0 stays."""
+    kept = differs(entries.values, plain_fill(entries.fill))
+    if kept.all():
+        return entries
+    return replace(entries, coords=tuple(c[kept] for c in entries.coords), values=entries.values[kept])
+
+
+def in_c(values: Any, fill: Any) -> tuple[Any, Any]:
     """Both in a type that C has too (float16 becomes float32), the zero of the fill without a sign."""
     if values.dtype.name not in TYPES:
         if values.dtype == np.float16:
@@ -90,11 +114,8 @@ def in_c(values: Array, fill: Any) -> tuple[Array, Any]:
 
 
 def same(values: Array, fill: Any) -> Array:
-    """Where values equal the fill; nan equals nan."""
-    if fill != fill:
-        return np.isnan(values)
-    found: Array = values == fill
-    return found
+    """Where values equal the fill, bit by bit; but nan equals nan."""
+    return ~differs(values, plain_fill(fill))
 
 
 def numbered(shape: tuple[int, ...], counts: Sequence[int], sets: Sequence[tuple[Array, ...]]) -> list[Array]:
@@ -129,11 +150,24 @@ def _ranked(column: Array) -> tuple[Array, int]:
 
 def found_at(entries: Entries, coords: tuple[Array, ...], count: int) -> Array:
     """The values at other coordinates: the fill where there is no entry."""
+    there, place = _looked_up(entries, coords, count)
+    if not len(entries.values):
+        return np.full(count, entries.fill, entries.dtype)
+    return np.where(there, entries.values[place], entries.fill)
+
+
+def stored_at(entries: Entries, coords: tuple[Array, ...], count: int) -> Array:
+    """At which coordinates there is an entry."""
+    return _looked_up(entries, coords, count)[0]
+
+
+def _looked_up(entries: Entries, coords: tuple[Array, ...], count: int) -> tuple[Array, Array]:
+    """Whether there is an entry at coordinates, and the place of one."""
     own, asked = numbered(entries.shape, [len(entries.values), count], [entries.coords, coords])
     if not own.size:
-        return np.full(count, entries.fill, entries.dtype)
+        return np.zeros(count, bool), np.zeros(count, np.int64)
     place = np.minimum(np.searchsorted(own, asked), own.size - 1)
-    return np.where(own[place] == asked, entries.values[place], entries.fill)
+    return np.asarray(own[place] == asked), place
 
 
 def groups(shape: tuple[int, ...], coords: Sequence[Array], count: int) -> tuple[Array, Array, tuple[Array, ...]]:

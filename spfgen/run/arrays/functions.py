@@ -15,7 +15,7 @@ from spfgen.errors import DataError
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import indexing, shapes
 from spfgen.run.arrays.eager import permutation
-from spfgen.run.arrays.entries import Entries, entries_of, normal
+from spfgen.run.arrays.entries import Entries, normal, own_entries
 from spfgen.run.arrays.made import in_layout, tensor_from
 from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.files.read import Coordinates
@@ -141,7 +141,7 @@ def hstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
 def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.block: `block([[A, B], [C, D]])`."""
     tensors = [_tensor(a) for a in shapes.leaves(arrays)]
-    rest = iter([entries_of(t) for t in tensors])
+    rest = iter([own_entries(t) for t in tensors])
     return _result(shapes.block(arrays, lambda _: next(rest)), tensors, layout)
 
 
@@ -159,7 +159,7 @@ def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
 
     if isinstance(a, LazyArray):
         return a if layout is None else leaf(a.compute(layout=layout))
-    return leaf(a) if layout is None else leaf(in_layout(entries_of(_tensor(a)), layout))
+    return leaf(a) if layout is None else leaf(in_layout(own_entries(_tensor(a)), layout))
 
 
 def aslinearoperator(a: object) -> LinearOperator:
@@ -175,14 +175,14 @@ def _tensor(value: Any) -> Tensor:
 
 def _one(value: object, layout: AnyLayout | None, function: Callable[[Entries], Entries]) -> Tensor:
     tensor = _tensor(value)
-    return _result(function(entries_of(tensor)), [tensor], layout)
+    return _result(function(own_entries(tensor)), [tensor], layout)
 
 
 def _several(
     values: Sequence[object], layout: AnyLayout | None, function: Callable[[Sequence[Entries]], Entries]
 ) -> Tensor:
     tensors = [_tensor(v) for v in values]
-    return _result(function([entries_of(t) for t in tensors]), tensors, layout)
+    return _result(function([own_entries(t) for t in tensors]), tensors, layout)
 
 
 def _joined(values: Sequence[object], layout: AnyLayout | None, function: Callable[[Sequence[Any]], Any]) -> Tensor:

@@ -14,6 +14,7 @@ from spfgen.run.arrays.contract import product_labels
 from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.elementwise import broadcast_shape
 from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.arrays.words import in_words
 from spfgen.run.tensor import Tensor
 
 
@@ -52,7 +53,7 @@ class Call(Node):
 
     def __post_init__(self) -> None:
         trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), in_words(self.function.__name__):
             made = self.function(*trial, **dict(self.options))
         made = made[self.part] if isinstance(made, tuple) else made
         self._is(broadcast_shape([o.shape for o in self.operands]), np.asarray(made).dtype)
@@ -99,12 +100,13 @@ class Reduce(Node):
     def __post_init__(self) -> None:
         axes = axes_of(self.axis, len(self.operand.shape))
         one = np.zeros(1, self.operand.dtype)
-        if self.name in ("argmax", "argmin"):
-            dtype = np.dtype(np.int64)
-        elif self.name == "mean":
-            dtype = np.asarray(one.mean(dtype=self.kind)).dtype
-        else:
-            dtype = np.asarray(getattr(np, self.name).reduce(one, dtype=self.kind)).dtype
+        with in_words(self.name):
+            if self.name in ("argmax", "argmin"):
+                dtype = np.dtype(np.int64)
+            elif self.name == "mean":
+                dtype = np.asarray(one.mean(dtype=self.kind)).dtype
+            else:
+                dtype = np.asarray(getattr(np, self.name).reduce(one, dtype=self.kind)).dtype
         rest = enumerate(self.operand.shape)
         self._is(tuple(1 if d in axes else n for d, n in rest if self.keepdims or d not in axes), dtype)
 

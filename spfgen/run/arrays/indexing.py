@@ -24,6 +24,7 @@ from spfgen.layout.view import Along, Fixed, Listed, Part, View, sizes_of, view_
 from spfgen.run.arrays.entries import entries_of, normal, numbered, same
 from spfgen.run.calls.bind import is_scipy
 from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.conversion import pads
 from spfgen.run.files.read import Coordinates
 from spfgen.run.pack import coordinates
 from spfgen.run.tensor import Array, Tensor, check_unchanged
@@ -274,14 +275,14 @@ def _axes_of(columns: Mapping[Any, Array], group: _Group) -> Sequence[Array]:
 
 
 def _once(tensor: Tensor, shape: tuple[int, ...], coords: Sequence[Array], values: Array) -> Coordinates:
-    """Entries in any order, without those that are the fill value; those at one coordinate are added."""
+    """Entries in any order, without padding; those at one coordinate are added."""
     fill = tensor.fill_value
+    kept = ~same(values, fill) if pads(tensor.layout) else np.ones(len(values), bool)
+    if not kept.all():
+        values, coords = values[kept], [c[kept] for c in coords]
     if len(values) < tuning.PACK_BY_NUMPY or not stored_once(tensor.layout).proved:
         found = normal(shape, coords, values, fill)
         return Coordinates(shape, tuple(found.coords), found.values, found.fill)
-    kept = ~same(values, fill)
-    if not kept.all():
-        values, coords = values[kept], [c[kept] for c in coords]
     return Coordinates(shape, tuple(np.asarray(c, np.int64) for c in coords), values, fill)
 
 
@@ -321,7 +322,7 @@ def _places(part: Any) -> list[_Places]:
     if isinstance(part, Tensor) or is_scipy(part):
         found = entries_of(tensor_of(part, "the subscript"))
         if found.dtype == bool and found.ndim and not found.fill:
-            return [_Places(c, n) for c, n in zip(found.coords, found.shape, strict=True)]
+            return [_Places(c[found.values], n) for c, n in zip(found.coords, found.shape, strict=True)]
         part = found.to_dense()
     array = np.asarray(part)
     if array.size == 0 and array.dtype == np.float64:

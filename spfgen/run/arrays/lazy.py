@@ -17,8 +17,8 @@ from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import eager
-from spfgen.run.arrays.elementwise import decided
-from spfgen.run.arrays.entries import Entries, entries_of, in_c
+from spfgen.run.arrays.elementwise import decided, in_single
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.graph import (
     Call,
     Cast,
@@ -123,11 +123,11 @@ class LazyArray(Operators):
         return getattr(function, method)(*given, **options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        from spfgen.run.arrays.numpy_functions import REDUCTIONS, called
+        from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, is_of_types
 
         if function is np.transpose:
             return self.transpose(*arguments[1:], *options.values())
-        if function in {getattr(np, n) for n in REDUCTIONS}:
+        if function in {getattr(np, n) for n in REDUCTIONS} or is_of_types(function):
             return called(function, arguments, options)
         return function(*map(_computed, arguments), **{n: _computed(v) for n, v in options.items()})
 
@@ -141,8 +141,8 @@ class LazyArray(Operators):
         return LazyArray(parts[0]) if len(parts) == 1 else tuple(map(LazyArray, parts))
 
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
-        if options.get("initial") is not None:
-            return eager.reduced(_tensor(self.compute()), name, axis, keepdims, **options)
+        if any(options.get(n) is not None for n in ("initial", "out")) or options.get("where", True) is not True:
+            return eager.reduced(self.compute(), name, axis, keepdims, **{n: _computed(v) for n, v in options.items()})
         return LazyArray(Reduce(name, self.node, axis, keepdims, options.get("dtype")))
 
     def _goes_with(self, other: object) -> bool:
@@ -201,7 +201,7 @@ def computed(node: Node, layout: Any = None) -> Any:
 
 def _placed(value: Any, layout: Any) -> Any:
     if isinstance(value, Tensor):
-        return in_layout(entries_of(value), layout)
+        return in_layout(own_entries(value), layout)
     return in_layout(of_dense(value, value.dtype.type(0)), layout) if np.ndim(value) else value
 
 
@@ -237,7 +237,7 @@ def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -
     found = evaluate(said.text, said.operands, said.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True)
     wanted = None if layout is None else handle.tree.fill_of(handle.use)
     is_so = wanted is None or fill_text(wanted) == fill_text(pattern.fill)
-    return found if is_so else in_layout(entries_of(found), layout)
+    return found if is_so else in_layout(own_entries(found), layout)
 
 
 class _Pattern:
@@ -311,7 +311,7 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
             if any(isinstance(o, Tensor) for o in operands):
                 found = eager.applied(function, operands, dict(options))
                 return found[part] if isinstance(found, tuple) else found
-            found = function(*operands, **dict(options))
+            found = in_single(function, dict(options))(*operands)
             return in_c(found[part] if isinstance(found, tuple) else found, 0)[0]
         case Product():
             return eager.product(*operands) if any(isinstance(o, Tensor) for o in operands) else np.matmul(*operands)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.lang.fills import plain_fill
 from spfgen.lang.spec import SOLVED
 from spfgen.layout.nodes import Layout
-from spfgen.run.arrays.entries import Entries
+from spfgen.run.arrays.entries import Entries, pruned
 from spfgen.run.calls.bind import packed
 from spfgen.run.calls.foreign import NUMPY, candidates
 from spfgen.run.calls.form import refilled, remember
@@ -26,13 +27,18 @@ def tensor_from(entries: Entries | Coordinates, layouts: Iterable[Layout]) -> An
     for layout in layouts:
         own = at_rank(layout, rank)
         if own is not None and (not own.is_pattern or entries.values.dtype == bool):
-            try:
-                found = packed_in(own, entries)
-            except (DataError, Unsupported):
-                continue
-            if found.dtype == entries.values.dtype:  # a pattern has no other values than its own
+            found = _where_it_fits(own, entries)
+            if found is not None and found.dtype == entries.values.dtype:  # a pattern has no values but its own
                 return found
     return packed_in(of_coordinates(rank), entries)
+
+
+def _where_it_fits(layout: Layout, entries: Entries | Coordinates) -> Tensor | None:
+    """In the layout, if it has places for all; what is stored but equals the fill needs none."""
+    for some in dict.fromkeys((entries, pruned(entries))):
+        with suppress(DataError, Unsupported):
+            return packed_in(layout, some)
+    return None
 
 
 def packed_in(layout: Layout, entries: Entries | Coordinates) -> Tensor:

@@ -5,69 +5,139 @@ Those that are not here would need a dense array, and say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from inspect import BoundArguments, Parameter, signature
+from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
-from spfgen.errors import ConversionError, DataError
+from spfgen.errors import ArgumentError, ConversionError, DataError
 from spfgen.run.arrays import eager, functions
 from spfgen.run.arrays.made import is_full, of_coordinates
+from spfgen.run.arrays.reductions import axes_of
 from spfgen.run.operators import Operators
 from spfgen.run.tensor import Tensor
 
 REDUCTIONS = "sum prod max min amax amin any all mean argmax argmin".split()
 SHAPES = """transpose reshape flip roll pad tril triu diag expand_dims squeeze broadcast_to tile repeat concatenate
     stack vstack hstack block kron""".split()
+TYPES = "result_type can_cast min_scalar_type common_type iscomplexobj isrealobj".split()
+"""These look at types alone."""
 _NONE = np._NoValue
 
 
 def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """What numpy's function gives. Raises ConversionError, a TypeError, for those that need a dense array."""
+    """What numpy's function gives. Raises ConversionError, a TypeError, for those that need a dense array, and for
+    arguments that are not done."""
+    if is_of_types(function):
+        return function(*map(_of_type, arguments), **{n: _of_type(v) for n, v in options.items()})
     own = _own().get(function)
     if own is None:
-        name = f"{function.__module__}.{function.__name__}"
         raise ConversionError(
-            f"expected numpy arrays for {name}, but there is a tensor, which is not made dense unasked",
+            f"expected numpy arrays for {_name(function)}, but there is a tensor, which is not made dense unasked",
             None,
             ("write tensor.to_numpy() if a dense array is wanted",),
         )
-    return own(*arguments, **{n: v for n, v in options.items() if v is not _NONE})
+    given, out = _taken(function, own, arguments, options)
+    result = own(*given.args, **given.kwargs)
+    return result if out is None else eager.written(result, out)
+
+
+def is_of_types(function: Callable[..., Any]) -> bool:
+    """Whether it looks at the types of its arguments alone."""
+    return function in {getattr(np, n) for n in TYPES}
+
+
+def _of_type(value: Any) -> Any:
+    """An array without elements of the type of a tensor."""
+    return np.empty((0,) * len(value.shape), value.dtype) if isinstance(value, Operators) else value
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__name__}"
+
+
+def _taken(
+    function: Callable[..., Any], own: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[BoundArguments, Any]:
+    """The arguments for what stands for a function of numpy, and its `out`. What is left out or has numpy's default is
+    not passed. Raises ConversionError for what is not taken."""
+    theirs, takes = signature(function), signature(own).parameters
+    bound = theirs.bind(*arguments, **options)
+    bound.arguments.update(bound.arguments.pop("kwargs", {}))
+    out = bound.arguments.pop("out", None)
+    if any(p.kind is Parameter.VAR_POSITIONAL for p in theirs.parameters.values()):
+        given = dict(bound.kwargs)
+        _refuse(function, [n for n in given if n not in takes])
+        return signature(own).bind(*bound.args, **given), out
+    names = [n for n, p in theirs.parameters.items() if p.kind is not Parameter.VAR_KEYWORD]
+    for name, value in [*bound.arguments.items()]:
+        default = theirs.parameters[name].default if name in theirs.parameters else Parameter.empty
+        if value is _NONE or (name not in takes and _is_default(value, default)):
+            del bound.arguments[name]
+    first = [n for n, p in takes.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    renamed = dict(zip(names, first, strict=False))
+    given = {renamed.get(n, n): v for n, v in bound.arguments.items()}
+    _refuse(function, [n for n in given if n not in takes])
+    return signature(own).bind(**given), out
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, int | str) and type(value) is type(default) and value == default)
+
+
+def _refuse(function: Callable[..., Any], names: Sequence[str]) -> None:
+    if names:
+        raise ConversionError(
+            f"expected {_name(function)} of a tensor without `{names[0]}`, but it is given",
+            None,
+            ("write tensor.to_numpy() if a dense array is wanted",),
+        )
 
 
 @cache
 def _own() -> dict[Any, Callable[..., Any]]:
     found: dict[Any, Callable[..., Any]] = {getattr(np, n): _reduction(n) for n in REDUCTIONS}
+    linalg = np.linalg
     found |= {
-        np.dot: lambda a, b, out=None: eager.applied(np.matmul, (a, b), {} if out is None else {"out": (out,)}),
+        np.dot: _dot,
         np.shape: lambda a: a.shape,
         np.ndim: lambda a: a.ndim,
-        np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+        np.size: _size,
         np.count_nonzero: _count_nonzero,
         np.nonzero: eager.nonzero,
         np.real: lambda a: a.real,
         np.imag: lambda a: a.imag,
-        np.where: eager.where,
+        np.where: lambda condition, x=None, y=None: eager.where(condition, *(c for c in (x, y) if c is not None)),
         np.einsum: _einsum,
         np.tensordot: _tensordot,
         np.inner: lambda a, b: a * b if not np.ndim(a) or not np.ndim(b) else _tensordot(a, b, (-1, -1)),
-        np.outer: lambda a, b: _tensordot(functions.reshape(a, -1), functions.reshape(b, -1), 0),
-        np.linalg.norm: _norm,
-        np.trace: lambda a, offset=0: a.trace(offset),
+        np.outer: _outer,
+        np.trace: lambda a, offset=0, dtype=None: functions.diagonal(a, offset).sum(dtype=dtype),
         np.diagonal: functions.diagonal,
         np.ravel: lambda a, order="C": functions.reshape(a, -1, order),
         np.swapaxes: lambda a, axis1, axis2: a.transpose(_swapped(a.ndim, axis1, axis2)),
         np.round: lambda a, decimals=0: eager.rounded(a, decimals),
-        np.copy: lambda a, **_: a.copy(),
+        np.copy: lambda a, order="K", subok=False: a.copy(),
         np.isclose: eager.near,
-        np.clip: lambda a, a_min=None, a_max=None, **more: eager.clipped(a, a_min, a_max, **more),
-        np.iscomplexobj: lambda x: x.dtype.kind == "c",
-        np.array_equal: lambda a, b, equal_nan=False: eager.equal(a, b, equal_nan),
+        np.clip: eager.clipped,
+        np.array_equal: lambda a1, a2, equal_nan=False: eager.equal(a1, a2, equal_nan),
         np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: bool(
             eager.near(a, b, rtol, atol, equal_nan).all()
         ),
+        linalg.norm: _norm,
+        linalg.vector_norm: _vector_norm,
+        linalg.matrix_norm: lambda x, keepdims=False, ord="fro": _norm(x, ord, (-2, -1), keepdims),  # noqa: A006
+        linalg.matmul: lambda x1, x2: eager.applied(np.matmul, (x1, x2), {}),
+        linalg.matrix_power: _matrix_power,
+        linalg.matrix_transpose: lambda x: x.transpose(_swapped(x.ndim, -2, -1)),
+        linalg.tensordot: _tensordot,
+        linalg.outer: _outer,
+        linalg.trace: lambda x, offset=0, dtype=None: functions.diagonal(x, offset).sum(dtype=dtype),
+        linalg.diagonal: lambda x, offset=0: functions.diagonal(x, offset),
+        linalg.vecdot: lambda x1, x2: eager.applied(np.vecdot, (x1, x2), {}),
     }
     return found | {getattr(np, n): getattr(functions, n) for n in SHAPES}
 
@@ -75,16 +145,43 @@ def _own() -> dict[Any, Callable[..., Any]]:
 def _reduction(name: str) -> Callable[..., Any]:
     method = {"amax": "max", "amin": "min"}.get(name, name)
 
-    def reduction(a: Operators, axis: Any = None, *more: Any, out: Any = None, **options: Any) -> Any:
-        if more:
-            options["dtype"] = more[0]
-        result = getattr(a, method)(axis, **{n: v for n, v in options.items() if v is not None})
-        if out is None:
-            return result
-        np.copyto(out, result, casting="same_kind")
-        return out
+    def reduction(
+        a: Operators, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        more = {n: v for n, v in (("dtype", dtype), ("initial", initial)) if v is not None}
+        if where is not True:
+            more["where"] = where
+        return getattr(a, method)(axis, keepdims=bool(keepdims), **more)
 
     return reduction
+
+
+def _size(a: Any, axis: Any = None) -> int:
+    return prod(a.shape[d] for d in axes_of(axis, a.ndim))
+
+
+def _dot(a: Any, b: Any) -> Any:
+    """numpy.dot: the last dimension with the last but one."""
+    if not np.ndim(a) or not np.ndim(b):
+        return eager.applied(np.multiply, (a, b), {})
+    if np.ndim(a) <= 2 >= np.ndim(b):
+        return eager.applied(np.matmul, (a, b), {})
+    return _tensordot(a, b, (-1, -2 if np.ndim(b) > 1 else -1))
+
+
+def _outer(a: Any, b: Any) -> Any:
+    return _tensordot(functions.reshape(a, -1), functions.reshape(b, -1), 0)
+
+
+def _matrix_power(a: Any, n: Any) -> Any:
+    """numpy.linalg.matrix_power, of exponents from 1 on."""
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ArgumentError(f"expected a square matrix, but the shape is {a.shape}")
+    if not isinstance(n, int) or n < 1:
+        message = f"expected an exponent of a matrix from 1 on, but it is {n!r}"
+        raise ConversionError(message, None, ("write tensor.to_numpy() if a dense array is wanted",))
+    half = a if n < 2 else _matrix_power(a, n // 2)
+    return a if n < 2 else half @ half @ a if n % 2 else half @ half
 
 
 def _einsum(*arguments: Any, **options: Any) -> Any:
@@ -99,8 +196,14 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
     first, second = np.ndim(a), np.ndim(b)
     if isinstance(axes, int):
+        if not 0 <= axes <= min(first, second):
+            raise ArgumentError(f"expected from 0 to {min(first, second)} axes to sum over, but it is {axes}")
         axes = (range(first - axes, first), range(axes))
-    own, other = (normalize_axis_tuple(k, n) for k, n in zip(axes, (first, second), strict=True))
+    own, other = (
+        axes_of(tuple(k) if isinstance(k, Iterable) else k, n) for k, n in zip(axes, (first, second), strict=True)
+    )
+    if len(own) != len(other):
+        raise ArgumentError(f"expected as many axes of the one as of the other, but they are {axes!r}")
     summed = [[np.shape(t)[k] for k in some] for t, some in ((a, own), (b, other))]
     if summed[0] != summed[1]:
         raise DataError(f"expected equal extents to sum over, but they are {summed[0]} and {summed[1]}")
@@ -116,27 +219,53 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
     """numpy.linalg.norm of a vector, and those norms of a matrix that need no factors."""
-    absolute = abs(x if x.dtype.kind in "fc" else x.astype(np.float64))
+    axes = axes_of(axis, x.ndim)
+    is_matrix = len(axes) == 2 and (axis is not None or x.ndim == 2)
+    if ord is None or not is_matrix:
+        if ord is not None and len(axes) != 1:
+            raise ArgumentError(f"expected one axis, or two, for a norm, but they are {axes}")
+        return _vector_norm(x, axes, keepdims, 2 if ord is None else ord)
+    absolute = _absolute(x)
     match ord:
-        case None | "fro":
-            return np.sqrt((absolute**2).sum(axis, keepdims=keepdims))
-        case 1 if x.ndim == 2 and axis is None and not keepdims:
-            return absolute.sum(axis=0).max()
-        case np.inf if x.ndim == 2 and axis is None and not keepdims:
-            return absolute.sum(axis=1).max()
-        case 1 if x.ndim == 1 or axis is not None:
-            return absolute.sum(axis, keepdims=keepdims)
-        case np.inf if x.ndim == 1 or axis is not None:
+        case "fro":
+            return _vector_norm(x, axes, keepdims, 2)
+        case int() | float() if abs(ord) in (1, np.inf):
+            first, second = axes if abs(ord) == 1 else axes[::-1]  # sums over the first, the most along the second
+            sums = np.asarray(absolute.sum(first, keepdims=True))
+            most = (sums.max if ord > 0 else sums.min)(axis=second, keepdims=True)
+            return most if keepdims else np.squeeze(most, axes)[()]
+    raise _no_norm(ord, "None, fro, 1, -1, inf or -inf")
+
+
+def _vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+    """numpy.linalg.vector_norm."""
+    absolute = _absolute(x)
+    match ord:
+        case 0:
+            return (x != 0).sum(axis, keepdims=keepdims).astype(absolute.dtype)
+        case np.inf:
             return absolute.max(axis, keepdims=keepdims)
-    raise ConversionError(
-        f"expected a norm of a tensor: None, 1 or inf, but it is {ord!r}",
-        None,
-        ("write tensor.to_numpy() if a dense array is wanted",),
-    )
+        case 1:
+            return absolute.sum(axis, keepdims=keepdims)
+        case 2:
+            return np.sqrt((absolute**2).sum(axis, keepdims=keepdims))
+        case int() | float() if ord > 0:
+            return (absolute**ord).sum(axis, keepdims=keepdims) ** absolute.dtype.type(1 / ord)
+    raise _no_norm(ord, "a number that is not negative, or inf")
+
+
+def _absolute(x: Any) -> Any:
+    return abs(x if x.dtype.kind in "fc" else x.astype(np.float64))
+
+
+def _no_norm(ord: Any, known: str) -> ConversionError:  # noqa: A002
+    hint = "write tensor.to_numpy() if a dense array is wanted"
+    return ConversionError(f"expected a norm of a tensor: {known}; but it is {ord!r}", None, (hint,))
 
 
 def _swapped(ndim: int, first: int, second: int) -> tuple[int, ...]:
     order = list(range(ndim))
+    ((first,), (second,)) = axes_of(first, ndim), axes_of(second, ndim)
     order[first], order[second] = order[second], order[first]
     return tuple(order)
 

@@ -9,17 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from spfgen.errors import DataError, UsageError
-from spfgen.run.arrays.entries import MOST, Entries, filled, groups, normal, numbered
+from spfgen.errors import ArgumentError, ConversionError, DataError
+from spfgen.run.arrays.entries import MOST, Entries, computed, filled, groups, numbered
 from spfgen.run.tensor import Array
 
+
+class AxisError(ArgumentError, np.exceptions.AxisError):
+    """An axis that is not there; numpy's error, too."""
+
+
 SPARSE = "ask for a sparse result: spfgen.asarray(T).sum(axis).compute(layout=...)"
-IDEMPOTENT = frozenset("maximum minimum fmax fmin logical_or logical_and bitwise_or bitwise_and gcd lcm".split())
+IDEMPOTENT = frozenset("maximum minimum fmax fmin logical_or logical_and bitwise_or bitwise_and".split())
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The dimensions that numpy means by `axis`; all for None."""
-    return tuple(range(ndim)) if axis is None else tuple(normalize_axis_tuple(axis, ndim, "axis"))
+    """The dimensions that numpy means by `axis`; all for None. Raises AxisError, ArgumentError, ConversionError."""
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        return tuple(normalize_axis_tuple(axis, ndim))
+    except np.exceptions.AxisError:
+        there = f"from {-ndim} to {ndim - 1}" if ndim else "None, as there are no dimensions"
+        raise AxisError(f"expected an axis {there}, but it is {axis!r}") from None
+    except ValueError:
+        raise ArgumentError(f"expected different axes, but they are {axis!r}") from None
+    except TypeError:
+        raise ConversionError(f"expected an integer, several or None as the axis, but it is {axis!r}") from None
 
 
 def reduced(
@@ -43,6 +58,7 @@ def of_groups(
     """The same as entries: what differs from the reduction of fill values alone. None for functions of which that is
     not known."""
     axes, repeat = axes_of(axis, entries.ndim), _repeated(function)
+    dtype = np.float32 if dtype is not None and np.dtype(dtype) == np.float16 else dtype  # which C has not
     if repeat is None:
         return None
     kept = [d for d in range(entries.ndim) if d not in axes]
@@ -58,35 +74,57 @@ def of_groups(
     else:
         own = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
         unit = entries.fill.astype(own)
-        fill = np.asarray(repeat(unit, np.asarray(length)))[()]
+        fill = repeat(unit, np.asarray(length))[()]
         order, first, where = groups(shape, [entries.coords[d] for d in kept], len(entries.values))
         values = function.reduceat(entries.values[order], first, dtype=dtype) if len(first) else np.zeros(0, own)
         if len(first):
             absent = length - np.diff(np.append(first, len(order)))
             some = absent > 0
             values[some] = function(values[some], repeat(unit, absent[some]), dtype=dtype)
-        fill = np.asarray(fill).astype(values.dtype)[()]
         if initial is not None:
-            values, fill = function(values, initial, dtype=dtype), function(fill, initial, dtype=dtype)
+            values, fill = function(initial, values, dtype=dtype), function(initial, fill, dtype=dtype)
     if keepdims:
         zero, at = np.zeros(len(values), np.int64), iter(where)
         where = tuple(zero if d in axes else next(at) for d in range(entries.ndim))
         shape = tuple(1 if d in axes else n for d, n in enumerate(entries.shape))
-    return normal(shape, where, np.asarray(values), fill, once=True)
+    return computed(shape, where, np.asarray(values), fill)
 
 
 def _repeated(function: np.ufunc) -> Callable[[Any, Array], Array] | None:
     """What the reduction of so many equal values is; None for functions of which that is not known."""
     match function.__name__:
         case "add":
-            return lambda fill, count: np.asarray(fill * count if fill else np.zeros_like(fill * count))
+            return _times
         case "multiply":
-            return lambda fill, count: np.asarray(fill**count)
+            return _power
         case "bitwise_xor" | "logical_xor":
             return lambda fill, count: np.where(count % 2 == 1, fill, np.zeros_like(fill))
-        case name if name in IDEMPOTENT and name not in ("gcd", "lcm"):
+        case name if name in IDEMPOTENT:
             return lambda fill, count: np.broadcast_to(fill, count.shape)
     return None
+
+
+def _times(value: Any, count: Array) -> Array:
+    """The sum of so many equal values, one or more, in their type: of integers the last bits; of complex numbers part
+    by part, so that an infinite part leaves the other one as it is."""
+    if not value:
+        return np.zeros(count.shape, value.dtype)
+    if value.dtype.kind == "c":
+        found = np.empty(count.shape, value.dtype)
+        found.real, found.imag = _times(value.real, count), _times(value.imag, count)
+        return found
+    return np.asarray(value * count.astype(value.dtype))
+
+
+def _power(value: Any, count: Array) -> Array:
+    """The product of so many equal values, one or more, in their type: by squares."""
+    found, begun, square, rest = np.ones(count.shape, value.dtype), np.zeros(count.shape, bool), value, count
+    with np.errstate(all="ignore"):
+        while rest.any():
+            odd = rest % 2 == 1
+            found = np.where(odd, np.where(begun, found * square, square), found)
+            begun, square, rest = begun | odd, square * square, rest // 2
+    return found
 
 
 def _shaped(result: Array, entries: Entries, axes: Sequence[int], keepdims: bool) -> Any:
@@ -98,10 +136,18 @@ def _shaped(result: Array, entries: Entries, axes: Sequence[int], keepdims: bool
 def mean(entries: Entries, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
     """numpy.mean."""
     length = prod(entries.shape[d] for d in axes_of(axis, entries.ndim))
-    if dtype is None and entries.dtype.kind in "biu":
-        dtype = np.float64
-    total = reduced(np.add, entries, axis, keepdims, dtype)
-    return np.true_divide(total, length, dtype=np.asarray(total).dtype)
+    return quotient(reduced(np.add, entries, axis, keepdims, mean_type(entries.dtype, dtype)), float(length))
+
+
+def mean_type(kind: np.dtype[Any], dtype: Any) -> Any:
+    """The type of the sum that numpy.mean divides."""
+    return np.float64 if dtype is None and kind.kind in "biu" else dtype
+
+
+def quotient(total: Any, count: Any) -> Any:
+    """A mean, in the type of the sum."""
+    kind = np.asarray(total).dtype
+    return np.asarray(np.true_divide(total, count)).astype(kind)[()]
 
 
 def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
@@ -117,7 +163,7 @@ def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
     (along,) = axes_of(axis, entries.ndim)
     length = entries.shape[along]
     if not length:
-        raise UsageError(f"expected a dimension with elements for {which}, but its extent is 0")
+        raise ArgumentError(f"expected a dimension with elements for {which}, but its extent is 0")
     kept = [d for d in range(entries.ndim) if d != along]
     shape = tuple(entries.shape[d] for d in kept)
     result = filled(shape, 0, np.dtype(np.int64))

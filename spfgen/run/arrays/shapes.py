@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import ArgumentError, ConversionError, DataError
 from spfgen.lang.fills import plain_fill
 from spfgen.layout.fill import typed_fill
 from spfgen.run.arrays.contract import contracted
@@ -64,7 +64,7 @@ def typed(entries: Parts, kind: np.dtype[Any]) -> Parts:
 def reshape(entries: Entries, shape: Any, order: str = "C") -> Entries:
     """numpy.reshape; order "C" or "F"."""
     if order not in ("C", "F"):
-        raise UsageError(f"expected the order `C` or `F`, but it is {order!r}")
+        raise ArgumentError(f"expected the order `C` or `F`, but it is {order!r}")
     extents = _wanted(entries.shape, shape)
     if prod(entries.shape) > MOST:
         raise DataError(f"expected fewer than 2^63 elements to reshape, but the shape is {entries.shape}")
@@ -78,7 +78,7 @@ def _wanted(old: Sequence[int], shape: Any) -> tuple[int, ...]:
     try:
         extents = [operator.index(n) for n in (shape if isinstance(shape, Iterable) else (shape,))]
     except TypeError:
-        raise UsageError(f"expected integers as a shape, but it is {shape!r}") from None
+        raise ConversionError(f"expected integers as a shape, but it is {shape!r}") from None
     size, open_ = prod(old), [d for d, n in enumerate(extents) if n == -1]
     rest = prod(n for n in extents if n != -1)
     if len(open_) == 1 and rest > 0 and size % rest == 0:
@@ -109,7 +109,7 @@ def roll(entries: Entries, shift: Any, axis: Any = None) -> Entries:
     if len(shifts) == 1 or len(axes) == 1:
         shifts, axes = shifts * (len(axes) if len(shifts) == 1 else 1), axes * (len(shifts) if len(axes) == 1 else 1)
     if len(shifts) != len(axes):
-        raise UsageError(f"expected a shift for each axis, but they are {shift!r} and {axis!r}")
+        raise ArgumentError(f"expected a shift for each axis, but they are {shift!r} and {axis!r}")
     coords = list(entries.coords)
     for by, one in zip(shifts, axes, strict=True):
         (d,) = axes_of(one, entries.ndim)
@@ -162,7 +162,7 @@ def repeat(entries: Entries, repeats: Any, axis: Any = None) -> Entries:
     try:
         places = np.repeat(np.arange(entries.shape[d]), repeats)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"expected numbers of repetitions, but numpy says: {error}") from None
+        raise ArgumentError(f"expected numbers of repetitions, but numpy says: {error}") from None
     return take(entries, places, d)
 
 
@@ -173,7 +173,7 @@ def tile(entries: Entries, reps: Any) -> Entries:
     counts = (1,) * (made.ndim - len(counts)) + counts
     for d, count in enumerate(counts):
         if operator.index(count) < 0:
-            raise UsageError(f"expected numbers of repetitions, but it is {reps!r}")
+            raise ArgumentError(f"expected numbers of repetitions, but it is {reps!r}")
         if count != 1:
             made = take(made, np.tile(np.arange(made.shape[d]), count), d)
     return made
@@ -212,7 +212,7 @@ def pad(entries: Entries, pad_width: Any, mode: str = "constant", constant_value
                 places = np.clip(places, 0, extent - 1) if mode == "edge" else places % max(1, extent)
                 entries = take(entries, places, d)
             case _:
-                raise UsageError(f"expected the mode `constant`, `edge` or `wrap`, but it is {mode!r}")
+                raise ArgumentError(f"expected the mode `constant`, `edge` or `wrap`, but it is {mode!r}")
     return entries
 
 
@@ -220,9 +220,9 @@ def _pairs(value: Any, ndim: int, name: str) -> list[tuple[int, int]]:
     try:
         pairs = np.broadcast_to(np.asarray(value), (ndim, 2))
     except ValueError:
-        raise UsageError(f"expected {name} as a number or a pair for each dimension, but it is {value!r}") from None
+        raise ArgumentError(f"expected {name} as a number or a pair for each dimension, but it is {value!r}") from None
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
-        raise UsageError(f"expected numbers of elements as {name}, but it is {value!r}")
+        raise ArgumentError(f"expected numbers of elements as {name}, but it is {value!r}")
     return [(int(a), int(b)) for a, b in pairs]
 
 
@@ -249,7 +249,7 @@ def _with_border(entries: Entries, d: int, before: int, after: int, values: Arra
 def concatenate(parts: Sequence[Any], axis: Any = 0) -> Any:
     """numpy.concatenate; the fill is that of the first. Of entries in any order they come one after the other."""
     if not parts:
-        raise UsageError("expected tensors to concatenate, but there are none")
+        raise ArgumentError("expected tensors to concatenate, but there are none")
     kind = np.result_type(*[p.values.dtype for p in parts])
     parts = [typed(reshape(p, -1) if axis is None else p, kind) for p in parts]
     first = parts[0]
@@ -314,7 +314,7 @@ def _depth(parts: Any) -> int:
         return 0
     depths = {_depth(p) for p in parts}
     if len(depths) != 1:
-        raise UsageError("expected nested lists of one depth with something in each, but they are not")
+        raise ArgumentError("expected nested lists of one depth with something in each, but they are not")
     return 1 + depths.pop()
 
 

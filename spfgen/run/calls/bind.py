@@ -6,8 +6,6 @@ as coordinates and packed, which copies.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spfgen import tuning
-from spfgen.errors import CopyWarning, DataError
+from spfgen.errors import DataError, warn_of_copy
 from spfgen.lang.expressions import counted
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
@@ -345,16 +343,7 @@ def _wide_enough(
 
 def warn_copied(value: Any, name: str, problem: DataError) -> None:
     """Tell that arrays which look like the layout's own were copied, and why."""
-    reason = f"`{name}` is copied, because its {value.format} arrays are not used as they are: {problem.message}"
-    warnings.warn(reason, CopyWarning, stacklevel=_outside())
-
-
-def _outside() -> int:
-    """The stack level, for whoever asks, of the first caller that is not a module of spfgen."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "spfgen":
-        level, frame = level + 1, frame.f_back
-    return level
+    warn_of_copy(f"`{name}` is copied, because its {value.format} arrays are not used as they are: {problem.message}")
 
 
 def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:

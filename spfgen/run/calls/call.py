@@ -467,6 +467,8 @@ class Output:
 def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:
     try:
         return filled(shape, fill, dtype)
+    except DataError:
+        raise
     except (MemoryError, ValueError):  # ValueError: the number of bytes is beyond the address space
         extents = " x ".join(map(str, shape))
         raise DataError(f"expected an output `{name}` that fits in memory, but it is {extents} of {dtype}") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spfgen.errors import DataError
+from spfgen.errors import DataError, SpecError, said
 from spfgen.lang.expressions import counted
 from spfgen.layout.duplicates import Duplicates, checked_duplicates
 from spfgen.layout.fill import differs, fits, same_fill, typed_fill
@@ -49,8 +49,8 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     elif isinstance(obj, Coordinates) or is_pydata(obj):
         found = coordinates(obj, NAME)
     else:
-        array = plain_array(obj, NAME)
-        layout = handle.layout(array.ndim)
+        array = as_array(obj, NAME, False)
+        layout = _of_array(handle, array)
         found = coordinates(array, NAME, layout.fill)
     if wanted is not None and found.shape != wanted:
         raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
@@ -70,6 +70,16 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
         found = _typed(found, value_type)
     wanted_type = None if use.value_type is None else value_type
     return packed(layout, found, NAME, kinds, said, duplicates, value_type=wanted_type)
+
+
+def _of_array(handle: LayoutHandle, array: Array) -> Layout:
+    """The layout with its rank. Raises DataError for a number where it has none for numbers."""
+    try:
+        return handle.layout(array.ndim)
+    except SpecError:
+        if array.ndim:
+            raise
+    raise DataError(f"expected an array with dimensions for layout `{handle.name}`, but this is a number")
 
 
 def _with_fill(
@@ -137,6 +147,8 @@ def _pair(value: tuple[Any, ...], shape: tuple[int, ...] | None) -> Coordinates:
         message = f"expected a pair (coordinates, values), but there are {len(value)} parts"
         raise DataError(message, None, ("for a dense tensor pass an array or a list",))
     coords, values = value
+    if not np.iterable(coords):
+        raise DataError(f"expected coordinates, but this is {said(coords)}")
     columns = [coords] if isinstance(coords, np.ndarray) and coords.ndim == 1 else list(coords)
     if columns and all(np.ndim(c) == 0 for c in columns):
         columns = [columns]  # one dimension, its coordinates in a list

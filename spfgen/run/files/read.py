@@ -85,6 +85,8 @@ class Coordinates:
 
         try:
             return summed(self.shape, self.coords, self.values, self.fill)
+        except DataError:
+            raise
         except (MemoryError, ValueError) as error:
             raise DataError(f"expected a tensor that fits in memory, but it is {_times(self.shape)}") from error
 

@@ -451,3 +451,224 @@ def test_patterns(layout) -> None:
         agrees(use(tensor), use(dense))
     assert (tensor & tensor).layout.name == layout.name
     agrees(spfgen.flip(tensor), np.flip(dense))
+
+
+# --- values as numpy's: 64 bits, signs, what is stored --------------------------------------------------------------
+
+
+def test_sums_and_products_of_64_bits_are_exact() -> None:
+    dense = np.array([[2**53 + 1, 3, 3], [3, 5, 2**40]], np.uint64)
+    for kind in (np.uint64, np.int64):
+        own = dense.astype(kind)
+        tensor = spfgen.pack(own, "csr", fill=3)
+        for axis in (None, 0, 1):
+            agrees_exactly(tensor.sum(axis), own.sum(axis))
+            agrees_exactly(tensor.prod(axis), own.prod(axis))
+    many = np.full((2, 41), 3, np.uint64)
+    many[0, 3] = 5
+    agrees_exactly(spfgen.pack(many, "csr", fill=3).prod(1), many.prod(1))
+    small = np.full((2, 300), -1, np.int8)
+    small[1, 7] = 5
+    agrees_exactly(spfgen.pack(small, "csr", fill=-1).prod(1, dtype=np.int8), small.prod(1, dtype=np.int8))
+    infinite = np.log(np.array([[1 + 1j, 0, 0], [2, 0, 1j]]))
+    agrees(np.log(spfgen.pack(np.array([[1 + 1j, 0, 0], [2, 0, 1j]]), "csr")).sum(1), infinite.sum(1))
+
+
+def agrees_exactly(got, expected) -> None:
+    np.testing.assert_array_equal(got, expected)
+    assert np.asarray(got).dtype == np.asarray(expected).dtype
+
+
+def test_unsigned_and_negative_numbers_are_compared() -> None:
+    for kind in (np.uint8, np.uint64):
+        dense, other = np.array([[1, 0, 0, 2]], kind), np.array([[-1, 0, -1, 3]])
+        tensor = spfgen.pack(dense, "csr")
+        for function in (np.greater, np.less, np.greater_equal, np.less_equal, np.equal):
+            for one, two in (
+                (-1, -1),
+                (np.int64(-1), np.int64(-1)),
+                (2**70, 2**70),
+                (spfgen.pack(other, "csr"), other),
+                (other, other),
+            ):
+                assert np.array_equal(np.asarray(function(tensor, one)), function(dense, two)), (function, one)
+                assert np.array_equal(np.asarray(function(one, tensor)), function(two, dense)), (function, one)
+
+
+@pytest.mark.parametrize("layout", ["coo", "sv"])
+def test_a_stored_zero_is_computed_with(layout) -> None:
+    """0 where nothing is stored decides a product, a 0 that is stored does not: at all doors."""
+    zeros, infinite = np.array([0.0, 2.0, 0.0]), np.array([np.inf, 1.0, 0.0])
+    one = spfgen.pack(((np.array([0, 1]),), np.array([0.0, 2.0])), layout, shape=3)
+    two = spfgen.pack(infinite, "coo")
+    three = spfgen.pack(np.array([0.0, 1.0, np.inf]), "coo")
+    with np.errstate(all="ignore"):
+        right = zeros * infinite
+        for found in (one * two, two * one, one * infinite, (one[:] * two), (one[::-1] * two[::-1])[::-1],
+                      spfgen.evaluate("y[i] = A[i]*B[i]", A=one, B=two), spfgen.concatenate([one[:1], one[1:]]) * two,
+                      (spfgen.asarray(one) * two).compute(), spfgen.einsum("i,i->i", one, two)):  # fmt: skip
+            assert np.array_equal(np.asarray(found), right, equal_nan=True), found
+        assert np.isnan(one @ two)
+        assert np.array_equal(np.asarray(one * three), [0, 2, 0]), (
+            "what is not stored decides, whatever the other stores"
+        )
+    assert one.nse == 2
+    assert one.nnz == 1
+    assert [len(c) for c in one.nonzero()] == [1]
+
+
+def test_the_sign_of_a_stored_zero() -> None:
+    dense = np.array([-0.0, 1.0, 0.0])
+    tensor = spfgen.pack(dense, "coo")
+    assert (tensor.nse, tensor.nnz) == (2, 1)
+    with np.errstate(all="ignore"):
+        for found in (
+            1 / tensor,
+            np.ones(3) / tensor,
+            tensor.copy()[:] * 1.0,
+            tensor + tensor,
+            np.asarray(tensor),
+            tensor[::-1][::-1],
+            np.copysign(1, tensor),
+        ):
+            assert np.signbit(np.asarray(found)[0]), found
+        assert (1 / spfgen.pack(np.array([-0.0, 1]), "coo", fill=-0.0))[0] == -np.inf
+
+
+def test_functions_of_small_integers_are_computed_in_float32() -> None:
+    for kind in (np.int8, np.uint8, bool):
+        dense = np.array([8, 0, 5]).astype(kind)
+        tensor, single = spfgen.pack(dense, "coo"), dense.astype(np.float32)
+        for function in (np.exp, np.sqrt, np.arctan):
+            for found in (function(tensor), function(spfgen.asarray(tensor)).compute()):
+                agrees_exactly(np.asarray(found), function(single))
+        agrees_exactly(np.asarray(np.hypot(tensor, tensor)), np.hypot(single, single))
+        agrees_exactly(np.asarray(np.arctan2(tensor, dense)), np.arctan2(single, single))
+    assert np.round(spfgen.pack(np.array([True, False]), "coo")).dtype == np.float32
+
+
+# --- numpy's arguments ----------------------------------------------------------------------------------------------
+
+
+def test_arguments_of_reductions() -> None:
+    dense = np.array([[1, 2, 0], [0, 0, 7]])
+    tensor, mask = spfgen.pack(dense, "csr"), np.array([[True, False, True], [True, True, False]])
+    for kind in (np.uint8, np.uint32, np.uint64, np.float32, np.complex128, bool):
+        for name in ("sum", "prod", "mean"):
+            if (name, kind) == ("mean", bool):
+                continue
+            agrees_exactly(getattr(tensor, name)(dtype=kind), getattr(dense, name)(dtype=kind))
+            agrees_exactly(getattr(np, name)(tensor, 0, kind), getattr(np, name)(dense, 0, kind))
+    for axis in (None, 0, 1):
+        for name in ("sum", "prod", "any", "all", "mean"):
+            with np.errstate(all="ignore"):
+                agrees(getattr(np, name)(tensor, axis, where=mask), getattr(np, name)(dense, axis, where=mask))
+                agrees(getattr(tensor, name)(axis, where=mask), getattr(dense, name)(axis, where=mask))
+        for name in ("max", "min"):
+            agrees(
+                getattr(np, name)(tensor, axis, initial=1, where=mask),
+                getattr(np, name)(dense, axis, initial=1, where=mask),
+            )
+            agrees(getattr(np, name)(tensor, axis, None, True), getattr(np, name)(dense, axis, None, True))
+        out = np.empty(np.shape(dense.sum(axis)))
+        for lazy in (tensor, spfgen.asarray(tensor)):
+            assert np.sum(lazy, axis=axis, out=out) is out
+            assert np.array_equal(out, dense.sum(axis))
+            assert lazy.max(axis, out) is out
+            assert np.array_equal(out, dense.max(axis))
+    out = np.zeros((2, 3))
+    assert np.round(tensor, out=out) is out
+    assert np.array_equal(out, dense)
+    agrees_exactly(np.add.reduce(tensor, axis=1, where=mask), np.add.reduce(dense, axis=1, where=mask))
+
+
+def test_types_are_looked_at_without_values() -> None:
+    tensor = spfgen.pack(np.eye(3, dtype=np.float32), "csr")
+    for one in (tensor, spfgen.asarray(tensor)):
+        assert np.result_type(one, np.float64) == np.float64
+        assert np.result_type(one, one, 1.5) == np.float32
+        assert np.can_cast(one, np.float64)
+        assert not np.can_cast(one, np.int8)
+        assert np.isrealobj(one)
+        assert np.common_type(one) is np.float32
+
+
+def test_products_of_more_dimensions() -> None:
+    a, b = np.arange(60.0).reshape(3, 4, 5), np.arange(90.0).reshape(3, 5, 6)
+    one, two, v = spfgen.pack(a, "coo"), spfgen.pack(b, "coo"), np.arange(5.0)
+    agrees(np.dot(one, two), np.dot(a, b))
+    agrees(one.dot(two), np.dot(a, b))
+    agrees(np.dot(one, v), np.dot(a, v))
+    agrees(np.dot(one, 2), 2 * a)
+    agrees(np.matmul(one, two), np.matmul(a, b))
+    agrees(np.linalg.vecdot(one, one), np.linalg.vecdot(a, a))
+    agrees(np.vecdot(one, v), np.vecdot(a, v))
+    agrees(np.matvec(one, v), np.matvec(a, v))
+    agrees(np.vecmat(v, two), np.vecmat(v, b))
+
+
+def test_names_of_linear_algebra() -> None:
+    dense = np.array([[1.0, -2, 0], [0, 0, 3], [4, 0, 0]])
+    tensor, linalg = spfgen.pack(dense, "csr"), np.linalg
+    for name in ("matmul", "tensordot"):
+        agrees(getattr(linalg, name)(tensor, tensor), getattr(linalg, name)(dense, dense))
+    for name in ("trace", "diagonal", "matrix_transpose", "vector_norm", "matrix_norm", "norm"):
+        agrees(getattr(linalg, name)(tensor), getattr(linalg, name)(dense))
+    agrees(linalg.outer(tensor[0], tensor[1]), linalg.outer(dense[0], dense[1]))
+    for n in (1, 2, 5):
+        agrees(linalg.matrix_power(tensor, n), linalg.matrix_power(dense, n))
+    for order in (1, -1, np.inf, -np.inf, "fro"):
+        for axis in (None, (0, 1), (1, 0)):
+            agrees(linalg.norm(tensor, order, axis), linalg.norm(dense, order, axis))
+        agrees(
+            linalg.matrix_norm(tensor, ord=order, keepdims=True), linalg.matrix_norm(dense, ord=order, keepdims=True)
+        )
+    for order in (0, 1, 2, 3, np.inf):
+        agrees(linalg.norm(tensor, order, 0), linalg.norm(dense, order, 0))
+        agrees(linalg.vector_norm(tensor, ord=order, axis=1), linalg.vector_norm(dense, ord=order, axis=1))
+
+
+def test_what_numpy_raises_is_raised() -> None:
+    tensor = spfgen.pack(np.eye(3), "csr")
+    for wrong, kind in [
+        (lambda: np.max(tensor, where=tensor > 0), ValueError),
+        (lambda: np.max(tensor[:0]), ValueError),
+        (lambda: tensor.argmax(axis=(0, 1)), ValueError),
+        (lambda: np.argmax(tensor[:0], axis=0), ValueError),
+        (lambda: np.sum(tensor, axis=2), np.exceptions.AxisError),
+        (lambda: np.sum(tensor, axis=2), IndexError),
+        (lambda: np.sum(tensor, axis=(0, 0)), ValueError),
+        (lambda: np.sum(tensor, axis="x"), TypeError),
+        (lambda: np.sum(tensor, out=np.zeros(2)), ValueError),
+        (lambda: np.sum(tensor, axis=0, out=np.zeros(3, int)), TypeError),
+        (lambda: np.sum(tensor, axis=0, out=[0, 0, 0]), TypeError),
+        (lambda: np.sort(tensor), TypeError),
+        (lambda: np.concatenate([tensor, tensor], dtype=int), TypeError),
+        (lambda: np.trace(tensor, axis1=1, axis2=0), TypeError),
+        (lambda: np.tensordot(tensor, tensor, 3), ValueError),
+        (lambda: np.transpose(tensor, (0, 0)), ValueError),
+        (lambda: np.reshape(tensor, 4), ValueError),
+        (lambda: np.reshape(tensor, 9, order="X"), ValueError),
+        (lambda: tensor + np.ones(4), ValueError),
+        (lambda: tensor @ np.ones(4), ValueError),
+        (lambda: tensor @ 2, ValueError),
+        (lambda: np.add(tensor, None), TypeError),
+        (lambda: np.add(tensor, np.array(["a"])), TypeError),
+        (lambda: np.left_shift(tensor, 1), TypeError),
+        (lambda: spfgen.evaluate("y[i] = A[i, j]*x[j]", A=tensor, x=np.ones(4)), ValueError),
+        (lambda: spfgen.evaluate("y[i] = A[i, j", A=tensor), ValueError),
+        (lambda: spfgen.einsum("ij,j", tensor, np.ones(4)), ValueError),
+        (lambda: spfgen.pack(None, "csr"), ValueError),
+        (lambda: spfgen.pack(3.0, "coo"), ValueError),
+        (lambda: spfgen.pack((None, None), "coo"), ValueError),
+        (lambda: spfgen.pack(np.eye(3), "csr").reshape(2, -1), ValueError),
+        (lambda: np.broadcast_to(tensor, (2, 3)), ValueError),
+        (lambda: np.repeat(tensor, [1, 2]), ValueError),
+        (lambda: np.concatenate([tensor, tensor[:, :2]]), ValueError),
+        (lambda: np.stack([tensor, tensor[:2]]), ValueError),
+        (lambda: np.squeeze(tensor, 0), ValueError),
+        (lambda: np.swapaxes(tensor, 0, 2), np.exceptions.AxisError),
+    ]:
+        with pytest.raises(spfgen.SpfgenError) as raised:
+            wrong()
+        assert isinstance(raised.value, kind), raised.value

@@ -147,7 +147,7 @@ BAD_OPERANDS = {
     "text": ("matrix.mtx", ["`A`", "but this is a text"]),
     "masked": (np.ma.array(np.ones((6, 6)), mask=np.eye(6)), ["`A`", "masked", "A.filled(0)"]),
     "ragged": ([[1.0], [1.0, 2.0]], ["`A`", "array"]),
-    "dict": ({"a": 1}, ["`A`", "object"]),
+    "dict": ({"a": 1}, ["`A`", "a dict"]),
     "shape": (np.ones((6, 5)), ["A.ncol is 5", "x.n_1 is 6", "index `j`"]),
     "column outside": (broken(lambda m: m.indices.__setitem__(0, 77)), ["`A`", "scipy csr", "6"]),
     "column negative": (broken(lambda m: m.indices.__setitem__(0, -1)), ["`A`", "scipy csr"]),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import CopyWarning, DataError, UsageError
 from tests.unit.run.test_arrays import agrees
 
 DENSE = np.array([[1.0, 0, 2, 0], [0, 0, 0, 0], [0, 3, 0, 4]])
@@ -72,6 +72,42 @@ def test_what_is_wrong_with_torch(torch) -> None:
         spfgen.pack(torch.ones(3, requires_grad=True), "sv")
     with pytest.raises(DataError, match="to_sparse_coo"):
         spfgen.pack(torch.ones(4, 4).to_sparse_bsr((2, 2)), "csr")
+
+
+def test_jax_has_32_bits() -> None:
+    """What jax would cut is refused, or said where it is rounded."""
+    pytest.importorskip("jax")
+    far = spfgen.pack((np.array([[5, 10**11], [1, 2]]), np.array([1.0, 2.0])), "coo", shape=(10**12, 4))
+    with pytest.raises(DataError, match=r"coordinates that fit int32, but there is 100000000000(.|\n)*enable_x64"):
+        far.to_jax()
+    with pytest.raises(DataError, match="values that fit int32"):
+        spfgen.pack(np.array([[2**40 + 3, 7]]), "csr").to_jax()
+    with pytest.warns(CopyWarning, match="rounded to float32") as warned:
+        spfgen.pack(np.array([[1e-300, 1.0]]), "csr").to_jax()
+    assert warned[0].filename == __file__
+    small = spfgen.pack(np.array([[2**31 - 1, 0, 7]]), "csr").to_jax()
+    assert sorted(np.asarray(small.data).tolist()) == [7, 2**31 - 1]
+
+
+def test_other_forms_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+    from jax.experimental import sparse
+
+    dense = DENSE.astype(np.float32)
+    agrees(spfgen.pack(sparse.BCSR.fromdense(dense, nse=6), "csr"), dense)
+    agrees(spfgen.evaluate("y[i] = A[i, j]", A=sparse.BCSR.fromdense(dense)), dense.sum(1))
+    with pytest.raises(DataError, match=r"without batch and dense(.|\n)*fromdense"):
+        spfgen.pack(sparse.BCOO.fromdense(dense, n_batch=1), "csr")
+    with pytest.raises(DataError, match=r"jax traces it(.|\n)*outside of jax.jit"):
+        jax.jit(lambda v: spfgen.evaluate("y[i] = A[i, j]*x[j]", A=dense, x=v))(np.ones(4, np.float32))
+
+
+def test_a_tensor_of_an_earlier_import() -> None:
+    earlier = type("Tensor", (), {"__module__": "spfgen.run.tensor"})()
+    for use in (lambda: spfgen.evaluate("y[i] = A[i, j]", A=earlier), lambda: spfgen.pack(earlier, "csr"),
+                lambda: spfgen.einsum("ij->i", earlier), lambda: spfgen.pack(DENSE, earlier)):  # fmt: skip
+        with pytest.raises(UsageError, match=r"of an earlier one(.|\n)*make the object anew"):
+            use()
 
 
 def test_jax() -> None:

@@ -13,6 +13,7 @@ from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.analyse.cost import simplified
 from spfgen.plan.analyse.depend import INDEPENDENT, Meeting, in_words
+from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.context import context_of
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
@@ -75,6 +76,10 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         if refused:
             parts.append("  not taken:")
             parts += [f"    - {line}" for line in refused]
+        above = above_linear(program, plan)
+        if above:
+            parts.append("  grows faster than what is stored:")
+            parts += [_filled(line, "    ") for line in above]
         prices = costs(plan)
         if prices:
             parts.append("  expected nanoseconds, compared when the kernel is called:")
@@ -129,6 +134,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "proved": [*(own := claims(group, plan, generated.compared, program.level)).proved, *proved(plan)],
                 "only_tested": [*own.only_tested],
                 "not_taken": rejected(plan),
+                "above_linear": above_linear(program, plan),
                 "costs": costs(plan),
                 "not_proved": unproved(plan),
                 "memory_until_packed": assembly(replace(program, groups=(group,)), (plan,)),
@@ -230,6 +236,11 @@ def rejected(plan: Plan) -> list[str]:
                 if ALGORITHMS[item.algorithm] not in taken[node.dim]:
                     why.setdefault((node.dim, item.why), {})[ALGORITHMS[item.algorithm]] = None
     return [f"{dim} by {', '.join(names)}: {reason}" for (dim, reason), names in why.items()]
+
+
+def above_linear(program: Program, plan: Plan) -> list[str]:
+    """The loops whose work grows faster than what is stored, each in a sentence."""
+    return [str(one) for one in excesses((plan,), program)]
 
 
 def costs(plan: Plan) -> list[str]:

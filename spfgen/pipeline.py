@@ -55,6 +55,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out
 from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.delivery import as_delivered
+from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
@@ -119,6 +120,8 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         program, plans = _planned(kernel, layouts, "" if last else stop_after)
         made = print_kernel(program, plans, unique(answers), last)
         made = replace(made, left_out=tuple(left), compared=found)
+    for excess in excesses(plans, program):
+        LOGGER.debug("`%s`: %s", kernel.name, excess)
     asked = len(made.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
     return made

@@ -24,8 +24,8 @@ class Context:
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
     of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
     pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed; `fixed_sizes`
-    extents that are numbers; `outputs` are the tensors that are stored; `held` are the sizes along which some tensor
-    has an array."""
+    extents that are numbers; `outputs` are the tensors that are stored; `arrays` are the extents of all arrays of
+    tensors, those of results whose pattern is computed among them, as sizes."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -43,7 +43,12 @@ class Context:
     assembled: Mapping[str, Tensor] = field(default_factory=dict)
     fixed_sizes: Mapping[str, int] = field(default_factory=dict)
     outputs: frozenset[str] = frozenset()
-    held: frozenset[str] = frozenset()
+    arrays: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The sizes along which some tensor has an array."""
+        return frozenset(size for array in self.arrays for size in array)
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -98,7 +103,7 @@ def context_of(program: Program) -> Context:
         assembled={t.name: t for t in program.tensors if t.assembled is not None},
         fixed_sizes=program.fixed,
         outputs=frozenset(t.name for t in program.tensors if t.is_output),
-        held=frozenset(_held(program)),
+        arrays=tuple(_arrays(program)),
     )
 
 
@@ -109,14 +114,14 @@ def _each(tensor: Tensor, size: str) -> tuple[str, ...]:
     return tuple(names[p] for p in tensor.layout.parameters if any({size, p} <= names_in for names_in in inside))
 
 
-def _held(program: Program) -> Iterator[str]:
-    """The sizes that arrays have as an extent, those of results whose pattern is computed among them."""
+def _arrays(program: Program) -> Iterator[tuple[str, ...]]:
     for tensor in program.tensors:
         layout = tensor.assembled or tensor.layout
         names = dict(zip(layout.parameters, tensor.extents, strict=True))
         names |= dict(zip(tensor.layout.sizes, tensor.sizes, strict=True))
-        for array in (*layout.indexes, *layout.values):
-            yield from (names[v] for e in array.extents for v in variables(e) if v in names)
+        extents = [*(a.extents for a in layout.indexes), *(a.extents for a in layout.values)]
+        for array in extents:
+            yield tuple(names[v] for e in array for v in sorted(variables(e)) if v in names)
 
 
 def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from spfgen.facts.formula import variables
+from spfgen import tuning
+from spfgen.facts.formula import Expr, variables
 from spfgen.ir import walk
+from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.cover import covers_by_segments
 from spfgen.plan.analyse.depend import (
     INDEPENDENT,
@@ -23,6 +25,7 @@ from spfgen.plan.analyse.depend import (
 )
 from spfgen.plan.analyse.injective import with_equal_positions
 from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
+from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.build.drivers import driven, steps_in_order
 from spfgen.plan.build.gather import gathered
 from spfgen.plan.build.narrow import narrowed
@@ -137,24 +140,34 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
 
 def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Version], bool]:
     """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
-    with everything."""
+    with everything; where there is none, the one that then is least work."""
     instance = with_equal_positions(instance)
+    least: tuple[Expr, tuple[Instance, list[Step], list[Version], bool]] | None = None
     for given, for_tiles in _orders(instance, context):
         found = (
             None
             if context.fixed or for_tiles or not context.tuned
             else blocked(instance, given) or sliced(instance, given)
         )
-        instance, steps = (instance, given) if found is None else found
-        check_order(instance, steps, context)
-        nest, stored = _nest(instance, steps, store, context)
-        chosen = choose_finds(instance, nest, steps, context)
-        if for_tiles and not all(_has_tile(instance, v.body, context) for v in chosen):
+        own, steps = (instance, given) if found is None else found
+        check_order(own, steps, context)
+        nest, stored = _nest(own, steps, store, context)
+        chosen = choose_finds(own, nest, steps, context)
+        if for_tiles and not all(_has_tile(own, v.body, context) for v in chosen):
             continue
+        result = own, steps, chosen, stored
         compared = {n.dim for v in chosen for n in walk(v.body, PLANS) if isinstance(n, Find) and n.key is None}
-        if compared <= set(context.forced):
-            break
-    return instance, steps, chosen, stored
+        compares = not compared <= set(context.forced)
+        if least is None and not compares:
+            return result
+        price = work(Counts(own), chosen[0].body, by_algorithm).nanoseconds
+        if least is not None and not compares:  # which may be worse than to compare with few
+            much = mean_ratio(price, least[0], context.stored) > tuning.DRIVER_GAIN
+            return least[1] if much else result
+        if least is None or mean_ratio(least[0], price, context.stored) > 1:
+            least = price, result
+    assert least is not None
+    return least[1]
 
 
 def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:

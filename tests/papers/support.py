@@ -21,6 +21,7 @@ import spfgen
 from spfgen.errors import DataError
 from spfgen.lang.parse import parse_layout_use
 from spfgen.run.tensor import Tensor
+from tests import growth
 from tests.fuzz import operands, unseen
 
 Array = np.ndarray[Any, Any]
@@ -152,6 +153,9 @@ def check(
     layout" in all of them, and in each layout of each operand, the others as the first choice says; with "sparse
     results" in sparse layouts of the results."""
     program = Program(text, expected, data, layouts, **more)
+    if mode == "growth":
+        check_growth(program)
+        return
     usual = program.choices()[:USUAL]
     found = [usual[crc32(text.encode()) % len(usual)]]
     if mode == "every layout":
@@ -258,6 +262,48 @@ def _check_one(
         found = {"the result": found}
     for name, value in expected.items():
         compare(to_numpy(found[name]), np.asarray(value), program.exact, f"{name} of {told}")
+
+
+def check_growth(program: Program) -> None:
+    """The work of the program, as its first layouts have it, on ten times the extents and ten times the entries."""
+    layouts = program.choices()[0]
+    rank = max((d.rank for d in program.data.values()), default=0)
+    stored = [n for n, d in program.data.items() if d.rank and layouts[n].partition("<")[0] != "dense"]
+    if not stored or rank not in growth.SCALES:
+        pytest.skip("nothing is sparse" if not stored else "ten times the extents would be too large for numpy")
+    fills = tuple((n, d.fill) for n, d in program.data.items() if d.fill != 0)
+    counts: list[tuple[int, int]] = []
+    with growth.counting() as count:
+        compiled.cache_clear()
+        kernel = compiled(program.text, tuple(layouts.items()), fills, program.functions, program.extra, 2)
+        for scale in growth.scales(rank):
+            given = dict(_grown(program, layouts, scale))
+            names = {n for d in program.data.values() for n in _names(d.shape)} | _all_names(program.sizes)
+            extents = {**dict.fromkeys(names, scale.extent), **program.apart}
+            sizes = {n: value_of(t, extents) for n, t in program.sizes.items()}
+            more = {"sizes": sizes} if sizes else {}
+            work, found = growth.work_of(lambda given=given, more=more: kernel(**given, **more), count)
+            counts.append((work, growth.size_of(given) + growth.size_of(found)))
+        compiled.cache_clear()
+    told = growth.too_much(counts)
+    assert not told, f"{program.text}\n{layouts}\n{told} {counts}"
+
+
+def _grown(program: Program, layouts: Mapping[str, str], scale: growth.Scale) -> Iterator[tuple[str, Any]]:
+    """The operands at a scale."""
+    rng = np.random.default_rng(7)
+    names = {n for d in program.data.values() for n in _names(d.shape)} | _all_names(program.sizes)
+    extents = {**dict.fromkeys(names, scale.extent), **program.apart}
+    for name, data in program.data.items():
+        shape = tuple(value_of(one, extents) for one in data.shape.split())
+        array = np.asarray(data.draw(rng, shape))
+        if not shape:
+            yield name, array[()]
+            continue
+        if layouts[name].partition("<")[0] != "dense":
+            array = np.where(growth.pattern(shape, scale.used), array, np.asarray(data.fill).astype(array.dtype))
+        array = array if data.makes is None else data.makes(array)
+        yield name, spfgen.pack(array, with_fill(layouts[name], data.fill))
 
 
 def compare(found: Array, expected: Array, exact: bool, told: str) -> None:

@@ -6,12 +6,22 @@ from collections.abc import Collection, Iterable, Mapping
 
 from spfgen.facts.formula import calls, other_arguments, variables
 from spfgen.ir import walk
+from spfgen.plan.analyse.cost import Stored
 from spfgen.plan.nodes import PLANS, Collect, Find, Load, Plan, Scan
 from spfgen.space.own import COUNT
 
 
-def looks_at_all(node: object, stored: Collection[str]) -> bool:
-    """Whether a loop goes through everything that a tensor stores, of which there are as many as one of these sizes."""
+def looks_at_all(node: object, stored: Mapping[str, Stored]) -> bool:
+    """Whether a loop goes through everything that a tensor stores, of which there are as many as one of these sizes
+    says. A width is not everything, nor is the number of diagonals."""
+    return _looks_at_all(node, _everything(stored))
+
+
+def _everything(stored: Mapping[str, Stored]) -> set[str]:
+    return {size for size, counted in stored.items() if not counted.each}
+
+
+def _looks_at_all(node: object, stored: Collection[str]) -> bool:
     if not isinstance(node, Find | Scan):
         return False
     bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
@@ -19,17 +29,17 @@ def looks_at_all(node: object, stored: Collection[str]) -> bool:
     return everything and (isinstance(node, Scan) or node.key is None)
 
 
-def compares_all(plans: Iterable[Plan], stored: Collection[str]) -> bool:
+def compares_all(plans: Iterable[Plan], sizes: Mapping[str, Stored]) -> bool:
     """Whether such a loop stands within a loop over what another tensor stores: all is compared with all."""
     nodes = [n for p in plans for n in walk(p, PLANS)]
-    stored = {*stored, *(f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect))}
+    stored = {*_everything(sizes), *(f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect))}
     arrays = {n.dim: n.call.function for n in nodes if isinstance(n, Load)} | {n: n for n in stored}
     loops = [n for n in nodes if isinstance(n, Scan | Find)]
     for loop in loops:
         around = _owners(loop, arrays)
         if not around or loop.inner is None:
             continue
-        inside = (n for n in walk(loop.inner, PLANS) if isinstance(n, Scan | Find) and looks_at_all(n, stored))
+        inside = (n for n in walk(loop.inner, PLANS) if isinstance(n, Scan | Find) and _looks_at_all(n, stored))
         if any(_is_alone(n) and around - _owners(n, arrays) for n in inside):
             return True
     return False

@@ -26,7 +26,7 @@ from spfgen.plan.build.gather import row_of
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import PLANS, Bound, Do, Find, Key, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Bound, Do, Find, Guard, Key, Plan, Scan, chain
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
@@ -109,8 +109,10 @@ class _Orders:
         found = rough(self.instance, steps, self.again, self.context if by_bounds else None)
         if not self.sorts(steps):
             return found
-        nest = with_finds(_nest(self.instance, steps))  # not all that is compared is delivered
-        entries = work(Counts(self.instance), nest, by_algorithm).additions
+        nest = _nest(self.instance, steps)
+        if by_bounds:
+            nest = narrowed(self.instance, nest, steps, self.context)
+        entries = work(Counts(self.instance), with_finds(nest), by_algorithm).additions  # not all that is compared
         return plus(found, times(Num(tuning.SORTED_NS), entries))
 
     def sorts(self, steps: list[Step]) -> bool:
@@ -163,14 +165,15 @@ def _owned(instance: Instance, context: Context, usual: list[Step], operand: Ope
 
 def _looks_everywhere(instance: Instance, steps: Sequence[Step], context: Context) -> bool:
     """Whether a loop over all values of a dimension, or all beyond another's, stands within another loop, and something
-    is looked for in it; or a loop over all that a tensor stores within one over what another does."""
+    is looked for or asked in it; or a loop over all that a tensor stores within one over what another does."""
     nest = with_finds(_nest(instance, steps))
-    loops = [n for n in chain(nest) if isinstance(n, Scan | Find)]
+    nodes = list(chain(nest))
+    loops = [n for n in nodes if isinstance(n, Scan | Find)]
     sizes = set(instance.sizes)
     everywhere = any(
         isinstance(n, Scan) and any({v for e in end for v in variables(e)} <= sizes for end in (n.low, n.high))
         for k, n in enumerate(loops)
-        if k and any(isinstance(f, Find) for f in loops[k:])
+        if k and any(isinstance(f, Find | Guard) for f in nodes[nodes.index(n) :])
     )
 
     def rule(node: object) -> Plan | None:

@@ -1,0 +1,92 @@
+"""How much more work ten times as much is (tests/growth.py): programs that once were quadratic, and those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from tests import growth
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text of one result; the layouts of its tensors; the ranks of its operands, sparse ones as the pattern says;
+    what it means; those of its operands that are positions, or true and false."""
+
+    text: str
+    layouts: Mapping[str, str]
+    ranks: Mapping[str, int]
+    expected: Callable[..., Array]
+    positions: tuple[str, ...] = ()
+    bools: tuple[str, ...] = ()
+    fill: float = 0
+    sizes: Mapping[str, str] = field(default_factory=dict)
+
+    def operands(self, scale: growth.Scale) -> dict[str, Array]:
+        rng = np.random.default_rng(3)
+        result = {}
+        for name, rank in self.ranks.items():
+            shape = (scale.extent,) * rank
+            if name in self.positions:
+                result[name] = rng.permutation(scale.extent)
+                continue
+            made = rng.integers(1, 5, shape).astype(float)
+            if self.layouts[name].partition("<")[0] != "dense":
+                made = np.where(growth.pattern(shape, scale.used), made, self.fill)
+            result[name] = made != 0 if name in self.bools else made
+        return result
+
+
+def counted(case: Case) -> tuple[list[str], list[tuple[int, int]], Any]:
+    """What grows too fast, the counts, and the kernel; results are what numpy has."""
+    counts = []
+    with growth.counting() as count:
+        kernel = spfgen.compile(case.text, **case.layouts)
+        for scale in growth.scales(2):
+            dense = case.operands(scale)
+            given = {n: spfgen.pack(a, case.layouts[n].partition("<")[0]) for n, a in dense.items()}
+            work, found = growth.work_of(lambda given=given: kernel(**given), count)
+            counts.append((work, growth.size_of(given) + growth.size_of(found)))
+            value = found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)
+            with np.errstate(all="ignore"):
+                np.testing.assert_allclose(value, case.expected(*dense.values()), rtol=1e-12)
+    return growth.too_much(counts), counts, kernel
+
+
+def product(a: str, b: str, c: str) -> Case:
+    layouts = {"A": a, "B": b, "C": c}
+    return Case("C[i, j] = A[i, k]*B[k, j]", layouts, {"A": 2, "B": 2}, np.matmul)
+
+
+BOTH = ("csr", "csc", "dcsr", "dcsc", "coo", "coo_unsorted", "ell", "jds")
+PRODUCTS = {f"{a} {b} {c}": product(a, b, c) for a in BOTH for b in BOTH for c in ("csr", "dcsr")}
+ONCE_QUADRATIC = ("dcsr dcsr csr", "ell csc csr")
+
+
+@pytest.mark.parametrize("name", [*ONCE_QUADRATIC])
+def test_products_that_were_quadratic(name: str) -> None:
+    told, counts, _ = counted(PRODUCTS[name])
+    assert not told, counts
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [n for n in PRODUCTS if n not in ONCE_QUADRATIC])
+def test_products(name: str) -> None:
+    told, counts, _ = counted(PRODUCTS[name])
+    assert not told, counts
+
+
+@pytest.mark.parametrize("layout", ["dcsr", "coo"])
+def test_a_product_goes_through_no_extent_that_nothing_has(layout: str) -> None:
+    """Not even once: 2^40 rows."""
+    n, rows = 1 << 40, np.arange(20, dtype=np.int64) << 30
+    matrix = spfgen.pack(((rows, rows[::-1].copy()), np.ones(20)), layout, shape=(n, n))
+    product = spfgen.compile("C[i, j] = A[i, k]*B[k, j]", A=layout, B=layout, C="dcsr")(A=matrix, B=matrix)
+    assert product.nnz == 20

@@ -12,7 +12,6 @@ from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
-from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.lang.uses import read_first
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
@@ -433,7 +432,7 @@ class _Calls:
         self._needed = tuple(t.name for t in program.tensors if t.is_input and not t.is_output)
         self._declared = {t.name: t for t in program.tensors}
         self._makers = {t.name: Output(program, t) for t in program.tensors if t.is_output}
-        self._wanted = {t.name: {n: k if t.typed else DEFAULT_INDEX for n, k in t.index_types} for t in program.tensors}
+        self._wanted = {t.name: dict(t.index_types) for t in program.tensors}
         self._results: dict[tuple[Any, ...], Mapping[str, str]] = {}
         self.places: Places | None = None
         if program.doubts:

@@ -35,6 +35,8 @@ _ALL = (
 TYPES = {t.name: t for t in _ALL}
 ALIASES = {"float": "float32", "double": "float64", "int": "int32", "complex": "complex128"}
 INDEX_TYPES = ("int32", "int64")
+MARK_TYPES = ("uint8", *INDEX_TYPES)
+"""Of index arrays that hold 0 and 1."""
 DEFAULT_VALUE = "float64"
 DEFAULT_WHOLE = "int64"
 DEFAULT_INDEX = "int32"

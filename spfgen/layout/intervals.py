@@ -17,7 +17,7 @@ from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import calls, variables
 from spfgen.layout.fill import differs
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack import INDEX_TYPE, Packed, key_orders, typed_index
+from spfgen.layout.pack import Packed, key_orders, typed_index
 from spfgen.layout.pack_assembly import assemble
 from spfgen.layout.pack_entries import Elsewhere, Entries, NotWhole
 from spfgen.layout.pack_plan import pack_plan
@@ -178,7 +178,7 @@ def pack_intervals(
     if _stored(layout, own, state) != int((last - first + 1)[differs(values, layout.fill)].sum()):
         return None
     for index in layout.indexes:
-        wanted = np.dtype(index_types.get(index.name, INDEX_TYPE))
+        wanted = np.dtype(index_types.get(index.name, index.types[0]))
         state.arrays[index.name] = typed_index(index.name, state.arrays[index.name], wanted)
     return Packed(state.sizes, state.arrays)
 

@@ -22,7 +22,9 @@ from spfgen.facts.formula import (
     Call,
     Compare,
     Expr,
+    Forall,
     Formula,
+    Num,
     Var,
     conjunction,
     conjuncts,
@@ -30,6 +32,7 @@ from spfgen.facts.formula import (
     within,
 )
 from spfgen.lang.fills import fill_text, plain_fill
+from spfgen.lang.types import INDEX_TYPES, MARK_TYPES
 
 
 def _span() -> Any:
@@ -54,6 +57,25 @@ class IndexArray:
     ranges: tuple[Property, ...] = ()
     properties: tuple[Property, ...] = ()
     span: Span | None = _span()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The element types that it may have, the usual one first: a mark is a byte."""
+        return MARK_TYPES if _is_mark(self.ranges) else INDEX_TYPES
+
+
+@lru_cache(maxsize=256)
+def _is_mark(ranges: tuple[Property, ...]) -> bool:
+    """Whether the ranges leave 0 and 1."""
+    found: set[tuple[str, Expr, bool]] = set()
+    for formula in (r.formula for r in ranges):
+        for part in conjuncts(formula.body if isinstance(formula, Forall) else formula):
+            match part:
+                case Compare(op, Num() as low, Call()):
+                    found.add((op, low, True))
+                case Compare(op, Call(), Num() as high):
+                    found.add((op, high, False))
+    return ("<=", ZERO, True) in found and bool(found & {("<=", ONE, False), ("<", Num(2), False)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,6 @@ from spfgen.layout.points import Array, TooLarge, to_coordinates
 from spfgen.layout.refusals import NoPlace, with_remedy
 from spfgen.layout.validate import check_arrays
 
-INDEX_TYPE = "int32"
-
 
 @dataclass(frozen=True)
 class Packed:
@@ -73,7 +71,7 @@ def pack(
             f"expected arrays that fit in memory, but layout `{layout.name}` has others for {extents}"
         ) from None
     for index in layout.indexes:
-        wanted = np.dtype((index_types or {}).get(index.name, INDEX_TYPE))
+        wanted = np.dtype((index_types or {}).get(index.name, index.types[0]))
         state.arrays[index.name] = typed_index(index.name, state.arrays[index.name], wanted)
     return Packed(state.sizes, state.arrays)
 

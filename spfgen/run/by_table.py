@@ -13,7 +13,7 @@ from spfgen.errors import ToolError
 from spfgen.layout.duplicates import Duplicates, combined_values
 from spfgen.layout.keys import solved_sizes
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack import INDEX_TYPE, Packed, check_fill
+from spfgen.layout.pack import Packed, check_fill
 from spfgen.layout.points import Array
 from spfgen.layout.table import Shaped, Table, table_of
 from spfgen.run.calls.form import form_of, remember
@@ -50,7 +50,7 @@ def by_table(
     More than `most_sorted` entries are not sorted. Coordinates are int32 or int64. Where the entries are in order, and
     nobody needs the arrays any more (`is_own`), those that the layout stores as they are become its arrays.
     """
-    kinds = tuple([(a.name, index_types.get(a.name, INDEX_TYPE)) for a in layout.indexes])
+    kinds = tuple([(a.name, index_types.get(a.name, a.types[0])) for a in layout.indexes])
     shaped = _shaped(layout, shape, values, kinds)
     if shaped is None or len(coords) != layout.rank or any(c.shape != values.shape for c in coords):
         return None
@@ -78,7 +78,7 @@ def by_rows(
     else needs: for a layout that stores them as they are and says where rows begin, all rows or those that it lists.
     Coordinate number `common` is one of each row, which has so many entries. None for other layouts, and where rows
     do not rise."""
-    kinds = tuple([(a.name, index_types.get(a.name, INDEX_TYPE)) for a in layout.indexes])
+    kinds = tuple([(a.name, index_types.get(a.name, a.types[0])) for a in layout.indexes])
     shaped = _shaped(layout, shape, values, kinds)
     if shaped is None or len(coords) != 2 or coords[1 - common].dtype != np.int32:
         return None

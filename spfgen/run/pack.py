@@ -21,7 +21,7 @@ from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs
 from spfgen.layout.keys import NoKey
 from spfgen.layout.nodes import Layout, coordinate_list
-from spfgen.layout.pack import INDEX_TYPE, Packed, pack
+from spfgen.layout.pack import Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.by_table import by_table
 from spfgen.run.calls.form import Form, form_of
@@ -184,7 +184,7 @@ def _converted(
     form = form_of(source)
     own = _contiguous(form, arrays)
     types = tuple([a.dtype for a in own.values()])
-    kinds = tuple([str(index_types.get(n, INDEX_TYPE)) for n in form_of(target).indexes])
+    kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
     place = "int32" if stored < 2**31 else "int64"
     entries = stored if stored < small else tuning.CONVERT_COMPILED
     conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)

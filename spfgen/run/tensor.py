@@ -17,7 +17,7 @@ from spfgen.errors import DataError, SpfgenError, UsageError, said
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
-from spfgen.lang.types import INDEX_TYPES, TYPES
+from spfgen.lang.types import INDEX_TYPES, MARK_TYPES, TYPES
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.form import Form, canonical, form_of, no_call, remember
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+MARK = np.dtype(MARK_TYPES[0])
 DTYPES = frozenset(np.dtype(n) for n in TYPES)
-INDEX_DTYPES = frozenset(np.dtype(n) for n in INDEX_TYPES)
 
 LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
@@ -404,7 +404,7 @@ def _check_arrays(tensor: Tensor) -> None:
     for name in (*layout.parameters, *layout.sizes):
         size_number(name, tensor.sizes.get(name))
     for name in form_of(layout).arrays:
-        ready = as_array(arrays[name], name, name in form_of(layout).indexes)
+        ready = as_array(arrays[name], name, form_of(layout).types.get(name))
         if not isinstance(arrays[name], np.ndarray) or _address(ready) != _address(arrays[name]):
             message = f"expected `{name}` to be an array of numpy that is contiguous, aligned and in the byte order of "
             raise DataError(f"{message}this machine, but it is another one now", None, hint)
@@ -462,7 +462,7 @@ def make_tensor(
     if layout.is_pattern:
         arrays = with_ones(layout, arrays)
     _check_names(layout, arrays)
-    ready = {n: as_array(arrays[n], n, n in form.indexes) for n in form.arrays}
+    ready = {n: as_array(arrays[n], n, form.types.get(n)) for n in form.arrays}
     given = given_sizes(layout, shape, sizes)
     known, shaped = _fitted(form, ready, given)
     problem = broken(layout, known, shaped, validate if check else "never")
@@ -521,19 +521,21 @@ def _check_same_type(layout: Layout, arrays: Mapping[str, Array]) -> None:
             )
 
 
-def as_array(value: object, name: str, is_index: bool) -> Array:
-    """The array itself where it can be used as it is; aligned, contiguous and in the machine's byte order otherwise."""
+def as_array(value: object, name: str, index_types: frozenset[np.dtype[Any]] | None = None) -> Array:
+    """The array itself where it can be used as it is; aligned, contiguous and in the machine's byte order otherwise.
+    `index_types`: those that an index array may have."""
     array = plain_array(value, name)
     flags = array.flags
-    if array.dtype in (INDEX_DTYPES if is_index else DTYPES) and flags.c_contiguous and flags.aligned:
+    if array.dtype in (DTYPES if index_types is None else index_types) and flags.c_contiguous and flags.aligned:
         return array
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if is_index and array.size == 0 and array.dtype == np.float64:
+    if index_types is not None and array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)  # what numpy makes of an empty list
-    allowed = INDEX_TYPES if is_index else tuple(TYPES)
-    if array.dtype.name not in allowed:
-        raise _wrong_type(array, name, is_index)
+    if index_types is not None and array.dtype == bool and MARK in index_types:
+        array = array.view(MARK)
+    if array.dtype not in (DTYPES if index_types is None else index_types):
+        raise _wrong_type(array, name, index_types)
     ready = array.flags.c_contiguous and array.flags.aligned
     return array if ready else np.require(array, requirements=["C", "A"])
 
@@ -558,9 +560,10 @@ def plain_array(value: object, name: str) -> Array:
         raise DataError(f"expected `{name}` to be an array of numbers, but numpy says: {error}") from None
 
 
-def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
-    if is_index:
-        message = f"expected an index array `{name}` of type {' or '.join(INDEX_TYPES)}"
+def _wrong_type(array: Array, name: str, index_types: frozenset[np.dtype[Any]] | None) -> DataError:
+    if index_types is not None:
+        names = [t for t in MARK_TYPES if np.dtype(t) in index_types]
+        message = f"expected an index array `{name}` of type {' or '.join(names)}"
         fitting = [t for t in INDEX_TYPES if np.can_cast(array.dtype, t)] or INDEX_TYPES[-1:]
         notes = [f"convert it: {name}.astype('{fitting[0]}')"]
     else:

@@ -20,7 +20,7 @@ from spfgen.cir.tree.nodes import Text
 from spfgen.cir.tree.print import print_file
 from spfgen.cir.tree.simplify import simplify
 from spfgen.errors import DataError, ToolError
-from spfgen.lang.types import INDEX_TYPES
+from spfgen.lang.types import MARK_TYPES
 from spfgen.layout import validate as plain
 from spfgen.layout.check_python import Found, lists, python_check
 from spfgen.layout.checks import Check, checks_of
@@ -222,7 +222,7 @@ def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, A
 @lru_cache(maxsize=256)
 def _built(layout: Layout, kinds: tuple[tuple[str, str], ...]) -> Callable[..., int] | None:
     """The loaded function; None when there is no compiler, or the arrays are none that kernels take."""
-    if not {k for _, k in kinds} <= set(INDEX_TYPES):
+    if not {k for _, k in kinds} <= set(MARK_TYPES):
         return None
     from spfgen.run.compile import build, load
 

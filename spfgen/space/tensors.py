@@ -13,7 +13,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean, word_in
-from spfgen.lang.types import DEFAULT_INDEX, DEFAULT_VALUE, INDEX_TYPES, element_type
+from spfgen.lang.types import DEFAULT_VALUE, element_type
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.space.extents import Extents
@@ -108,13 +108,13 @@ def types_of(use: lang.LayoutUse, layout: Layout) -> tuple[str, tuple[tuple[str,
             )
     result = []
     for index in layout.indexes:
-        wanted = own.get(index.name, use.index_type or DEFAULT_INDEX)
+        wanted = own.get(index.name, use.index_type or index.types[0])
         kind = element_type(wanted)
-        if kind is None or kind.name not in INDEX_TYPES:
+        if kind is None or kind.name not in index.types:
             raise SpecError(
                 f"expected an index type, but `{wanted}` is not one",
                 word_in(use.span, wanted),
-                (f"known: {', '.join(INDEX_TYPES)}",),
+                (f"known: {', '.join(index.types)}",),
             )
         result.append((index.name, kind.name))
     return value.name, tuple(result)

@@ -18,7 +18,7 @@ from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
 from spfgen.cir.tree.unused import without_unused
 from spfgen.ir import walk
-from spfgen.lang.types import INDEX_TYPES, TYPES
+from spfgen.lang.types import MARK_TYPES, TYPES
 from spfgen.space.nodes import Program
 
 _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
@@ -58,7 +58,7 @@ _NEEDS = {
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
-_RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
+_RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in MARK_TYPES}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _OF_FLOATS for t in ("float32", "float64")}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {

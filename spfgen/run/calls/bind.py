@@ -16,7 +16,7 @@ from spfgen import tuning
 from spfgen.errors import DataError, warn_of_copy
 from spfgen.lang.expressions import counted
 from spfgen.lang.fills import fill_text
-from spfgen.lang.types import TYPES
+from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.intervals import pack_intervals
@@ -165,7 +165,7 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
         return _entries(coo.shape, coo.coords, coo.data, name, fill)
     if is_pydata(value):
         return _of_pydata(value, name)
-    array = as_array(value, name, False)
+    array = as_array(value, name)
     seen = np.asarray(differs(array, fill) if fits(fill, array.dtype) else np.ones_like(array, bool))
     found = seen.nonzero() if array.ndim else ()
     return _entries(array.shape, found, np.atleast_1d(array[found]), name, fill)
@@ -173,7 +173,7 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
 
 def _entries(shape: Sequence[int], coords: Iterable[Any], values: object, name: str, fill: Any) -> Coordinates:
     columns = tuple(np.asarray(c).astype(np.int64) for c in coords)
-    return Coordinates(tuple(map(int, shape)), columns, as_array(values, name, False), fill)
+    return Coordinates(tuple(map(int, shape)), columns, as_array(values, name), fill)
 
 
 def _of_pydata(value: Any, name: str) -> Coordinates:
@@ -337,7 +337,7 @@ def _wide_enough(
 ) -> dict[str, str]:
     """The types of the index arrays: wide ones where the kernel leaves that open and the extents need it."""
     if not is_typed and max((count, *shape)) > NARROW:
-        return {a.name: "int64" for a in layout.indexes}
+        return {a.name: "int64" for a in layout.indexes if a.types == INDEX_TYPES}
     return dict(index_types)
 
 
@@ -387,7 +387,7 @@ def _in_place(
 
 def _scalar(layout: Layout, value: object, name: str, output: bool) -> Tensor | None:
     """A number, or an array of no dimensions; the latter is written in place when it is an output."""
-    array = as_array(value, name, False)
+    array = as_array(value, name)
     if array.ndim:
         return None
     if output and isinstance(value, np.ndarray):

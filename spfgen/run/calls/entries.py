@@ -49,7 +49,7 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     elif isinstance(obj, Coordinates) or is_pydata(obj):
         found = coordinates(obj, NAME)
     else:
-        array = as_array(obj, NAME, False)
+        array = as_array(obj, NAME)
         layout = _of_array(handle, array)
         found = coordinates(array, NAME, layout.fill)
     if wanted is not None and found.shape != wanted:
@@ -153,7 +153,7 @@ def _pair(value: tuple[Any, ...], shape: tuple[int, ...] | None) -> Coordinates:
     if columns and all(np.ndim(c) == 0 for c in columns):
         columns = [columns]  # one dimension, its coordinates in a list
     found = tuple(_column(c, k) for k, c in enumerate(columns))
-    numbers = as_array(np.atleast_1d(plain_array(values, "values")), "values", False)
+    numbers = as_array(np.atleast_1d(plain_array(values, "values")), "values")
     if any(c.shape != numbers.shape for c in found):
         lengths = ", ".join(str(c.shape) for c in found)
         raise DataError(

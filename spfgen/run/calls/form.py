@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from spfgen.errors import DataError
 from spfgen.facts.formula import Expr, Var, evaluate
 from spfgen.lang.fills import fill_text
@@ -21,6 +23,8 @@ class Form:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.indexes = tuple(a.name for a in layout.indexes)
+        self.types = {a.name: frozenset(np.dtype(t) for t in a.types) for a in layout.indexes}
+        """The element types that index arrays may have."""
         self.values = tuple(v.name for v in layout.values)
         self.arrays = layout.arrays
         self.sizes = (*layout.parameters, *layout.sizes)

@@ -78,3 +78,21 @@ def test_what_a_pattern_cannot_be() -> None:
         spfgen.parse(text).kernels["k"].compile()
     far = spfgen.pack(np.where(A == 0, np.inf, 1.0), "csr_pattern", fill=np.inf)
     np.testing.assert_array_equal(far.to_numpy(), np.where(A == 0, np.inf, 1))
+
+
+def test_a_mark_is_a_byte() -> None:
+    """Index arrays that hold 0 and 1 are uint8; arrays of bool are used where they are, and int32 as well."""
+    mask = A != 0
+    made = spfgen.pack(mask, "bit_map_pattern")
+    assert made.arrays["stored"].dtype == np.uint8
+    assert spfgen.pack(A, "csr").convert("byte_map").arrays["stored"].dtype == np.uint8
+    own = spfgen.tensor("bit_map_pattern", shape=mask.shape, stored=mask)
+    assert np.shares_memory(own.arrays["stored"], mask)
+    product = spfgen.compile("y[i] = M[i, j]*x[j]", M="bit_map_pattern", x="dense", y="dense")
+    assert "uint8_t *restrict M_stored" in product.source
+    for stored in (own, spfgen.tensor("bit_map_pattern", shape=mask.shape, stored=mask.astype(np.int32))):
+        np.testing.assert_allclose(product(M=stored, x=X), mask @ X)
+    with pytest.raises(DataError, match=r"but stored\(0, 0\) = 2"):
+        spfgen.tensor("bit_map_pattern", shape=(1, 1), stored=np.array([[2]], np.uint8))
+    with pytest.raises(DataError, match="of type int32 or int64, but its type is uint8"):
+        spfgen.tensor("csr_pattern", shape=(1, 1), rowptr=np.array([0, 0], np.uint8), colidx=np.zeros(0, np.int32))

@@ -47,7 +47,7 @@ def work(program: Program, plans: tuple[Plan, ...]) -> list[tuple[str, str]]:
     for group, plan in zip(program.groups, plans, strict=True):
         total: Expr = ZERO
         if group.instances:
-            for trips, do in _visits(plan, ONE, _Trips(group.instances, plan)):
+            for trips, do in _visits(plan, ONE, Trips(group.instances, plan)):
                 total = plus(total, times(trips, Num(_operations(do))))
         rows.append((group.text, _shown(total)))
     return rows
@@ -61,7 +61,7 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
         if tensor is None or not group.instances:
             continue
         total: Expr = ZERO
-        for trips, _ in _visits(plan, ONE, _Trips(group.instances, plan)):
+        for trips, _ in _visits(plan, ONE, Trips(group.instances, plan)):
             total = plus(total, trips)
         gathers = [n for n in walk(plan) if isinstance(n, Gather)]
         bytes_ = TYPES[tensor.entry_type].bytes
@@ -73,7 +73,7 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
     return lines
 
 
-class _Trips:
+class Trips:
     """How often loops of a plan run on average."""
 
     def __init__(self, instances: Sequence[Instance], plan: Plan) -> None:
@@ -94,7 +94,7 @@ class _Trips:
         return self.counts.trips(low, high)
 
 
-def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]]:
+def _visits(plan: Plan, trips: Expr, counts: Trips) -> Iterator[tuple[Expr, Do]]:
     """How often each computation is done."""
     match plan:
         case Do():
@@ -106,14 +106,14 @@ def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]
             yield from _visits(usual.body, trips, counts)
         case Scan(_, low, high):
             inner = times(trips, counts.of(low, high))
-            for child in _plans(plan):
+            for child in plans_inside(plan):
                 yield from _visits(child, inner, counts)
         case _:
-            for child in _plans(plan):
+            for child in plans_inside(plan):
                 yield from _visits(child, trips, counts)
 
 
-def _plans(plan: Plan) -> Iterator[Plan]:
+def plans_inside(plan: Plan) -> Iterator[Plan]:
     """The plans directly inside."""
     return (child for child in children(plan) if isinstance(child, Plan))
 

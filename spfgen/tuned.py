@@ -48,13 +48,14 @@ def key_of(kernel: Kernel, layouts: Mapping[str, Layout], threads: int) -> str:
     """What a schedule is kept under: what is computed on which layouts, whatever the kernel is called."""
     statements = [show_statement(s) for s in kernel.statements]
     uses = [f"{name}: {_content(layout)}" for name, layout in sorted(layouts.items())]
-    shared = [f"{t.name} {t.shares!r}" for t in kernel.tensors if t.shares is not None]
+    shared = [f"{t.name} {t.shares!r}" for t in kernel.tensors if t.shares is not None and not t.assembled]
     return folder.hash_of(*statements, *uses, *shared, str(threads))
 
 
 def _content(layout: Layout) -> str:
-    """All that the layout says, as text. Two layouts may have one name."""
-    return ", ".join(f"{f.name}={getattr(layout, f.name)!r}" for f in fields(layout) if f.name != "span")
+    """All that the layout says of memory, as text, which is the same in each process. Two layouts may have one name."""
+    told = (f.name for f in fields(layout) if f.compare and f.name not in ("doc", "bindings"))
+    return ", ".join(f"{name}={getattr(layout, name)!r}" for name in told)
 
 
 def save(key: str, tuned: Tuned) -> None:

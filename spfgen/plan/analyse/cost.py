@@ -220,6 +220,12 @@ def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> bool:
     return any(first(*s) < second(*s) for s in _samples(wanted, stored))
 
 
+def evaluated(cost: Expr, sizes: Mapping[str, float]) -> float:
+    """What a formula gives for these sizes. Raises KeyError where one is missing."""
+    wanted = names([cost])
+    return _compiled(cost, wanted)(*[sizes[n] for n in wanted])
+
+
 def _samples(wanted: Sequence[str], stored: Mapping[str, Stored]) -> list[list[float]]:
     """Sizes spread over the magnitudes that occur: extents up to ten millions, of what could be stored a part."""
     result = []

@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from spfgen.api import Kernel, KernelSpec
 from spfgen.errors import CheckFailed, SpfgenError, UsageError
 from spfgen.lang.expressions import counted
+from spfgen.pipeline import Generated
 from spfgen.progress import task
 from spfgen.run.calls.operands import operands
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
+from spfgen.run.tuners.apart import Begun, Overrun, apart
 from spfgen.run.tuners.candidates import Loops, Schedule, loops_of, near
 from spfgen.run.tuners.compare import compare, flat, stored
+from spfgen.run.tuners.forecast import HOPELESS_FORECAST, forecast
 from spfgen.run.tuners.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.tuned import Tuned, drop, key_of, load, save
+
+HOPELESS_FIRST = 4
+FIRST_CALL_AT_LEAST = 0.5
+"""What has not come back from its first call after so many times the best one's seconds, and these, is ended."""
+REST = 60
+REST_AT_LEAST = 2.0
+"""So many such calls, and seconds, may all others take."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,7 @@ class Tuning:
         width = max(len(r[0]) for r in rows)
         lines = [
             f"{self.kernel}, {counted(self.tuned.threads, 'thread')}: {counted(len(measured), 'schedule')} measured "
-            f"(fastest calls), {refused} refused"
+            f"(fastest calls), {refused} refused, not started or ended"
         ]
         lines += [f"  {seconds:>{width}}  {text}  {verdict}".rstrip() for seconds, text, verdict in rows]
         if self.interrupted:
@@ -98,6 +109,10 @@ class _Made(Ready):
 
     schedule: Schedule
     loops: Loops
+    generated: Generated
+    steps: float | None
+    """About how many steps its loops take, if that is known."""
+    seconds: float = 0.0
 
 
 def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: Callable[[str], None]) -> Tuning:
@@ -114,58 +129,122 @@ def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: C
     program = plain.generated.program
     check_job(program, job)
     given = operands(program, job)
-    first = best = _made(plain, Schedule(), job, given)
-    best.call()
-    expected = {t.name: flat(stored(best.bound.tensors[t.name])).copy() for t in program.tensors if t.is_output}
-    everything = tuple(dict.fromkeys((*program.index_extent, *_positions(plain))))
-    seen = {plain.source}
-    trials = [Trial("", best.fastest(), "")]
-    tried: set[str] = {""}
-    complete = True
-    interrupted = False
-    pending = near(best.schedule, best.loops, everything)
-    with task("tuning", seconds) as step:
-        while (candidate := next(pending, None)) is not None:
-            if candidate.text in tried:
-                continue
-            if time.monotonic() > end:
-                complete = False
-                break
-            tried.add(candidate.text)
-            step(seconds - (end - time.monotonic()), candidate.text)
-            try:
-                kernel = spec.compile(threads, schedule=candidate.text)
-                if kernel.source in seen:
-                    continue
-                seen.add(kernel.source)
-                made = _made(kernel, candidate, job, given)
-                made.call()
-                _check(made, expected)
-                ratio, own = _confirmed(best, made)
-            except CheckFailed:
-                raise
-            except SpfgenError as error:
-                passed_over(f"schedule {{ {candidate.text} }}", error)
-                trials.append(Trial(candidate.text, None, error.message))
-                continue
-            except KeyboardInterrupt:  # what was found is kept
-                complete, interrupted = False, True
-                break
-            gained = ratio <= BETTER
-            trials.append(Trial(candidate.text, own, f"{1 / ratio:.2f} times the best so far" if gained else ""))
-            if gained:
-                best = made
-                pending = near(best.schedule, best.loops, everything)
-                say(f"{1 / ratio:.2f} times faster: {candidate.text}")
-    whole, after = _confirmed(first, best) if best is not first else (1.0, trials[0].seconds or 0.0)
+    first = _made(plain, Schedule(), job, given)
+    started, expected = apart(partial(_started, first))
+    search = _Search(spec, threads, job, given, expected, first, replace(first, seconds=started), {plain.source})
+    search.trials.append(Trial("", started, ""))
+    complete, interrupted = False, False
+    try:
+        with task("tuning", seconds) as step:
+            complete = search.run(end, lambda text: step(seconds - (end - time.monotonic()), text), say)
+    except KeyboardInterrupt:  # what was found is kept
+        interrupted = True
+    best, whole, after = search.best, 1.0, started
+    if best.schedule != first.schedule and not interrupted:
+        whole, after = apart(lambda _: _confirmed(first, best))
+    elif best.schedule != first.schedule:
+        whole, after = search.gained, best.seconds
     if whole > BETTER:
         best, whole = first, 1.0
     schedule = _pruned(spec, threads, best)
     number = threads or threads_by_default()
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     tuned = Tuned(schedule, after / whole, after, dict(job.data), number, when)
-    save(key_of(spec.kernel, plain.layouts, number), tuned)
-    return Tuning(spec.name, tuned, tuple(trials), complete, interrupted)
+    save(key_of(plain.parsed, plain.layouts, number), tuned)
+    return Tuning(spec.name, tuned, tuple(search.trials), complete, interrupted)
+
+
+def _started(first: _Made, begun: Begun) -> tuple[float, dict[str, Array]]:
+    """The seconds of a call without a schedule, and what it gives."""
+    first.call()
+    begun()
+    tensors = first.bound.tensors
+    expected = {t.name: flat(stored(tensors[t.name])).copy() for t in first.bound.program.tensors if t.is_output}
+    return first.fastest(), expected
+
+
+@dataclass
+class _Search:
+    """The walk from each best schedule to those near it. `gained` is the best one's time over that of no schedule, as
+    far as the steps of the walk say it."""
+
+    spec: KernelSpec
+    threads: int | None
+    job: Job
+    given: Mapping[str, object]
+    expected: Mapping[str, Array]
+    first: _Made
+    best: _Made
+    sources: set[str]
+    trials: list[Trial] = field(default_factory=list)
+    tried: set[str] = field(default_factory=lambda: {""})
+    gained: float = 1.0
+
+    def run(self, end: float, step: Callable[[str], None], say: Callable[[str], None]) -> bool:
+        """Whether all that is near the best schedule was tried before the `end`."""
+        positions = _positions(self.first.generated)
+        everything = tuple(dict.fromkeys((*self.first.bound.program.index_extent, *positions)))
+        pending = near(self.best.schedule, self.best.loops, everything)
+        while (candidate := next(pending, None)) is not None:
+            if candidate.text in self.tried:
+                continue
+            if time.monotonic() > end:
+                return False
+            self.tried.add(candidate.text)
+            step(candidate.text)
+            try:
+                found = self.measured(candidate, end)
+            except CheckFailed:
+                raise
+            except SpfgenError as error:
+                passed_over(f"schedule {{ {candidate.text} }}", error)
+                self.trials.append(Trial(candidate.text, None, error.message))
+                continue
+            if found is None:
+                continue
+            made, ratio = found
+            better = ratio <= BETTER
+            self.trials.append(
+                Trial(candidate.text, made.seconds, f"{1 / ratio:.2f} times the best so far" if better else "")
+            )
+            if better:
+                self.best, self.gained = made, self.gained * ratio
+                pending = near(made.schedule, made.loops, everything)
+                say(f"{1 / ratio:.2f} times faster: {candidate.text}")
+        return True
+
+    def measured(self, candidate: Schedule, end: float) -> tuple[_Made, float] | None:
+        """A candidate and its time over that of the best one; None where that is the same program as another one, or it
+        was not started, or ended."""
+        kernel = self.spec.compile(self.threads, schedule=candidate.text)
+        if kernel.source in self.sources:
+            return None
+        self.sources.add(kernel.source)
+        made = _made(kernel, candidate, self.job, self.given)
+        steps, least = made.steps, self.best.steps
+        if steps is not None and least is not None and steps > HOPELESS_FORECAST * max(least, 1.0):
+            about = f"not started: its loops take about {steps / max(least, 1.0):.0f} times the steps of the best one"
+            self.trials.append(Trial(candidate.text, None, about))
+            return None
+        left = max(0.0, end - time.monotonic())
+        longest = FIRST_CALL_AT_LEAST + HOPELESS_FIRST * self.best.seconds
+        rest = REST_AT_LEAST + REST * (longest + self.best.seconds)
+        try:
+            ratio, own = apart(partial(_beside, self.best, made, self.expected), min(longest, left), min(rest, left))
+        except Overrun:
+            late = time.monotonic() >= end
+            what = "when the time was up" if late else f"its first call took more than {seconds_text(longest)}"
+            self.trials.append(Trial(candidate.text, None, f"ended: {what}"))
+            return None
+        return replace(made, seconds=own), ratio
+
+
+def _beside(best: _Made, made: _Made, expected: Mapping[str, Array], begun: Begun) -> tuple[float, float]:
+    """The time over that of the best one, and the seconds, of a schedule that changes nothing else."""
+    made.call()
+    begun()
+    _check(made, expected)
+    return _confirmed(best, made)
 
 
 def _confirmed(best: _Made, other: _Made) -> tuple[float, float]:
@@ -180,7 +259,8 @@ def _confirmed(best: _Made, other: _Made) -> tuple[float, float]:
 
 def forget(spec: KernelSpec, threads: int | None) -> Tuned | None:
     """Drop what was found for a kernel; returns it."""
-    key = key_of(spec.kernel, spec.compile(schedule="").layouts, threads or threads_by_default())
+    plain = spec.compile(schedule="")
+    key = key_of(plain.parsed, plain.layouts, threads or threads_by_default())
     found = load(key)
     drop(key)
     return found
@@ -200,7 +280,8 @@ def _pruned(spec: KernelSpec, threads: int | None, best: _Made) -> str:
 
 def _made(kernel: Kernel, schedule: Schedule, job: Job, given: Mapping[str, object]) -> _Made:
     started = ready(kernel.bind(sizes=job.sizes, **given))
-    return _Made(started.bound, started.before, schedule, loops_of(kernel.generated))
+    made = kernel.generated
+    return _Made(started.bound, started.before, schedule, loops_of(made), made, forecast(made, started.bound))
 
 
 def _check(made: _Made, expected: Mapping[str, Array]) -> None:
@@ -213,7 +294,7 @@ def _check(made: _Made, expected: Mapping[str, Array]) -> None:
             raise CheckFailed(message, None, error.notes) from None
 
 
-def _positions(kernel: Kernel) -> list[str]:
+def _positions(generated: Generated) -> list[str]:
     """All positions of operands with index arrays: each may drive."""
-    tensors = kernel.generated.program.tensors
+    tensors = generated.program.tensors
     return [f"{t.name}.{p}" for t in tensors if t.layout.indexes for p in t.layout.positions]

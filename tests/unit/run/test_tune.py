@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +21,10 @@ import pytest
 import spfgen
 from spfgen import cli, tuned
 from spfgen.errors import CheckFailed, UsageError
+from spfgen.run.calls.evaluate import prepared
 from spfgen.run.job import Job
 from spfgen.run.tuners import tune as tuning
+from spfgen.run.tuners.apart import Overrun, apart
 from spfgen.run.tuners.candidates import Schedule, loops_of, near
 from spfgen.run.tuners.tune import tune
 
@@ -36,6 +45,13 @@ kernel ordered {
   tensor x, y : dense
   schedule { order i }
   y[i] = A[i, j]*x[j]
+}
+"""
+PRODUCT = """
+kernel scaled {
+  tensor A, C : csr
+  tensor x : dense
+  C[i, j] = A[i, j]*x[j]
 }
 """
 JOB = Job({"A": "random:0.3", "B": "random"}, {"i": 6, "j": 5, "k": 3})
@@ -124,6 +140,87 @@ def test_evaluate_uses_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     got = spfgen.evaluate("C[i, k] = A[i, j]*B[j, k]", A=operand, B=other, threads=2)
     assert np.array_equal(got, matrix @ other)
     assert len(loaded) == 1
+
+
+def test_every_process_finds_the_winner(tmp_path: Path) -> None:
+    """What it is kept under does not depend on hashes of texts, nor on what a result is made of."""
+    made = spfgen.parse(TEXT + PRODUCT).kernels["scaled"].compile(2, schedule="")
+    key = tuned.key_of(made.parsed, made.layouts, 2)
+    tuned.save(key, tuned.Tuned("serial i", 2.0, 1.0, {}, 2, "2026-01-01"))
+    for layout in made.layouts.values():
+        hash(layout)
+    assert key == tuned.key_of(made.parsed, made.layouts, 2)
+    assert spfgen.compile("C[i, j] = A[i, j]*x[j]", A="csr", x="dense", C="csr", threads=2).tuned is not None
+    operands = {"A": spfgen.pack(np.eye(3), "csr"), "x": np.ones(3)}
+    assert prepared("C[i, j] = A[i, j]*x[j]", operands, 2, "once", out="csr")[0].tuned is not None
+    file = tmp_path / "k.spf"
+    file.write_text(PRODUCT)
+    call = [sys.executable, "-m", "spfgen", "explain", str(file)]
+    shown = subprocess.run(call, env={**os.environ, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}, capture_output=True)
+    assert b"schedule found by `spfgen tune`: `serial i`" in shown.stdout, shown
+
+
+def only(*schedules: Schedule) -> Callable[..., Iterator[Schedule]]:
+    return lambda *_: iter(schedules)
+
+
+def test_what_cannot_win_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over all entries around one over all rows; the same where nothing is known of it beforehand."""
+    monkeypatch.setattr(tuning, "near", only(Schedule(order=("A.pj", "i"))))
+    spec = spfgen.parse(TEXT.replace("schedule { order i }", "")).kernels["ordered"]
+    job = Job({"A": "random:0.1", "x": "random"}, {"i": 400, "j": 50})
+    report = tune(spec, job, 1, 600, say_nothing)
+    assert [t.verdict.split(":")[0] for t in report.trials] == ["", "not started"]
+    assert report.complete
+    monkeypatch.setattr(tuning, "forecast", lambda *_: None)
+    monkeypatch.setattr(tuning, "FIRST_CALL_AT_LEAST", -1e3)
+    report = tune(spec, job, 1, 600, say_nothing)
+    assert [t.verdict.split(":")[0] for t in report.trials] == ["", "ended"]
+
+
+def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(best: Schedule, *_: Any) -> Iterator[Schedule]:
+        if best.order:
+            raise KeyboardInterrupt
+        yield Schedule(order=("k", "i", "A.pj"))
+
+    monkeypatch.setattr(tuning, "near", interrupted)
+    monkeypatch.setattr(tuning, "measured", faster(lambda s: bool(s.order)))
+    report = tune(kernel(), JOB, 2, 600, say_nothing)
+    assert report.interrupted
+    assert not report.complete
+    assert report.tuned.schedule.startswith("order k")
+    assert kernel().compile(2).tuned == report.tuned
+
+
+def sleeping(begun: Callable[[], None]) -> None:
+    """In C, which nothing interrupts."""
+    ctypes.CDLL(None).sleep(60)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked")
+def test_calls_are_ended() -> None:
+    start = time.monotonic()
+    with pytest.raises(Overrun):
+        apart(sleeping, 0.1)
+
+    def later(begun: Callable[[], None]) -> None:
+        begun()
+        sleeping(begun)
+
+    with pytest.raises(Overrun):
+        apart(later, 30, 0.1)
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        apart(sleeping)
+    with pytest.raises(UsageError, match="as it was"):
+        apart(refused)
+    assert apart(lambda _: np.arange(3.0)).tolist() == [0, 1, 2]
+    assert time.monotonic() - start < 20
+
+
+def refused(_: Callable[[], None]) -> None:
+    raise UsageError("as it was")
 
 
 def test_a_wrong_result_is_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:

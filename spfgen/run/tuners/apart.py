@@ -20,6 +20,9 @@ from typing import Any, TypeVar
 
 from spfgen.run.threads import Forks
 
+HOPELESS_FIRST = 4
+FIRST_CALL_AT_LEAST = 0.5
+"""What has not come back from its first call after so many times the best one's seconds, and these, is ended."""
 Result = TypeVar("Result")
 Begun = Callable[[], None]
 """What the work calls when its first call has come back."""

@@ -22,16 +22,13 @@ from spfgen.run.calls.operands import operands
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
-from spfgen.run.tuners.apart import Begun, Overrun, apart
+from spfgen.run.tuners.apart import FIRST_CALL_AT_LEAST, HOPELESS_FIRST, Begun, Overrun, apart
 from spfgen.run.tuners.candidates import Loops, Schedule, loops_of, near
 from spfgen.run.tuners.compare import compare, flat, stored
 from spfgen.run.tuners.forecast import HOPELESS_FORECAST, forecast
 from spfgen.run.tuners.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.tuned import Tuned, drop, key_of, load, save
 
-HOPELESS_FIRST = 4
-FIRST_CALL_AT_LEAST = 0.5
-"""What has not come back from its first call after so many times the best one's seconds, and these, is ended."""
 REST = 60
 REST_AT_LEAST = 2.0
 """So many such calls, and seconds, may all others take."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from spfgen.run.files.read import Coordinates
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.threads import checked_threads, threads_by_default
+from spfgen.run.tuners.apart import FIRST_CALL_AT_LEAST, HOPELESS_FIRST, Begun, Overrun, apart
 from spfgen.run.tuners.compare import compare, flat, stored
 from spfgen.run.tuners.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.run.tuners.layout_candidates import Candidate, Family, Setting, candidates, families, plain_bytes
@@ -319,6 +321,7 @@ class _Search:
         self.start = time.monotonic()
         self.trials: list[LayoutTrial] = []
         self.complete = True
+        self.seconds = 0.0
         first.ready.call()
         self.expected = {n: deepcopy(stored(first.ready.bound.tensors[n])) for n in first.ready.before}
         self.finite = all(
@@ -329,7 +332,8 @@ class _Search:
         """Try all layouts for this operand, or the chosen ones; then constants near those of the fastest."""
         source, use = self.best.tensors[name], declared(self.best.parsed, name).use
         size = _bytes(source)
-        self.trials.append(LayoutTrial(name, use_text(use), size, self.best.ready.fastest(), None))
+        self.seconds = self.best.ready.fastest()
+        self.trials.append(LayoutTrial(name, use_text(use), size, self.seconds, None))
         if time.monotonic() > self.end:
             self.complete = False
             return
@@ -359,36 +363,48 @@ class _Search:
             if made is None:
                 return None
             other, conversion = made
-            self.check(other, text)
+            longest = FIRST_CALL_AT_LEAST + HOPELESS_FIRST * self.seconds
+            left = max(0.0, self.end - time.monotonic())
+            ratio, seconds = apart(partial(self.beside, other, text), min(longest, left), left)
         except CheckFailed:
             raise
+        except Overrun:
+            self.complete = self.complete and time.monotonic() < self.end
+            self.trials.append(
+                LayoutTrial(name, text, None, None, None, "ended: a call takes too long, or the time is up")
+            )
+            return None
         except (SpfgenError, MemoryError) as error:
             why = error.message if isinstance(error, SpfgenError) else "it does not fit in memory"
             passed_over(f"tensor {name} : {text}", error)
             self.trials.append(LayoutTrial(name, text, None, None, None, why))
             return None
-        ratio, seconds = measured(self.best.ready, other.ready)
         verdict = f"{1 / ratio:.2f} times the best so far" if ratio <= BETTER else ""
         self.trials.append(LayoutTrial(name, text, _bytes(other.tensors[name]), seconds, conversion, verdict))
         if verdict:
-            self.best = other
+            self.best, self.seconds = other, seconds
             self.say(f"{1 / ratio:.2f} times faster: tensor {name} : {text}")
         return seconds
+
+    def beside(self, other: _Stored, text: str, begun: Begun) -> tuple[float, float]:
+        """The time over that of the best one, and the seconds, in a layout that changes nothing else."""
+        other.ready.call()
+        begun()
+        self.check(other, text)
+        return measured(self.best.ready, other.ready)
 
     def stored_as(
         self, name: str, source: Tensor, entries: Coordinates, handle: LayoutHandle
     ) -> tuple[_Stored, float] | None:
-        """The kernel for the operand in this layout, called once, and the seconds of the conversion; None where that is
-        what there is. Raises SpfgenError."""
+        """The kernel for the operand in this layout, and the seconds of the conversion; None where that is what there
+        is. Raises SpfgenError."""
         memory = measure(handle.layout(len(entries.shape)), entries.shape, entries.coords, entries.values).bytes
         if memory > MOST_MEMORY * _bytes(source):
             raise Unsupported(f"it takes {memory / _bytes(source):.3g} times the memory that it takes now")
         tensor, conversion = _converted(handle, source)
         if _is_same(tensor, source):
             return None
-        other = self.with_operand(name, handle.use, tensor)
-        other.ready.call()
-        return other, conversion
+        return self.with_operand(name, handle.use, tensor), conversion
 
     def with_operand(self, name: str, use: lang.LayoutUse, tensor: Tensor) -> _Stored:
         """The best one with this operand stored otherwise."""

@@ -8,7 +8,7 @@ terms, not all combinations of them).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,14 +62,15 @@ class Regions:
                     return result
                 if op == "where" and fills[0] is not None:
                     return fills[1] if fills[0] else fills[2]
+                if op == "where":
+                    return common(fills[1], fills[2])
                 if any(f is None for f in fills):
                     return None
                 return self.types.fold(value, fills)
             case lang.Local(name) if name in self.inlined:
                 return self.fill(self.inlined[name])
             case Chosen(_, then, otherwise):
-                one, other = self.fill(then), self.fill(otherwise)
-                return one if one is not None and other is not None and fill_text(one) == fill_text(other) else None
+                return common(self.fill(then), self.fill(otherwise))
             case Linked(_, inner) | Gathered(_, _, inner):
                 return self.fill(inner)
             case lang.Reduce(_, _, inner):
@@ -100,8 +101,8 @@ class Regions:
                     return self.declared(
                         value.function.space, dict(zip(value.function.parameters, arguments, strict=True))
                     )
-                if op == "where" and fills[0] is not None:
-                    arguments = (arguments[0], arguments[1] if fills[0] else arguments[2])
+                if op == "where":
+                    return self._selected(arguments, fills)
                 return union([self.of(a) for a in arguments])
             case Chosen(condition, then, otherwise):
                 if self.fill(value) is None:
@@ -121,6 +122,47 @@ class Regions:
                 found = self.of(inner)
                 return found if found is None or where is None else _where(found, where)
         return None
+
+    def beyond(self, value: Any, indices: Collection[str]) -> tuple[list[Region], Any] | None:
+        """Where a value may differ from what it is where nothing is stored along these indices, all others being known,
+        and what it is there: a value that does not speak of them. None where that is not one value."""
+        if not _names(value) & {*indices}:
+            return [], value
+        number, found = self.fill(value), self.of(value)
+        if number is not None and found is not None and all(_names(*r.accesses) & {*indices} for r in found):
+            return found, self._typed(number, value)
+        match value:
+            case lang.Access(tensor) if tensor not in self.dense:
+                return [Region((value,))], self._typed(self.layouts[tensor].fill, value)
+            case lang.Apply("where", (condition, then, otherwise)):
+                asked = self.beyond(condition, indices)
+                if asked is not None and isinstance(asked[1], lang.Constant):
+                    chosen = self.beyond(then if asked[1].value else otherwise, indices)
+                    regions = None if chosen is None else union([asked[0], chosen[0]])
+                    return None if chosen is None or regions is None else (regions, chosen[1])
+        if not isinstance(value, lang.Apply):
+            return None
+        parts = [self.beyond(a, indices) for a in value.arguments]
+        regions = union([None if p is None else p[0] for p in parts])
+        if regions is None:
+            return None
+        return regions, replace(value, arguments=tuple(p[1] for p in parts if p is not None))
+
+    def _typed(self, number: Any, value: Any) -> lang.Constant:
+        import numpy as np
+
+        return lang.Constant(np.dtype(self.types.of(value).name).type(number))
+
+    def _selected(self, arguments: Sequence[Any], fills: Sequence[Any]) -> list[Region] | None:
+        """Of `where`: what the condition is on the fills says which choice counts, so the value differs where either of
+        them does; and it differs where a choice does if both are one number on the fills, whatever the condition is."""
+        condition, *choices = (self.of(a) for a in arguments)
+        found: list[list[Region] | None] = []
+        if fills[0] is not None:
+            found.append(union([condition, choices[0] if fills[0] else choices[1]]))
+        if common(fills[1], fills[2]) is not None:
+            found.append(union(choices))
+        return smallest(found)
 
     def _stays(self, value: lang.Reduce) -> bool:
         """Whether several equal values are reduced to that value."""
@@ -148,6 +190,11 @@ class Regions:
             case lang.Apply("logical_and", parts):
                 return smallest([self.declared(p, arguments) for p in parts])
         return None
+
+
+def common(one: Any, other: Any) -> Any:
+    """The number that both fills are; None where they are not."""
+    return one if one is not None and other is not None and fill_text(one) == fill_text(other) else None
 
 
 def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:

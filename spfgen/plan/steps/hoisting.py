@@ -39,9 +39,10 @@ class Hoisting(Stores):
         if env.known:
             return [], eq
         parts: list[Plan] = []
+        somewhere = self.regions.of(eq.value) is not None
 
         def rule(node: Any) -> Any:
-            if not isinstance(node, lang.Reduce):
+            if not isinstance(node, lang.Reduce) or (somewhere and self.is_wider(node)):
                 return None
             if self.is_scattered(node, eq):
                 all_points = self.arguments if node.op in ARGUMENTS else self.of_all_points
@@ -55,6 +56,13 @@ class Hoisting(Stores):
 
         value = outermost(rule, eq.value)
         return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def is_wider(self, node: lang.Reduce) -> bool:
+        """Whether it has something to combine at more points than those at which anything is stored: what asks for it
+        at some points makes it there."""
+        spoken = self.free(node) | {*node.indices}
+        found = [r for r in self.regions.of(node.value) or () if not r.links]
+        return any(spoken - {i for a in r.accesses for i in self.indices_in(a)} for r in found)
 
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
@@ -116,13 +124,15 @@ class Hoisting(Stores):
         def rule(node: Any) -> Any:
             if not isinstance(node, lang.Reduce):
                 return None
-            inner = outermost(within, node.value)
+            somewhere = self.regions.of(node.value) is not None
+            inner = outermost(lambda n: within(n, somewhere), node.value)
             return node if inner == node.value else replace(node, value=inner)
 
-        def within(node: Any) -> Any:
-            if not isinstance(node, lang.Reduce):
+        def within(node: Any, somewhere: bool) -> Any:
+            if not isinstance(node, lang.Reduce) or (somewhere and self.is_wider(node)):
                 return None
-            inner = outermost(within, node.value)
+            limited = self.regions.of(node.value) is not None
+            inner = outermost(lambda n: within(n, limited), node.value)
             node = node if inner == node.value else replace(node, value=inner)
             found, free = self.regions.of(node.value), tuple(sorted(self.free(node)))
             if not found or not free or not self.is_looked_for(node, found):
@@ -276,8 +286,12 @@ class Hoisting(Stores):
             return [], eq
         parts: list[Plan] = []
 
+        somewhere = self.regions.of(eq.value) is not None
+
         def rule(node: Any) -> Any:
             if not isinstance(node, lang.Reduce) or any(self.is_of_a_step(n) for n in walk(node)):
+                return None
+            if somewhere and self.is_wider(node):
                 return None
             free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
             found = self.regions.of(node.value)

@@ -122,12 +122,17 @@ class Loops(Places):
         parts = self.taken_apart(step, env) if self.context.level else []
         if parts:
             return [p for part in parts for p in self.loops(part, env)]
+        found = self.effects(step.body, env.known | set(step.indices))
+        asked = self.where_asked(step, found, env) if self.context.level else []
+        return asked or self.over(step, found, env)
+
+    def over(self, step: lang.For, found: Sequence[Region] | None, env: Env) -> list[Plan]:
+        """A loop whose body does nothing but in these regions."""
         conditions = () if step.where is None else tuple(conjuncts(step.where))
         free_range = set(step.indices) & self.steps.free
         for access in (a for s in step.body for a in accesses_of(s) if free_range & self.indices_in(a)):
             conditions = (*conditions, *self.inside(access))
         inner = replace(env, parallel=False)
-        found = self.effects(step.body, env.known | set(step.indices))
         everywhere = [Region((), ())]
 
         def leaf(env: Env) -> Plan:
@@ -142,6 +147,24 @@ class Loops(Places):
             if in_order is not None:
                 return in_order
         return self.passes(everywhere, step.indices, conditions, leaf, inner)
+
+    def where_asked(self, step: lang.For, found: Sequence[Region] | None, env: Env) -> list[Plan]:
+        """A loop under a condition that is one truth at all points at which nothing is stored along the loop: where it
+        is false, as `A[i,k] > A[i,j]` for a positive A[i,j], the loop has only the others. [] where there is no such
+        condition, or what is stored along the loop drives it anyway."""
+        only = with_lets_inside(step.body)
+        if only is None or only.otherwise or self.is_along(found, step.indices):
+            return []
+        condition = only.condition
+        known = env.known | set(step.indices)
+        if not self.free(condition) <= known or any(a.tensor in self.written for a in accesses_of(condition)):
+            return []
+        beyond = self.regions.beyond(condition, step.indices)
+        if beyond is None or isinstance(beyond[1], lang.Constant) or not self.is_along(beyond[0], step.indices):
+            return []
+        lines, rest, _ = self.computed(beyond[1], env)
+        whole, part = (Block(tuple(self.over(step, f, env))) for f in (found, beyond[0]))
+        return [*lines, If(rest, whole, part, "it is the same at all points where nothing is stored")]
 
     def in_order(
         self, step: lang.For, found: Sequence[Region], conditions: Sequence[Formula], leaf: Leaf, env: Env

@@ -20,7 +20,7 @@ from spfgen.plan.steps.values import Values
 from spfgen.sets.affine import expression
 from spfgen.sets.uf import solved_for
 from spfgen.space.regions import Region
-from spfgen.space.steps import Chosen, Gathered
+from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Scalar, operator_of
 
 
@@ -67,7 +67,12 @@ class Reductions(Values):
         total = Scalar(name, kind.name)
         counted: Scalar | None = None
         points = self.points(node.indices, conditions)
-        if found is not None and fill is not None and neutral is not None and fill == neutral:
+        rest: Any = None if fill is None else number_of(fill, settled(self.types.kind(node.value)).name)
+        beyond = None if self.is_along(found, node.indices) and fill is not None else self.beyond(node, env)
+        if beyond is not None and points is not None and self.has_power(node):
+            found, rest = beyond
+            counted = Scalar(self.fresh("visited"), "int64")
+        elif found is not None and fill is not None and neutral is not None and fill == neutral:
             pass
         elif found is not None and fill is not None and points is not None and self.has_power(node):
             counted = Scalar(self.fresh("visited"), "int64")
@@ -104,9 +109,10 @@ class Reductions(Values):
         lines += [with_own_totals(p, totals, self.fresh) for p in made]
         if counted is not None:
             assert points is not None
-            rest = lang.Apply("subtract", (lang.Index(points), counted))
-            value = self.power(node, number_of(fill, settled(self.types.kind(node.value)).name), rest, kind.name)
-            lines.append(If(lang.Apply("less", (counted, lang.Index(points))), Block(tuple(combined(value)))))
+            left = lang.Apply("subtract", (lang.Index(points), counted))
+            more, one = self.point_value(rest, env)
+            last = Block((*more, *combined(self.power(node, one, left, kind.name))))
+            lines.append(If(lang.Apply("less", (counted, lang.Index(points))), last))
         return lines, total
 
     def in_their_order(
@@ -122,6 +128,18 @@ class Reductions(Values):
         except OutOfOrder:
             restore()
             return self.passes(everywhere, node.indices, conditions, leaf, env)
+
+    def is_along(self, found: Sequence[Region] | None, indices: Sequence[str]) -> bool:
+        """Whether something that is stored along the indices leads to all points of the regions."""
+        return found is not None and all(
+            r.links or any({*indices} & self.indices_in(a) for a in r.accesses) for r in found
+        )
+
+    def beyond(self, node: lang.Reduce, env: Env) -> tuple[list[Region], Any] | None:
+        """The regions of what is reduced where all else is known, and what it is at all other points."""
+        if not self.free(node) <= env.known or any(isinstance(n, Gathered | Linked) for n in walk(node.value)):
+            return None
+        return self.regions.beyond(node.value, node.indices)
 
     def points(self, indices: Sequence[str], conditions: Sequence[Formula]) -> Expr | None:
         """How many points a reduction has; None where no formula says it."""

@@ -1,3 +1,4 @@
+# ruff: noqa: N803, SIM300  (tensors have capital names, and stand where they stand in the statements)
 """How much more work ten times as much is (tests/growth.py): programs that once were quadratic, and those that are."""
 
 from __future__ import annotations
@@ -90,3 +91,50 @@ def test_a_product_goes_through_no_extent_that_nothing_has(layout: str) -> None:
     matrix = spfgen.pack(((rows, rows[::-1].copy()), np.ones(20)), layout, shape=(n, n))
     product = spfgen.compile("C[i, j] = A[i, k]*B[k, j]", A=layout, B=layout, C="dcsr")(A=matrix, B=matrix)
     assert product.nnz == 20
+
+
+def top(A: Array, most: int) -> Array:
+    return np.where(A >= np.sort(A)[:, -most:][:, :1], A, 0)
+
+
+SPARSE_BY_CHOICE = {
+    "choices that agree": (
+        "C[i,j] = where(A[i,j] > u[j], A[i,j], 0)", "csr", lambda A, u: np.where(A > u, A, 0),
+    ),
+    "nested choices": (
+        "C[i,j] = where(A[i,j] > u[j], A[i,j], where(A[j,i] > u[i], -A[j,i], 0))", "csr",
+        lambda A, u: np.where(A > u, A, np.where(A.T > u[:, None], -A.T, 0)),
+    ),
+    "within functions": (
+        "C[i,j] = abs(max(where(A[i,j] > u[j], A[i,j], 0), 0))*2", "csr", lambda A, u: np.where(A > u, A, 0) * 2,
+    ),
+    "a mask that multiplies": ("C[i,j] = A[i,j]*(A[i,j] > u[j])", "csr", lambda A, u: A * (A > u)),
+    "a sum of choices": (
+        "y[i] = sum(j: where(not (A[i,j] <= u[j]), A[i,j], 0))", "dense", lambda A, u: np.where(A > u, A, 0).sum(1),
+    ),
+    "the rest is a number": ("y[i] = min(j: where(A[i,j] != 0, u[j], 1000))", "dense",
+        lambda A, u: np.where(A != 0, u, 1000).min(1)),
+    "the rest is a value": ("y[i] = max(j: where(A[i,j] != 0, A[i,j], u[i]))", "dense",
+        lambda A, u: np.where(A != 0, A, u[:, None]).max(1)),
+    "the rest counts": ("y[i] = sum(j: A[i,j] < u[i])", "dense", lambda A, u: (A < u[:, None]).sum(1)),
+    "in a loop": ("for i, j { if A[i,j] > u[j] { C[i,j] = A[i,j] } }", "csr", lambda A, u: np.where(A > u, A, 0)),
+    "the largest of each row": (
+        "C[i,j] = where(sum(k: A[i,k] > A[i,j]) < 2, A[i,j]*(u[j] != 0), 0)", "csr", lambda A, u: top(A, 2),
+    ),
+    "the largest, as a product": (
+        "C[i,j] = A[i,j]*(sum(k: where(A[i,k] > A[i,j], 1, 0)) < 2)*(u[j] != 0)", "csr", lambda A, u: top(A, 2),
+    ),
+    "the largest, by loops": (
+        """for i { for j { if A[i,j] != 0 { let c = 0  for k { if A[i,k] > A[i,j] { c += 1 } }
+        if c < 2 { C[i,j] = A[i,j]*(u[j] != 0) } } } }""", "csr", lambda A, u: top(A, 2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", SPARSE_BY_CHOICE)
+def test_what_is_the_same_wherever_nothing_is_stored(name: str) -> None:
+    text, layout, expected = SPARSE_BY_CHOICE[name]
+    layouts = {"A": "csr", "u": "dense", "C" if "C[" in text else "y": layout}
+    told, counts, _ = counted(Case(text, layouts, {"A": 2, "u": 1}, expected))
+    assert not told, counts

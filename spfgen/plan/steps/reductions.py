@@ -71,7 +71,8 @@ class Reductions(Values):
         beyond = None if self.is_along(found, node.indices) and fill is not None else self.beyond(node, env)
         if beyond is not None and points is not None and self.has_power(node):
             found, rest = beyond
-            counted = Scalar(self.fresh("visited"), "int64")
+            if not isinstance(rest, lang.Constant) or neutral is None or rest.value != neutral:
+                counted = Scalar(self.fresh("visited"), "int64")
         elif found is not None and fill is not None and neutral is not None and fill == neutral:
             pass
         elif found is not None and fill is not None and points is not None and self.has_power(node):

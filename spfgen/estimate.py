@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator
 
 from spfgen.facts.formula import ONE, ZERO, Expr, Num, Var, show, substitute
-from spfgen.ir import children, walk
+from spfgen.ir import walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
-from spfgen.plan.analyse.cost import Counts, plus, simplified, times
-from spfgen.plan.nodes import Append, Do, Gather, Load, Plan, Scan, Versions
-from spfgen.space.nodes import Instance, Program, Tensor
+from spfgen.plan.analyse.cost import plus, simplified, times
+from spfgen.plan.analyse.trips import Trips, plans_inside
+from spfgen.plan.nodes import Append, Do, Gather, Plan, Scan, Versions
+from spfgen.space.nodes import Program, Tensor
 
 
 def memory(program: Program) -> list[tuple[str, str]]:
@@ -73,27 +73,6 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
     return lines
 
 
-class Trips:
-    """How often loops of a plan run on average."""
-
-    def __init__(self, instances: Sequence[Instance], plan: Plan) -> None:
-        counts = [Counts(i) for i in instances]
-        self.counts = counts[0]
-        self.loaded = {n.dim: n.call.function for n in walk(plan) if isinstance(n, Load)}
-        self.known = {
-            call.function: (own, dim) for own, i in zip(counts, instances, strict=True) for dim, call in i.calls.items()
-        }
-
-    def of(self, low: tuple[Expr, ...], high: tuple[Expr, ...]) -> Expr:
-        for a, b in product(low, high):
-            if isinstance(a, Var) and isinstance(b, Var) and self.loaded.get(a.name, a) == self.loaded.get(b.name, b):
-                counts, dim = self.known[self.loaded[a.name]]
-                length = counts.segment(dim)
-                if length is not None:
-                    return length
-        return self.counts.trips(low, high)
-
-
 def _visits(plan: Plan, trips: Expr, counts: Trips) -> Iterator[tuple[Expr, Do]]:
     """How often each computation is done."""
     match plan:
@@ -111,11 +90,6 @@ def _visits(plan: Plan, trips: Expr, counts: Trips) -> Iterator[tuple[Expr, Do]]
         case _:
             for child in plans_inside(plan):
                 yield from _visits(child, trips, counts)
-
-
-def plans_inside(plan: Plan) -> Iterator[Plan]:
-    """The plans directly inside."""
-    return (child for child in children(plan) if isinstance(child, Plan))
 
 
 def _operations(do: Do) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from spfgen import tuning
 from spfgen.errors import InternalError
-from spfgen.estimate import Trips, plans_inside
 from spfgen.facts.formula import ONE, Expr, Num
 from spfgen.pipeline import Generated
 from spfgen.plan.analyse.cost import evaluated, over, plus, times
+from spfgen.plan.analyse.trips import Trips, plans_inside
 from spfgen.plan.nodes import Find, Plan, Scan, Versions
 from spfgen.run.calls.call import Bound
 from spfgen.run.tensor import Tensor

@@ -271,6 +271,7 @@ def pack(
     shape: Sequence[int] | int | None = None,
     duplicates: str | Callable[[Any, Any], Any] = "sum",
     fill: object = None,
+    signed_zeros: bool = True,
     **constants: int,
 ) -> Tensor:
     """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`, `pack(A, "csr fill inf")`.
@@ -281,7 +282,8 @@ def pack(
     values at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values
     keep their type, and index arrays are int32 where that suffices, unless the layout says types:
     `"csr<float, int64>"`. `fill` is the value of what is not stored, any number (else the layout's own, mostly 0);
-    nan equals nan, and -0.0 is another one than 0.
+    nan equals nan, and -0.0 is another one than 0, unless `signed_zeros` is False: weights that were multiplied by a
+    mask hold -0.0 where they were negative.
 
     Raises DataError for coordinates outside the shape, and for entries that the layout has no place for; Unsupported
     for a layout that cannot be packed.
@@ -289,7 +291,7 @@ def pack(
     from spfgen.run.calls.entries import pack_object
 
     handle = handle_of(layout, constants)
-    return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates)
+    return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates, signed_zeros)
 
 
 def load_tensor(path: str | Path) -> Tensor:

@@ -89,3 +89,9 @@ def differs_as_number(values: Array, fill: Any) -> Array:
     """Where an array is another number than its fill value: 0 and -0 are one number."""
     found: Array = differs(values, fill) & (values != fill)
     return found
+
+
+def other_zeros(values: Array, fill: Any) -> Array:
+    """Where an array differs from its fill value, but only in the sign of a zero."""
+    found: Array = differs(values, fill) & ~differs_as_number(values, fill)
+    return found

@@ -12,7 +12,7 @@ import numpy as np
 from spfgen import tuning
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, show, variables
-from spfgen.layout.fill import differs, differs_as_number, filled
+from spfgen.layout.fill import differs, differs_as_number, filled, other_zeros
 from spfgen.layout.hints import hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout
 from spfgen.layout.pack_chosen import make_places, make_starts, rank_chunks, write_digits
@@ -435,11 +435,26 @@ def _make_room(
         at = state.coordinate(int(rows.rows[row]))
         raise DataError(
             f"expected at most {width} entries" + (f" for {where}" if where else "") + f" in layout "
-            f"`{state.layout.name}` (`{rank.position}`), but there are {needed}, the first at {at}"
+            f"`{state.layout.name}` (`{rank.position}`), but there are {needed}, the first at {at}",
+            None,
+            _about_zeros(state, rows.rows[full]),
         )
     mask = np.ones(state.count, dtype=bool)
     mask[rows.rows[surplus]] = False
     state.keep(mask)
+
+
+def _about_zeros(state: Entries, rows: Array) -> tuple[str, ...]:
+    """A note where some of these entries are zeros that differ from the fill value in their sign alone."""
+    values = state.values[rows]
+    zeros = values[other_zeros(values, state.layout.fill)]
+    if not len(zeros):
+        return ()
+    what = f"{len(zeros)} of these entries are" if len(zeros) > 1 else "one of these entries is"
+    return (
+        f"{what} {zeros[0]}, which is another value than the fill value {state.layout.fill_text}: "
+        "spfgen.pack(..., signed_zeros=False) leaves such zeros out",
+    )
 
 
 def _movable(state: Entries, rows: Rows, group: Array, slot: Array, width: int) -> Array:

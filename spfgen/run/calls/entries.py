@@ -12,7 +12,7 @@ import numpy as np
 from spfgen.errors import DataError, SpecError, said
 from spfgen.lang.expressions import counted
 from spfgen.layout.duplicates import Duplicates, checked_duplicates
-from spfgen.layout.fill import differs, fits, same_fill, typed_fill
+from spfgen.layout.fill import differs, fits, other_zeros, same_fill, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.bind import converted, coordinates, is_pydata, is_scipy, packed
 from spfgen.run.calls.foreign import candidates
@@ -31,7 +31,13 @@ NAME = "tensor"
 """What messages call the object that is packed."""
 
 
-def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | None, duplicates: Duplicates) -> Tensor:
+def pack_object(
+    handle: LayoutHandle,
+    obj: object,
+    shape: Sequence[int] | int | None,
+    duplicates: Duplicates,
+    signed_zeros: bool = True,
+) -> Tensor:
     """See spfgen.pack."""
     checked_duplicates(duplicates)
     wanted = None if shape is None else _shape(shape)
@@ -62,6 +68,8 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     value_type, index_types = types_of(use, layout)
     said = use.index_type is not None or bool(use.array_types)
     kinds = dict(index_types) if said else None
+    if not signed_zeros:
+        found = _without_other_zeros(own_entries(found) if isinstance(found, Tensor) else found, layout.fill)
     if isinstance(found, Tensor):
         if duplicates == "sum" and use.value_type in (None, found.dtype.name):
             return converted(layout, found, NAME, kinds, said)
@@ -112,6 +120,14 @@ def _in_place(value: Any) -> Tensor | None:
             if broken(tensor.layout, tensor.sizes, tensor.arrays, "always") is None:
                 return tensor
     return None
+
+
+def _without_other_zeros(entries: Coordinates, fill: Any) -> Coordinates:
+    """Without zeros that differ from the fill value in their sign alone."""
+    if not fits(fill, entries.values.dtype):
+        return entries
+    kept = ~other_zeros(entries.values, fill)
+    return replace(entries, coords=tuple(c[kept] for c in entries.coords), values=entries.values[kept])
 
 
 def own_entries(tensor: Tensor) -> Coordinates:

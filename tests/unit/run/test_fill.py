@@ -182,3 +182,21 @@ def test_the_text_of_a_fill_value_says_all(value) -> None:
     again = fill_number(fill_text(value))
     assert fill_text(again) == fill_text(value)
     assert same(np.asarray(again).astype(complex), np.asarray(value).astype(complex))
+
+
+def test_zeros_of_the_other_sign_are_left_out_on_request() -> None:
+    """Weights that were multiplied by a mask hold -0.0 where they were negative."""
+    pruned = np.array([[1.0, -0.0, -0.0, 2.0], [0.0, 3.0, -0.0, -4.0]])
+    with pytest.raises(DataError, match="but there are 4") as info:
+        spfgen.pack(pruned, "warp24")
+    assert "3 of these entries are -0.0" in str(info.value)
+    assert "spfgen.pack(..., signed_zeros=False) leaves such zeros out" in str(info.value)
+    for given in (pruned, pruned.astype(complex), spfgen.pack(pruned, "csr"), spfgen.pack(pruned, "ell")):
+        for layout in ("warp24", "csr", "ell"):
+            made = spfgen.pack(given, layout, signed_zeros=False)
+            assert made.nnz == 4
+            np.testing.assert_array_equal(made.to_numpy(), pruned)
+            assert not np.signbit(made.to_numpy().real[pruned == 0]).any()
+    assert spfgen.pack(pruned, "csr fill -0.0", signed_zeros=False).nse == 4
+    kept = spfgen.pack(sp.csr_array(([1.0, 0.0, -0.0], ([0, 0, 0], [0, 1, 2])), (1, 3)), "csr", signed_zeros=False)
+    assert kept.arrays["colidx"].tolist() == [0, 1]  # a stored 0 is none of the other sign

@@ -16,10 +16,13 @@ from spfgen.space.nodes import Tensor
 def with_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> lang.Kernel:
     """The kernel as it is where the caller gives no results: those that `may_be_assembled` are."""
     found = may_be_assembled(kernel, layouts)
+    owners = {d.name: _owner(kernel, d, layouts) for d in kernel.tensors if d.name in found}
     made = []
     for declared in kernel.tensors:
         if declared.name in found:
-            owner = _owner(kernel, declared, layouts)
+            owner = owners[declared.name]
+            while owner in owners:  # whose pattern is another's, or is only known when the kernel has run
+                owner = owners[owner]
             declared = replace(declared, assembled=True, shares=lang.Shares(owner, ()) if owner else None)
         made.append(declared)
     return replace(kernel, tensors=tuple(made))

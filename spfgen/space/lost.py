@@ -64,15 +64,15 @@ def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents)
 def doubts_of_steps(
     kernel: lang.Kernel, body: Sequence[Any], tensors: Mapping[str, Tensor], regions: Regions, ranges: Ranges
 ) -> tuple[Doubt, ...]:
-    """The same of equations that are more than sums of products, in normal form: where their regions are. What loops do
-    is looked at while they run (plan/steps/places.py)."""
+    """The same of equations that are more than sums of products, in normal form: where their regions are. What loops
+    do, and what follows from what the kernel computes, is looked at while it runs (plan/steps/places.py)."""
     asked = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
     found: dict[Doubt, None] = {}
     for statement, equation in zip(kernel.statements, body, strict=True):
         if not isinstance(equation, Equation) or not isinstance(statement, lang.Statement):
             continue
         target = tensors[equation.target]
-        if equation.within or target.name in asked or not is_given(target):
+        if equation.within or target.name in asked or not is_given(target) or reads_what_is_written(equation, body):
             continue
         access = lang.Access(equation.target, equation.subscripts)
         places = regions_of(equation, access, target, regions)
@@ -92,6 +92,14 @@ def doubts_of_steps(
             elif not _is_placed(alone, part, tensors, ranges):
                 found[Doubt(access, part.factors, conjunction(where) if where else None)] = None
     return tuple(found)
+
+
+def reads_what_is_written(equation: Equation, body: Sequence[Any], names: Mapping[str, str] | None = None) -> bool:
+    """Whether an equation reads a tensor that another one of the kernel writes. `names`: what tensors are called where
+    they are read, if anything else."""
+    others = {n.target for s in body for n in walk(s) if isinstance(n, Equation) and n is not equation}
+    others |= {names[n] for n in others if n in names} if names else set()
+    return any(isinstance(n, lang.Access) and n.tensor in others for n in walk(equation))
 
 
 def _of_statement(statement: lang.Statement, where_empty: bool = False) -> Doubt:

@@ -757,3 +757,28 @@ def test_fill_values_without_a_place_are_left_out() -> None:
     a = spfgen.tensor("coo", shape=(4, 3), **at, val=np.array([2.0, 3.0, 4.0, 5.0]))
     with pytest.raises(DataError, match="one value of `col"):
         kernel(A=a)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("P[i,j] = sqrt(A[i,j])\nQ[i,j] = P[i,j]*2", lambda a: 2 * np.sqrt(a)),
+        ("P[i,j] = 2*A[i,j]\nQ[i,j] = P[i,j]*2\nR[i,j] = Q[i,j]/4", lambda a: a),
+        ("P[i,j] = A[i,k]*B[j,k]\nQ[i,j] = P[i,j]*2\nR[i,j] = -Q[i,j]", lambda a: -2 * a @ a.T),
+    ],
+)
+def test_results_made_of_results(text: str, wanted: Any) -> None:
+    array = np.where(np.arange(30).reshape(5, 6) % 4 == 1, 9.0, 0)
+    names = [line[0] for line in text.split("\n")]
+    given = {n: array for n in "AB" if f"{n}[" in text}
+    found = spfgen.compile(text, **dict.fromkeys([*given, *names], "csr"))(**given)
+    np.testing.assert_allclose(found[names[-1]].to_numpy(), wanted(array))
+
+
+def test_what_follows_from_a_computed_result_is_asked_for_its_place_in_the_kernel() -> None:
+    text = "R1[i,j] = A[i,j]\nR2[i,j] = max(2*R1[i,j], R1[i,j])"
+    kernel = spfgen.compile(text, A="csr", R1="dcsr", R2="lower")
+    below = np.tril(np.arange(25.0).reshape(5, 5))
+    np.testing.assert_array_equal(kernel(A=below)["R2"].to_numpy(), 2 * below)
+    with pytest.raises(DataError, match="R2"):
+        kernel(A=below.T.copy())

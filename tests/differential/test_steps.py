@@ -622,3 +622,10 @@ def test_a_dimension_that_only_others_together_bound() -> None:
     layout = spfgen.parse(BLOCKS).layouts["zorder"]
     kernel = spfgen.compile("y[i] = A[i,i]", A=layout, y="sv fill 1", optimize=1)
     np.testing.assert_array_equal(kernel(A=spfgen.pack(S, layout)).to_numpy(), np.diag(S))
+
+
+def test_an_index_that_only_an_inner_reduction_speaks_of() -> None:
+    with pytest.raises(SpecError, match=r"bounds for `r`(?s:.*)where 0 <= r and r < n"):
+        spfgen.compile("p[i] = max(r: max(s: x[2*i+r+s]))", x="dense", p="dense")
+    said = spfgen.compile("p[i] = max(r: max(s: x[2*i+r+s]) where 0 <= r and r < 3)", x="dense", p="dense")
+    assert said(x=np.arange(9.0)[::-1].copy(), sizes={"i": 3}).tolist() == [8.0] * 3

@@ -31,6 +31,7 @@ from spfgen.plan.steps.loop_order import (
 )
 from spfgen.plan.steps.places import Places
 from spfgen.plan.steps.streamed import streamed
+from spfgen.space.lost import reads_what_is_written
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds, Scalar
@@ -81,8 +82,9 @@ class Loops(Places):
     def step(self, step: Any, env: Env) -> list[Plan]:
         match step:
             case Equation():
-                in_loop = not any(step is s for s in self.steps.body)
-                asked = self.asked_for_place(step, env) if in_loop else []
+                while_running = not any(step is s for s in self.steps.body)
+                while_running = while_running or reads_what_is_written(step, self.steps.body, self.collected)
+                asked = self.asked_for_place(step, env) if while_running else []
                 env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
                 return [*asked, Block(tuple(self.equation(step, env)), step.text)]
             case lang.For():

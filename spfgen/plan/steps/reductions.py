@@ -145,6 +145,7 @@ class Reductions(Values):
     def points(self, indices: Sequence[str], conditions: Sequence[Formula]) -> Expr | None:
         """How many points a reduction has; None where no formula says it."""
         if not conditions:
+            self.refuse_unbounded(indices)
             return self.whole(indices)
         if len(indices) != 1 or indices[0] not in self.extents:
             return None
@@ -159,6 +160,17 @@ class Reductions(Values):
             for bound in found[1]:
                 high = Bin("min", high, bound)
         return Bin("max", Bin("-", high, low), ZERO)
+
+    def refuse_unbounded(self, indices: Sequence[str]) -> None:
+        """Raises SpecError for an index that has no extent, and whose reduction says nothing of it."""
+        for index in indices:
+            if index not in self.extents:
+                name = self.steps.called.get(index, index)
+                raise SpecError(
+                    f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
+                    self.steps.span,
+                    (f"say them in its reduction: `where 0 <= {name} and {name} < n`",),
+                )
 
     def argument(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """The first index at which the value is least (or greatest); a nan is less and greater than all numbers, as in

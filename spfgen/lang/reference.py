@@ -18,10 +18,10 @@ target gets the value of its expression, in which sums, and accesses that are no
 `sum(j < i: ...)` runs over its own index, in each of its terms: of a term without that index it is a multiple. A
 product is summed over the indices that the target does not have, and so is a quotient whose divisor has such an
 index. The target at the point itself has the value from before the statement, and at any other point the one that
-the statement gives it: the values are those that satisfy all these equations, found by repetition. Values are
-combined in numpy's promotion of the target and all operands (and float64, if the target is not floating and there is
-a division or a number with a point) and at last cast to the type of the target. Booleans add by `or`, multiply by
-`and`; as in numpy they have no difference.
+the statement gives it: the values are those that satisfy all these equations, found by repetition. Values (none of
+whose operations numpy makes in another type) are combined in numpy's promotion of the target and all operands (and
+float64, if the target is not floating and there is a division or a number with a point) and at last cast to the type
+of the target. Booleans add by `or`, multiply by `and`; as in numpy they have no difference.
 
 The points are the rows of a table, one column per index: sparse operands are joined to it one after another,
 and an index that remains unknown runs, in every row, over the range that subscripts and conditions leave it.

@@ -236,7 +236,8 @@ def _reduction(scope: Scope, tree: Tree[Any]) -> Value:
     condition = conjunction(conditions) if conditions else None
     word = str(name)
     if word == signs.MEAN and word not in scope.functions:
-        total = Reduce("add", indices, inner, condition, span)
+        whole = Apply("divide", (inner, Constant(1, span)), span)  # integers are added as numpy does it, in float64
+        total = Reduce("add", indices, whole, condition, span)
         count = Reduce("add", indices, Constant(1, span), condition, span)
         return Apply("divide", (total, count), span)
     if word in signs.PLACES and word not in scope.functions:

@@ -7,11 +7,14 @@ For every additive term: the relations of all accesses, with coordinates replace
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from spfgen.errors import SpecError
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.products import first_beyond
+from spfgen.lang.show import show_value
 from spfgen.lang.types import DEFAULT_VALUE, element_type, promoted
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import stored_once
@@ -28,7 +31,7 @@ from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
 from spfgen.space.unions import merges
-from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type
+from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type, converted_within
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -115,6 +118,21 @@ def _counted(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
     return ""
 
 
+def _converted(kernel: lang.Kernel) -> Any | None:
+    """The first operation that is not made in the type of its statement; None where all are, or numpy refuses one."""
+    known = {d.name: element_type(d.use.value_type or DEFAULT_VALUE) for d in with_scalars(kernel)}
+    types = {name: found.name for name, found in known.items() if found is not None}
+    for statement in kernel.statements:
+        used = {statement.target.tensor, *(a.tensor for a in accesses(statement.value))}
+        try:
+            found = converted_within(statement, types, kernel.sizes) if used <= set(types) else None
+        except SpecError:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
 def _recurs(statement: lang.Statement) -> bool:
     """Whether a statement reads its target: this path alone knows an order for that."""
     return any(a.tensor == statement.target.tensor for a in accesses(statement.value))
@@ -153,6 +171,8 @@ def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
             )
     if (found := first_beyond(kernel.statements)) is not None:
         return _what(found)
+    if (node := _converted(kernel)) is not None:
+        return f"`{show_value(node)}` is made in another type than the whole"
     if name := _counted(kernel, layouts):
         return f"a truth value of `{name}` may be stored several times"
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}

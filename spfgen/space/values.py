@@ -7,7 +7,7 @@ temporaries and dense values, which is stored once at each point of the target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +15,11 @@ from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjuncts, variables
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.normalize import normalized
 from spfgen.lang.ops import QUOTIENT
 from spfgen.lang.show import show_statement
-from spfgen.lang.types import TYPES, promoted
+from spfgen.lang.types import TYPES, ElementType, promoted
+from spfgen.lang.typing import Kind, kind_of
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
 from spfgen.space.extents import Ranges
@@ -25,6 +27,10 @@ from spfgen.space.instances import AtTarget, make_instances
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Group, Instance, Tensor
 from spfgen.space.products import MOST_TERMS, Term, instances_of, linear_terms
+
+WRAPPING = ("add", "subtract", "multiply", "negative")
+MOST_BYTES = 4
+"""Of integers of which float64 holds every sum that there is."""
 
 
 def make_expression(
@@ -112,6 +118,38 @@ def combined_type(statement: lang.Statement, types: Mapping[str, str]) -> str:
     if fractional and own.kind not in "fc":
         names.append("float64")
     return promoted(sorted(set(names))).name
+
+
+def converted_within(statement: lang.Statement, types: Mapping[str, str], sizes: Sequence[str]) -> Any | None:
+    """The first operation of a value that numpy makes in another type than the whole is combined in: `x + a*b` of
+    float64 and int8 multiplies int8. None where all are made in that one, or it makes no difference."""
+    whole = TYPES[combined_type(statement, types)]
+
+    def leaf(value: Any) -> Kind:
+        return TYPES[types[value.tensor]]
+
+    for node in (n for step in normalized((statement,), sizes) for n in walk(step)):
+        if isinstance(node, lang.Apply | lang.Reduce):
+            kind = kind_of(node, leaf)
+            if isinstance(kind, ElementType) and kind != whole and not _is_exact(node, kind, whole, leaf):
+                return node
+    return None
+
+
+def _is_exact(
+    node: lang.Apply | lang.Reduce, kind: ElementType, whole: ElementType, leaf: Callable[[Any], Kind]
+) -> bool:
+    """Whether an operation has the same result in its own type as in that of the whole: integers wrap around alike in
+    what is as wide or wider, products of truth values are 0 and 1, sums of small integers are whole numbers that
+    float64 holds, and sums of floats may round less."""
+    if isinstance(node, lang.Reduce):
+        own = kind_of(node.value, leaf)  # that of a literal where it counts
+        small = kind.kind in "iu" and (isinstance(own, type) or own.bytes <= MOST_BYTES)
+        rounds = whole.kind in "fc" and kind.kind == whole.kind
+        return whole.kind in "biu" or rounds or (small and whole.name == "float64")
+    if kind.kind == "b":
+        return node.op == "multiply" and whole.kind in "iuf"
+    return kind.kind in "iu" and whole.kind in "iu" and kind.bytes >= whole.bytes and node.op in WRAPPING
 
 
 @dataclass

@@ -105,7 +105,7 @@ def test_operators_bind_as_in_python(text: str, value) -> None:
             "mean(m: x[m])",
             apply(
                 "divide",
-                Reduce("add", ("m",), Access("x", (Var("m"),))),
+                Reduce("add", ("m",), apply("divide", Access("x", (Var("m"),)), Constant(1))),
                 Reduce("add", ("m",), Constant(1)),
             ),
         ),

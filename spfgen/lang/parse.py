@@ -12,6 +12,7 @@ from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import Num, Var
 from spfgen.ir import walk
 from spfgen.lang.expressions import Reader, raise_all, rebound
+from spfgen.lang.fills import fill_number
 from spfgen.lang.functions import read_function
 from spfgen.lang.levels import Levels, declaration, parse_levels
 from spfgen.lang.nodes import (
@@ -187,14 +188,12 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
     return LayoutUse(str(tree.children[0]), value_type, index_type, tuple(arrays), tuple(settings), span, fill)
 
 
-def read_fill(tree: Tree[Any]) -> bool | int | float:
-    """The number of a `fill` clause: `fill -0.0`, `fill inf`, `fill True`."""
-    *sign, number = tree.children
+def read_fill(tree: Tree[Any]) -> bool | int | float | complex:
+    """The number of a `fill` clause: `fill -0.0`, `fill inf`, `fill True`, `fill 1+2j`."""
+    (number,) = tree.children
     if isinstance(number, Token):
         return str(number).lower() == "true"
-    text = str(number.children[0])
-    value: int | float = int(text) if text.isdigit() else float(text)
-    return -value if sign and sign[0] == "-" else value
+    return fill_number("".join(map(str, number.scan_values(lambda token: isinstance(token, Token)))))
 
 
 def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:

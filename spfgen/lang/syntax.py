@@ -52,6 +52,7 @@ _WORDS = {
     "INT": "a number",
     "FLOAT": "a number",
     "SPECIAL": "a number",
+    "IMAGINARY": "an imaginary number such as `2j`",
     "COEFFICIENT": "a number",
     "STRING": 'a text in "quotes"',
     "LONG_STRING": 'a text in """quotes"""',

@@ -8,7 +8,6 @@ from spfgen.errors import DataError
 from spfgen.lang.fills import fill_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -25,10 +24,11 @@ def typed_fill(fill: Any, dtype: Any) -> Any:
     return np.asarray(fill).astype(kind)[()]
 
 
-def fits(fill: Any, kind: np.dtype[Any]) -> bool:
+def fits(fill: Any, dtype: Any) -> bool:
     """Whether values of that type can be the fill value, rounded as floats are."""
     import numpy as np
 
+    kind = np.dtype(dtype)
     match kind.kind:
         case "b":
             return fill in (0, 1) and isinstance(fill, int)

@@ -50,7 +50,7 @@ def _where_all_are_zero(value: lang.Value) -> float | None:
     """The value where all tensors are 0, or None if it is not the same everywhere."""
     match value:
         case lang.Constant(number):
-            return float(number)
+            return None if isinstance(number, complex) else float(number)
         case lang.Access():
             return 0.0
         case lang.Reduce(value=inner):

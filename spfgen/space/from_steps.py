@@ -23,7 +23,7 @@ from spfgen.space.lost import doubts_of_steps
 from spfgen.space.names import check_accesses, check_names, check_recurrences, with_scalars
 from spfgen.space.nodes import Group, Program
 from spfgen.space.normal import Inside, Normal
-from spfgen.space.results import regions_in, with_fills, with_patterns, with_result_types
+from spfgen.space.results import check_fills, regions_in, with_fills, with_patterns, with_result_types
 from spfgen.space.schedule import finds_of_steps, read_schedule_of_steps
 from spfgen.space.steps import Chosen, Equation, Steps
 from spfgen.space.tensors import make_tensors
@@ -60,6 +60,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
         if not any((d.assembled or d.local) and d.name == equation.target for d in kernel.tensors):
             check_output(equation.target, layouts[equation.target], equation.span)
     tensors = with_fills(body, tensors, temporaries, said)
+    check_fills(tensors)
     needed = found.needed(body)
     free = frozenset(i for i in needed if found.is_free(i))
     for index in free:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-from spfgen.errors import SpecError
+from spfgen.errors import DataError, SpecError
 from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import plain_fill
-from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
+from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE
 from spfgen.lang.typing import Kind, scalar_types
+from spfgen.layout.fill import fits, typed_fill
 from spfgen.space.assembled import as_assembled
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Regions, is_everywhere
@@ -30,23 +31,30 @@ def with_result_types(
 ) -> tuple[Tensor, ...]:
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
     said = {d.name for d in declared if d.use.value_type is not None}
+    filled = {d.name for d in declared if d.use.fill is not None}
     open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
     accesses = [n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Access)]
     subscripts = {n.tensor for a in accesses for v in values_in(a) for n in walk(v) if isinstance(n, lang.Access)}
     whole = dict.fromkeys((n for n in open_ if n in subscripts), DEFAULT_WHOLE)
     free = [n for n in open_ if n not in whole]
     refused: SpecError | None = None
+    by_name = {t.name: t for t in tensors}
     for kinds in islice(_choices(len(free)), MOST_CHOICES):
-        chosen = {**whole, **dict(zip(free, kinds, strict=True))}
-        fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
-        operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
+        chosen = {n: _holding(by_name[n], k) for n, k in (*whole.items(), *zip(free, kinds, strict=True))}
+        operands = tuple(replace(t, value_type=chosen.get(t.name) or t.value_type) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
             types = result_types(kernel, known)
         except SpecError as error:
             refused = refused or error
             continue
-        return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
+        found = tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
+        try:
+            check_fills(t for t in found if t.is_output and t.name in filled)
+        except SpecError as error:
+            refused = refused or error
+            continue
+        return found
     assert refused is not None
     raise refused
 
@@ -55,14 +63,27 @@ def _choices(count: int) -> Iterator[tuple[str, ...]]:
     """Types for so many operands of which the text says none: calls decide, here any will do that has a meaning. First
     all the same."""
     kinds = (DEFAULT_VALUE, DEFAULT_WHOLE, "bool")
-    yield from ((kind,) * count for kind in kinds)
+    yield from ((kind,) * count for kind in (*kinds, *LARGER.values()))
     yield from product(kinds, repeat=count)
 
 
-def _fits(tensor: Tensor, kind: str) -> bool:
-    """Whether the tensor's fill value is one of the type."""
-    fill = tensor.layout.fill
-    return not isinstance(fill, float) or TYPES[kind].kind in "fc"
+LARGER = {DEFAULT_VALUE: "complex128", DEFAULT_WHOLE: "uint64"}
+"""What holds fill values that the types before do not."""
+
+
+def _holding(tensor: Tensor, kind: str) -> str | None:
+    """The type, or one like it, that holds the tensor's fill value."""
+    fitting = (k for k in (kind, LARGER.get(kind)) if k and fits(tensor.layout.fill, k))
+    return next(fitting, None)
+
+
+def check_fills(tensors: Iterable[Tensor]) -> None:
+    """Raise SpecError for a fill value that the type of the values does not have."""
+    for tensor in tensors:
+        try:
+            typed_fill(tensor.layout.fill, tensor.value_type)
+        except DataError as error:
+            raise SpecError(error.message, tensor.span, error.notes) from None
 
 
 def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

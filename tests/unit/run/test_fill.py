@@ -200,3 +200,70 @@ def test_zeros_of_the_other_sign_are_left_out_on_request() -> None:
     assert spfgen.pack(pruned, "csr fill -0.0", signed_zeros=False).nse == 4
     kept = spfgen.pack(sp.csr_array(([1.0, 0.0, -0.0], ([0, 0, 0], [0, 1, 2])), (1, 3)), "csr", signed_zeros=False)
     assert kept.arrays["colidx"].tolist() == [0, 1]  # a stored 0 is none of the other sign
+
+
+# --- in kernels -----------------------------------------------------------------------------------------------------
+
+IN_KERNELS = [
+    ("complex128", 2 - 1j, ["sinh(x[i])", "x[i] == 1", "x[i]*y[i]", "x[i] + y[i]", "abs(x[i])", "-x[i]"]),
+    ("complex64", 1j, ["conj(x[i]) * y[i]", "x[i]**2"]),
+    ("uint64", 2**64 - 1, ["~x[i]", "x[i] & y[i]", "x[i] | y[i]", "x[i] > 3", "x[i]**2"]),
+    ("int64", -(2**63), ["x[i] & y[i]", "max(x[i], y[i])", "x[i] - y[i]"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "fill", "values"), IN_KERNELS, ids=lambda x: str(x) if isinstance(x, str) else "")
+def test_kernels_over_fills_of_all_types(kind, fill, values) -> None:
+    """Complex ones, and integers of 64 bits: operands and results, dense and sparse, and their sums."""
+    dense = np.full(9, fill, kind)
+    dense[[1, 2, 6]] = [3, 1, 0]
+    other = np.arange(9).astype(kind)
+    names = {n: getattr(np, n) for n in ("sinh", "abs", "conj")} | {"max": np.maximum}
+    x, y = spfgen.pack(dense, "sv", fill=fill), spfgen.pack(other, "coo")
+    for value in values[: 4 if kind == "complex128" else 2]:
+        with np.errstate(all="ignore"):
+            wanted = np.asarray(eval(value.replace("[i]", ""), {**names, "x": dense, "y": other}))
+        given = {"x": x} | ({"y": y} if "y" in value else {})
+        for out in (None, "sv"):
+            found = spfgen.evaluate(f"z[i] = {value}", **given, out=out)
+            found = np.asarray(found) if out is None else found.to_numpy()
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+            assert found.dtype == wanted.dtype
+    with np.errstate(all="ignore"):
+        assert np.isclose(spfgen.einsum("i->", x), dense.sum())
+        assert np.isclose(spfgen.evaluate("s = prod(i: x[i])", x=x), dense.prod())
+
+
+def test_a_result_has_a_fill_value_of_its_type() -> None:
+    """Operands whose type is open take one with which the result holds what it is filled with."""
+    made = spfgen.compile("y[i, j] = cos(A[i, j])", A="csr", y=handle_of("csr fill 1-0j"))
+    dense = np.array([[1j, 0], [0, 2 + 1j]])
+    assert np.allclose(made(A=spfgen.pack(dense, "csr")).to_numpy(), np.cos(dense))
+    for operand, result in (
+        ("sv<int32>", "sv fill nan"),
+        ("sv<int64>", "sv fill inf"),
+        ("sv<int8>", "sv fill 300"),
+        ("sv<uint8>", "sv fill -1"),
+        ("sv<float>", "sv fill 1j"),
+    ):
+        with pytest.raises(SpecError, match=r"expected a fill value that .* has"):
+            spfgen.compile("Y[i] = max(B[i], 1)", B=operand, Y=result)
+
+
+@pytest.mark.parametrize(
+    ("text", "fill"),
+    [("1j", 1j), ("-2.5j", complex(0, -2.5)), ("1+2j", 1 + 2j), ("(2-1e3j)", 2 - 1000j), ("-1-1j", -1 - 1j)],
+)
+def test_complex_fills_are_written(text: str, fill: complex) -> None:
+    assert handle_of(f"csr fill {text}").use.fill == fill
+    assert spfgen.pack(np.full((2, 2), fill), f"csr fill {text}").nse == 0
+    kernel = spfgen.parse(
+        f"kernel k {{ tensor A : csr<complex> fill {text} tensor y : dense\n y[i] = sum(j: A[i, j]) }}"
+    )
+    empty = spfgen.pack(np.full((2, 3), fill), "csr", fill=fill)
+    assert np.allclose(kernel.kernels["k"].compile()(A=empty), 3 * fill)
+
+
+def test_the_text_of_a_complex_fill_is_read() -> None:
+    for number in (2 + 3j, -1j, complex(np.inf, -0.0), complex(0, np.nan), complex(-0.0, 1)):
+        assert fill_text(handle_of(f"csr fill {fill_text(number)}").use.fill) == fill_text(number)

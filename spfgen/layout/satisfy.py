@@ -15,7 +15,9 @@ import numpy as np
 
 from spfgen.errors import DataError
 from spfgen.facts.formula import (
+    ONE,
     TRUE,
+    ZERO,
     And,
     Bin,
     Call,
@@ -49,6 +51,8 @@ EXTENTS, SIZES = (3, 2, 4), (3, 2, 1, 4)
 """What is tried for the extents of the tensor and for the sizes of the arrays."""
 LARGEST = 16
 """Extents are not larger, whatever the constants of the layout."""
+SOLVED = (64, 4096)
+"""Up to what sizes are looked for that facts decide."""
 TRIALS = 24
 SEEDS = 6
 
@@ -88,9 +92,61 @@ def small_sizes(layout: Layout, least: int = 1) -> Iterator[dict[str, int]]:
             yield sizes
 
 
+def fitting_sizes(layout: Layout, extents: Mapping[str, int] | None = None, least: int = 1) -> Iterator[dict[str, int]]:
+    """The small sizes, and those that the prover finds: where facts say what a size is by the values of arrays that
+    have another one, few of the small ones fit. `extents` are those of the tensor, where they are known."""
+    for sizes in small_sizes(layout, least):
+        yield {**sizes, **(extents or {})}
+    for known in (dict.fromkeys(layout.parameters, 3), {}) if extents is None else (extents,):
+        found = _solved(layout, {**known}, least)
+        if found is not None:
+            yield found
+
+
+def _solved(layout: Layout, known: dict[str, int], least: int) -> dict[str, int] | None:
+    """The known sizes with all others, from the outer arrays inwards: those of which facts say something by arrays
+    whose sizes are known are solved for, one of the others is tried. None where there are none among the small ones."""
+    unknown = [n for n in (*layout.sizes, *layout.parameters) if n not in known]
+    if not unknown:
+        return known
+    held = {a.name: a.extents for a in layout.indexes if all(variables(e) <= known.keys() for e in a.extents)}
+    facts = [f.formula for f in layout.facts if {c.function for c in calls(f.formula)} <= held.keys()]
+    told = [n for n in unknown if any(n in variables(f) and calls(f) for f in facts)]
+    if not told:
+        shapes = [v for a in layout.indexes for e in a.extents for v in variables(e)]
+        first = next((n for n in shapes if n in unknown), unknown[0])
+        tries = ({**known, first: n} for n in SIZES if n >= least)
+        return next((found for sizes in tries if (found := _solved(layout, sizes, least)) is not None), None)
+    data = Data(layout, known, {n: np.zeros(shape_of(e, known), np.int64) for n, e in held.items()})
+    try:
+        wanted = [part for formula in facts for part in _written_out(data, formula)]
+    except DataError:
+        return None
+    for most in SOLVED:
+        ranges = [Compare(op, Var(n), Num(k)) for n in told for op, k in ((">=", least), ("<=", most))]
+        answer = implied([*wanted, *ranges], NOTHING, FALSE)
+        if answer.model is not None:
+            model = dict(answer.model)
+            return _solved(layout, {**known, **{n: model.get(n, least) for n in told}}, least)
+    return None
+
+
+def excluded(layout: Layout, facts: Sequence[Property]) -> bool:
+    """Whether it is proved that no arrays which hold something satisfy these, whatever their sizes."""
+    sizes = [Compare(">=", Var(n), ONE) for n in (*layout.parameters, *layout.sizes)]
+    for array in layout.indexes:
+        sizes += [Compare(">=", e, ONE) for e in array.extents]
+    firsts = [Call(a.name, tuple(ZERO for _ in a.extents)) for a in layout.indexes]
+    lasts = [Call(a.name, tuple(Bin("-", e, ONE) for e in a.extents)) for a in layout.indexes]
+    terms = [Or((Compare(">=", c, ZERO), Compare("<", c, ZERO))) for c in (*firsts, *lasts)]
+    axioms = Facts(tuple(f.formula for f in facts), {a.name: a.extents for a in layout.indexes})
+    return implied([*sizes, *terms], axioms, FALSE, thorough=True).proved
+
+
 def contradicting(layout: Layout, least: int = 1) -> tuple[Property, ...]:
-    """Facts of which all but one can hold together, and not all, in arrays of any of the small sizes; () if all can."""
-    tried = list(small_sizes(layout, least))
+    """Facts of which all but one can hold together, and not all, in arrays of any of the sizes that are tried; () if
+    all can."""
+    tried = list(fitting_sizes(layout, None, least))
     if any(_satisfying(layout, sizes, layout.facts, None) is not None for sizes in tried):
         return ()
     needed = list(layout.facts)

@@ -14,7 +14,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
 from spfgen.layout.points import Array, enumerate_points
 from spfgen.layout.proofs import one_coordinate
-from spfgen.layout.satisfy import small_sizes, with_entries
+from spfgen.layout.satisfy import fitting_sizes, with_entries
 from spfgen.run.tensor import Tensor, extents_of, make_tensor
 
 VECTOR = (0, 5, 5, 5, 0, 0, 6, 7)
@@ -44,7 +44,7 @@ def example(layout: Layout) -> Tensor:
 def drawn_example(layout: Layout) -> Tensor | None:
     """Small arrays found by the prover that hold an entry, with the values 5, 6, ...; None when there are none."""
     first: Tensor | None = None
-    for sizes in small_sizes(layout):
+    for sizes in fitting_sizes(layout):
         arrays = with_entries(layout, sizes, 0)
         if arrays is None or not (points := enumerate_points(layout, sizes, arrays)).count:
             continue

@@ -28,7 +28,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders, pack
 from spfgen.layout.proofs import as_output, one_coordinate, places_inside, stored_once
-from spfgen.layout.satisfy import contradicting, small_sizes, with_entries
+from spfgen.layout.satisfy import contradicting, excluded, fitting_sizes, with_entries
 from spfgen.layout.validate import violation
 from spfgen.plan.nodes import Scan
 from spfgen.plan.verify.claims import POINTS, claims
@@ -169,9 +169,15 @@ def _properties(layout: Layout) -> tuple[bool, Finding]:
         if not wrong:
             break
         lines = "\n".join(f"- {p.text}" for p in wrong)
-        finding = Finding("properties", f"no small arrays satisfy these together, {where}:\n{lines}", NOTE)
+        if excluded(layout, wrong):
+            return False, Finding(
+                "properties", f"no arrays that hold something satisfy these together:\n{lines}", FAILED
+            )
+        finding = Finding(
+            "properties", f"no small arrays were found that satisfy these together, {where}:\n{lines}", NOTE
+        )
     else:
-        return False, replace(finding, verdict=FAILED)
+        return True, finding
     return True, finding if least < 2 else Finding("properties", "hold together")
 
 
@@ -412,9 +418,8 @@ def _is_packable(layout: Layout) -> bool:
 def _drawn(declared: Declared, shape: tuple[int, ...], seed: int) -> Tensor:
     """Arrays found by the prover, for a layout that cannot be packed."""
     layout = declared.layout
-    fitting = (s for s in small_sizes(layout) if layout.rank == len(shape))
-    for sizes in fitting:
-        wanted = {**sizes, **dict(zip(layout.parameters, shape, strict=True))}
+    extents = dict(zip(layout.parameters, shape, strict=True))
+    for wanted in fitting_sizes(layout, extents):
         found = with_entries(layout, wanted, seed)
         if found is not None:
             random = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import pytest
 import spfgen
 from spfgen.catalogue import layout_named
 from spfgen.lang.spec import builtin_names
-from spfgen.layout.satisfy import contradicting, satisfying, small_sizes, with_entries
+from spfgen.layout.satisfy import contradicting, excluded, fitting_sizes, satisfying, small_sizes, with_entries
 from spfgen.layout.validate import violation
 
 SPEC = """
@@ -74,3 +74,43 @@ def test_facts_that_contradict(properties, wanted) -> None:
 
 def test_no_arrays_for_sizes_that_do_not_fit() -> None:
     assert satisfying(layout("injective"), {"n": 2, "nnz": 3}) is None
+
+
+CHUNKS = """
+layout chunks(nrow) {
+    size nch, nval
+    relation { [c, k, r] -> [i] : 0 <= c < nch and 0 <= k < width(c) and 0 <= r < 8 and i = col(off(c) + 8*k + r) }
+    index width[nch] { range 1 <= width(c) }
+    index off[nch + 1] {
+        range 0 <= off(c) <= nval
+        property off(0) = 0
+        property forall c : off(c + 1) = off(c) + 8*width(c)
+        property off(nch) = nval
+    }
+    index col[nval] { range 0 <= col(p) < nrow }
+    value val[nval] at [off(c) + 8*k + r]
+}
+"""
+
+
+def test_sizes_that_facts_decide() -> None:
+    """Of an array whose length is a multiple of 8, of an extent that is large; the extents may be known."""
+    own = spfgen.parse(CHUNKS).layouts["chunks"].layout()
+    assert all(satisfying(own, sizes) is None for sizes in small_sizes(own))
+    assert contradicting(own) == ()
+    for extents in (None, {"nrow": 5}):
+        *_, sizes = fitting_sizes(own, extents)
+        arrays = satisfying(own, sizes)
+        assert arrays is not None
+        assert sizes["nval"] == 8 * arrays["width"].sum() > 0
+        assert extents is None or sizes["nrow"] == 5
+    large = layout("idx(0) = 1000")
+    assert contradicting(large) == ()
+    assert not excluded(large, large.facts)
+
+
+def test_what_is_proved_to_exclude() -> None:
+    for properties in (("forall p : idx(p) > n",), ("idx(0) = 5", "idx(0) = 6"), ("idx(nnz - 1) < 0",)):
+        own = layout(*properties)
+        assert excluded(own, own.facts)
+    assert not excluded(layout("idx(0) = 5"), layout("idx(0) = 5").facts)

@@ -74,6 +74,13 @@ def test_facts_that_contradict(check) -> None:
     assert "layout none" in err
 
 
+def test_a_search_that_finds_nothing_is_a_note(check) -> None:
+    """Arrays that are larger than what is tried."""
+    code, out, err = check(CONTRADICTING.replace("forall p : idx(p) > p + n", "idx(0) > 100000"))
+    assert (code, err) == (0, "")
+    assert "note: no small arrays were found that satisfy these together" in out
+
+
 def test_a_layout_of_the_repository(check) -> None:
     code, out, _ = check("layout mine = sv", "--json")
     assert code == 0

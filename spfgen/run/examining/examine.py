@@ -18,11 +18,11 @@ from spfgen import api
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
 from spfgen.cir.lower.layout import field_name, structs
 from spfgen.errors import CheckFailed, DataError, SpfgenError, ToolError, Unsupported
-from spfgen.facts.formula import Bin, calls, variables
+from spfgen.facts.formula import Bin, Expr, Var, calls, evaluate, variables
 from spfgen.facts.prove import Answer, smaller
 from spfgen.ir import rewrite, walk
 from spfgen.lang.expressions import counted
-from spfgen.lang.nodes import Access, LayoutAlias, Statement
+from spfgen.lang.nodes import Access, LayoutAlias, Range, Statement
 from spfgen.lang.spec import SOLVED, builtins_binding
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Layout
@@ -34,7 +34,7 @@ from spfgen.plan.nodes import Scan
 from spfgen.plan.verify.claims import POINTS, claims
 from spfgen.progress import Step, task
 from spfgen.run.assembly import is_pending
-from spfgen.run.calls.call import Bound
+from spfgen.run.calls.call import PLACE, RANGE, Bound
 from spfgen.run.calls.operands import random_operand
 from spfgen.run.drawings.example import packed_example
 from spfgen.run.examining import sanitized
@@ -300,6 +300,26 @@ def _compiled(kernel: Kernel) -> str:
 # --- random data ---------------------------------------------------------------------------------------
 
 
+def _one_by_one(
+    kernel: Kernel, bounds: list[Bound], before: list[dict[str, dict[str, Array]]]
+) -> tuple[str, list[Bound], list[dict[str, dict[str, Array]]], str]:
+    """What is wrong, and the samples that the kernel takes; why it does not take the others."""
+    taken: list[Bound] = []
+    values: list[dict[str, dict[str, Array]]] = []
+    refused = ""
+    for bound, own in zip(bounds, before, strict=True):
+        try:
+            problem = _in_a_program(kernel, [bound], [own])
+        except DataError as error:
+            refused = error.message
+            continue
+        taken.append(bound)
+        values.append(own)
+        if problem:
+            return problem, taken, values, refused
+    return "", taken, values, refused
+
+
 def _within(node: Any) -> Any:
     return replace(node, within=True) if isinstance(node, Statement) else None
 
@@ -322,7 +342,12 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
     before = [{n: values_of(t) for n, t in b.tensors.items()} for b in bounds]
     safe = sanitized.available()
     if safe:
-        problem = _in_a_program(kernel, bounds, before)
+        try:
+            problem = _in_a_program(kernel, bounds, before)
+        except DataError:
+            problem, bounds, before, refused = _one_by_one(kernel, bounds, before)
+            if not bounds:
+                return f"no random data suit it: {refused}", NOTE
         if problem:
             return problem, FAILED
     for bound, values in zip(bounds, before, strict=True):
@@ -344,12 +369,19 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
     sizes = {d: min(most, extents[k % len(extents)]) for k, d in enumerate(dims) if d not in program.fixed}
     sizes |= program.fixed
     sizes |= {n: 1 + (seed + k) % 3 for k, n in enumerate(program.parameters) if n not in sizes}
+    sizes = _with_derived(program, sizes)
+    places = dict(_gathered(kernel, sizes))
+    if 0 in places.values():  # what is empty has no places
+        sizes = _with_derived(program, {n: v or 1 for n, v in sizes.items()})
+        places = dict(_gathered(kernel, sizes))
     operands: dict[str, object] = {}
     for number, tensor in enumerate(tensors):
         shape = tuple(sizes[d] for d in tensor.extents)
         if packable[tensor.name]:
             source = f"random:{DENSITY}" if tensor.layout.indexes else "random"
             entries = random_operand(tensor, shape, source, seed + 17 * number)
+            if tensor.name in places:
+                entries = _as_places(entries, places[tensor.name])
             if tensor.is_output and isinstance(entries, Coordinates):  # written in place, so in its own arrays
                 operands[tensor.name] = _packed(tensor, entries)
             else:
@@ -363,6 +395,47 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
     declared = [t for t in program.tensors if t.assembled is None and (t.is_output or t.layout.is_pattern)]
     typed = {t.name: _typed(t, bound.tensors[t.name]) for t in declared}
     return kernel.bind(sizes=given, **{**operands, **typed})
+
+
+def _with_derived(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes in which extents are what views make them of others, as far as one pass over each makes them so."""
+    found = dict(sizes)
+
+    def value(expr: Expr) -> int | None:
+        try:
+            return int(evaluate(expr, found.__getitem__, lambda f, _: found[f]))
+        except (KeyError, ZeroDivisionError):
+            return None
+
+    for left, right, is_checked in program.derived * len(program.derived):
+        for one, other in ((left, right), (right, left)):
+            if is_checked and isinstance(one, Var) and one.name in found and one.name not in program.fixed:
+                number = value(other)
+                found[one.name] = found[one.name] if number is None else max(0, number)
+                break
+    return found
+
+
+def _gathered(kernel: Kernel, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The tensors whose values are subscripts, with the least extent in which they have to lie."""
+    extents = {t.name: [sizes.get(e, 0) for e in t.extents] for t in kernel.program.tensors}
+    least: dict[str, int] = {}
+    for access in (n for s in kernel.parsed.statements for n in walk(s) if isinstance(n, Access)):
+        for subscript, extent in zip(access.subscripts, extents.get(access.tensor, ()), strict=False):
+            if not isinstance(subscript, Expr | Range):
+                extent = extent if isinstance(subscript, Access) else extent // 2  # room for what is added
+                for inner in (n for n in walk(subscript) if isinstance(n, Access)):
+                    least[inner.tensor] = min(extent, least.get(inner.tensor, extent))
+    yield from least.items()
+
+
+def _as_places(entries: Coordinates | Array, extent: int) -> Coordinates | Array:
+    """The values as places of a dimension; with none there is, they are left as they are."""
+    values = entries.values if isinstance(entries, Coordinates) else entries
+    if not extent or values.dtype.kind not in "iu":
+        return entries
+    inside = (values % extent).astype(values.dtype)
+    return replace(entries, values=inside) if isinstance(entries, Coordinates) else inside
 
 
 def _divided_by_zero(kernel: Kernel, bound: Bound) -> Iterator[Bound]:
@@ -440,6 +513,8 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
         found, report = sanitized.called(whole, program.name, given, THREADS, lists, program.levels)
     except ToolError as error:
         return error.message
+    if report in (f"status {RANGE}", f"status {PLACE}"):
+        raise DataError("subscripts that are values lie outside, or what is computed has no place")
     if report:
         return f"a sanitizer complains of the C (a bug of spfgen, please report it):\n{report}"
     for bound, values, arrays in zip(bounds, before, found, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 from spfgen.api import Kernel
 from spfgen.errors import CheckFailed
 from spfgen.lang.reference import Stored, evaluate
+from spfgen.run.calls.call import size_value
 from spfgen.run.tensor import Array, Tensor
 
 MOST_DENSE = 1 << 24
@@ -61,6 +62,8 @@ def _verdict_of_steps(
         if tensor.layout.indexes:
             fills[name] = tensor.layout.fill
     texts = []
+    followed = ((n, size_value(kernel.program, n, tensors, sizes)) for n in kernel.parsed.sizes if n not in sizes)
+    sizes = {**sizes, **{n: value for n, value in followed if value is not None}}
     for name, reference in interpret(kernel.parsed, given, fills, sizes).items():
         got, expected = np.asarray(tensors[name].to_numpy()), np.asarray(reference)
         try:

@@ -103,6 +103,20 @@ def test_kernels_with_any_name_and_any_output(check) -> None:
     assert out.count("5 samples equal to the dense meaning") == 3
 
 
+def test_views_and_gathers(check) -> None:
+    """Extents of declared results are what views make them of others; subscripts that are values lie inside."""
+    text = """
+    kernel sliced { tensor x, y : dense  y[i] = 2*x[i(1:6:2)] }
+    kernel collapsed { tensor A : csr  tensor y : sv  y[k] = collapse(A[i, j], (i, j) -> k) }
+    kernel split { tensor x : sv  tensor C[3, n] : csr  size n  C[i, j] = split(x[k], k -> (i, j)) }
+    kernel gathered { tensor x, y : dense  tensor p : dense<int64>  y[i] = x[p[i] + 1] + x[p[i]] }
+    """
+    code, out, _ = check(text)
+    assert code == 0
+    assert out.count("5 samples equal to the dense meaning") == 3
+    assert "no random data" not in out
+
+
 def test_patterns(check) -> None:
     """The C takes their values as it takes any others: the kernel declares a type."""
     code, out, _ = check("kernel k { tensor A : coo_pattern  tensor x, y : dense  y[i] = A[i, j]*x[j] }")

@@ -15,7 +15,8 @@ from typing import Any
 
 from spfgen import tuning
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Forall, Formula, Num, Var, calls, variables
+from spfgen.ir import rewrite
 from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import comparisons, linear, shifted
@@ -136,6 +137,21 @@ class Counts:
             return ONE
         return top if bottom == ZERO else Bin("max", Bin("-", top, bottom), ONE)
 
+    def share(self, dim: str) -> Expr | None:
+        """The average of a call of which facts say that one after the other fits into a range: f(i + 1) - f(i) is
+        so many times w(i), so that all of them together are no more than the range of f."""
+        call = self.instance.calls.get(dim)
+        for formula in self.instance.axioms.formulas if call is not None else ():
+            found = _widths(formula)
+            if found is None or call is None or found[1] != call.function:
+                continue
+            pointer, _, factor = found
+            whole = next((n for n, c in self.instance.calls.items() if c.function == pointer), None)
+            if whole is not None:
+                parents = [_real(e) for e in self.instance.axioms.extents[call.function]]
+                return over(_real(self.extent(whole)), times(Num(factor), *parents))
+        return None
+
     def _same_function(self, a: str, b: str) -> bool:
         calls = self.instance.calls
         return a in calls and b in calls and calls[a].function == calls[b].function
@@ -146,6 +162,8 @@ class Counts:
             case Var(name) if name in self.instance.quotients:
                 numerator, divisor = self.instance.quotients[name]
                 return over(self.typical(numerator), Num(divisor))
+            case Var(name) if (mean := self.share(name)) is not None:
+                return mean
             case Var(name) if name not in self.sizes:
                 return Bin("/", self.extent(name) if name in self.instance.domain.space.position else ONE, Num(2))
             case Bin("quot", left, right):
@@ -155,6 +173,45 @@ class Counts:
             case Bin(op, left, right):
                 return Bin(op, self.typical(left), self.typical(right))
         return expr
+
+
+def _widths(formula: Formula) -> tuple[str, str, int] | None:
+    """(f, w, a) where the formula says that f(i + 1) = f(i) + a*w(i), or more, for all i."""
+    body = formula.body if isinstance(formula, Forall) else formula
+    if not isinstance(body, Compare) or body.op not in ("=", ">=", "<="):
+        return None
+    found = {f"#{k}": call for k, call in enumerate(dict.fromkeys(calls(body)))}
+    names = {call: name for name, call in found.items()}
+
+    def named(node: Any) -> Expr | None:
+        return Var(names[node]) if isinstance(node, Call) and node in names else None
+
+    try:
+        left, right = (linear(rewrite(named, e)) for e in (body.left, body.right))
+        value = left - right if body.op != "<=" else right - left
+        terms = {str(name): factor for name, factor in value.terms}
+        if value.constant or terms.keys() != found.keys() or len(terms) != 3:
+            return None
+        for sign in (1, -1) if body.op == "=" else (1,):
+            own = {n: sign * factor for n, factor in terms.items()}
+            after = next((found[n] for n, factor in own.items() if factor == 1), None)
+            before = next(
+                (found[n] for n, factor in own.items() if after and factor == -1 and _follows(found[n], after)), None
+            )
+            width = next((n for n in own if found[n] not in (after, before)), "")
+            if after and before and width and own[width] < 0 and found[width].arguments == before.arguments:
+                return after.function, found[width].function, -own[width]
+    except NotAffine:
+        return None
+    return None
+
+
+def _follows(before: Call, after: Call) -> bool:
+    """Whether one call is of the next argument of the other."""
+    if before.function != after.function or len(after.arguments) != 1:
+        return False
+    step = linear(after.arguments[0]) - linear(before.arguments[0])
+    return not step.terms and step.constant == 1
 
 
 def _least_difference(lows: Sequence[Expr], highs: Sequence[Expr]) -> int | None:

@@ -19,9 +19,10 @@ from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.files import runtime
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.print import print_expr
-from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, show
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import (
+    Counts,
     Stored,
     _compiled,
     _samples,
@@ -335,3 +336,26 @@ def test_sizes_of_layouts_are_known_as_such() -> None:
     stored = context_of(kernel.generated.program).stored
     assert set(stored["A.nnz"].extents) == set(kernel.generated.program.tensor("A").extents)
     assert "A.nrow" not in stored
+
+
+@pytest.mark.parametrize(
+    "fact",
+    ["off(c + 1) = off(c) + 8*width(c)", "off(c) + 8*width(c) <= off(c + 1)", "8*width(c) = off(c + 1) - off(c)"],
+)
+def test_widths_of_which_facts_say_the_total(fact: str) -> None:
+    """Not half of the extent that their range allows: threads would start for nothing."""
+    text = f"""
+    layout chunks(nrow, ncol) {{
+        size nch, nval
+        relation {{ [c, k, r] -> [i, j] : 0 <= c < nch and 0 <= k < width(c) and 0 <= r < 8 and i = 8*c + r
+                    and 0 <= i < nrow and j = col(off(c) + 8*k + r) and 0 <= j < ncol }}
+        index width[nch] {{ range 0 <= width(c) <= ncol }}
+        index off[nch + 1] {{ range 0 <= off(c) <= nval  property forall c : {fact} }}
+        index col[nval] {{ range -1 <= col(p) < ncol }}
+        value val[nval] at [off(c) + 8*k + r]
+    }}
+    kernel mv {{ tensor A : chunks  tensor x, y : dense  y[i] = A[i, j]*x[j] }}
+    """
+    ((instance,),) = (g.instances for g in spfgen.parse(text).kernels["mv"].compile().generated.program.groups)
+    width = next(n for n, call in instance.calls.items() if call.function == "A.width")
+    assert show(Counts(instance).typical(Var(width))) == "A.nval/(8*A.nch)"

@@ -65,7 +65,8 @@ def doubts_of_steps(
     kernel: lang.Kernel, body: Sequence[Any], tensors: Mapping[str, Tensor], regions: Regions, ranges: Ranges
 ) -> tuple[Doubt, ...]:
     """The same of equations that are more than sums of products, in normal form: where their regions are. What loops
-    do, and what follows from what the kernel computes, is looked at while it runs (plan/steps/places.py)."""
+    do, and what follows from what the kernel computes or values lead to, is looked at while it runs
+    (plan/steps/places.py)."""
     asked = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
     found: dict[Doubt, None] = {}
     for statement, equation in zip(kernel.statements, body, strict=True):
@@ -88,7 +89,7 @@ def doubts_of_steps(
             part = _Part(region.accesses, tuple(where))
             alone = replace(statement, target=access, where=None, value=lang.Constant(1))
             if region.links or equation.at or not names <= {*ranges.limits, *kernel.sizes}:
-                found[_of_statement(statement)] = None
+                found[replace(_of_statement(statement), asked=True)] = None
             elif not _is_placed(alone, part, tensors, ranges):
                 found[Doubt(access, part.factors, conjunction(where) if where else None)] = None
     return tuple(found)

@@ -206,13 +206,14 @@ class Doubt:
     """A part of a value that may differ from the fill where `target` stores nothing: where all `factors` store
     something, under the condition. Nobody asked for it to be left out there, so a call finds out whether anything would
     be. With a `statement` that says where, by its values, the factors are all that it reads; `where_empty`: only if an
-    extent is 0."""
+    extent is 0; `asked`: the kernel looks at each place before it writes any."""
 
     target: Access
     factors: tuple[Access, ...]
     where: Formula | None = None
     statement: Any = None
     where_empty: bool = False
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,12 @@ class Loops(Places):
             case Equation():
                 while_running = not any(step is s for s in self.steps.body)
                 while_running = while_running or reads_what_is_written(step, self.steps.body, self.collected)
-                asked = self.asked_for_place(step, env) if while_running else []
+                asked = self.asked_for_place(step, env) if while_running or self.is_asked(step) else []
                 env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
-                return [*asked, Block(tuple(self.equation(step, env)), step.text)]
+                made = Block(tuple(self.equation(step, env)), step.text)
+                if not asked or while_running:
+                    return [*asked, made]
+                return [*asked, If(lang.Apply("logical_not", (Scalar(LOST, "bool"),)), made)]
             case lang.For():
                 return self.loops(step, env)
             case lang.If(condition, then, otherwise):

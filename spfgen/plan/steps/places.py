@@ -1,8 +1,9 @@
 """What loops compute has a place in its target, or the call fails: a sparse target that is given stores only some.
 
-Equations outside of loops are looked at before the call (space/lost.py). What loops and conditions do depends on
-values, so it is asked while they run, where it is not proved: before a value is stored, whether the target has its
-place, and where not, whether the value is another than what the target is there.
+Equations outside of loops are looked at before the call (space/lost.py). What loops and conditions do, and what places
+that are values lead to, depends on values, so it is asked while they run, where it is not proved: before a value is
+stored, whether the target has its place, and where not, whether the value is another than what the target is there. An
+equation outside of loops is asked whole before it writes anything.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from spfgen.lang import nodes as lang
+from spfgen.lang.show import show_statement
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan
 from spfgen.plan.steps.env import LOST, Env, cast, number_of
 from spfgen.plan.steps.equations import Equations
@@ -48,7 +50,12 @@ class Places(Equations):
             return Block((*lines, *more, If(lang.Apply("logical_not", (there,)), self._told(eq, target, inner))))
 
         self.loses = True
-        return self.passes(regions, eq.indices, self.where_it_runs(eq, access), leaf, replace(env, parallel=False))
+        alone = replace(env, parallel=env.parallel and not env.known, own=True)  # threads say it in one flag
+        return self.passes(regions, eq.indices, self.where_it_runs(eq, access), leaf, alone)
+
+    def is_asked(self, eq: Equation) -> bool:
+        """Whether the doubt of an equation outside of loops is one that the kernel settles."""
+        return any(d.asked and show_statement(d.statement) == eq.text for d in self.program.doubts)
 
     def _has_place(self, region: Region, access: lang.Access, target: Tensor) -> bool:
         """Whether an access of the region is the target's own pattern at the same place."""

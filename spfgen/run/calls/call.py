@@ -257,8 +257,10 @@ class Bound:
                 ("subscripts count from 0; the results of this call are incomplete",),
             )
         if status == PLACE:
+            from spfgen.run.calls.lost import say_where
             from spfgen.space.lost import is_given  # which is about relations: other calls do without
 
+            say_where(self.program, self.tensors, self.sizes)
             given = [t for t in self.program.tensors if t.is_output and is_given(t)]
             names = " and ".join(f"`{t.name}`" for t in given)
             raise DataError(

@@ -47,6 +47,8 @@ class Places:
     def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], mode: str) -> None:
         """Raises DataError where something that is computed has no place. The mode "always" remembers nothing."""
         for number, doubt in enumerate(self.program.doubts):
+            if doubt.asked:
+                continue
             if doubt.statement is None and _is_same(doubt, tensors, operator.is_):
                 continue
             if doubt.where_empty and all(all(tensors[n].shape) for n in _names(doubt)):
@@ -57,14 +59,24 @@ class Places:
             if found is not None and found[0] == marks and all(r() is not None for r in found[1]):
                 continue
             if doubt.statement is not None or not _is_same(doubt, tensors, np.array_equal):
-                count = self.counts.get(doubt)
-                if count is None:
-                    made = _Count if doubt.statement is None else _Listed
-                    count = self.counts[doubt] = made(doubt, self.program, tensors)
-                first = count.first_lost(tensors, sizes)
-                if first is not None:
-                    raise _no_place(doubt, first, tensors)
+                self.look(doubt, tensors, sizes)
             remember(self.seen, key, (marks, tuple(weakref.ref(a) for a in _indexes(doubt, tensors))))
+
+    def look(self, doubt: Doubt, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+        """Raises DataError where something of it has no place."""
+        count = self.counts.get(doubt)
+        if count is None:
+            made = _Count if doubt.statement is None else _Listed
+            count = self.counts[doubt] = made(doubt, self.program, tensors)
+        first = count.first_lost(tensors, sizes)
+        if first is not None:
+            raise _no_place(doubt, first, tensors)
+
+
+def say_where(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+    """After a kernel has found that something has no place: the DataError that says where, if nothing was written."""
+    for doubt in (d for d in program.doubts if d.asked):
+        Places(program).look(doubt, tensors, sizes)
 
 
 def _names(doubt: Doubt) -> list[str]:

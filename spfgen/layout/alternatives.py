@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise, permutations, product
+from itertools import combinations, pairwise, permutations, product
 from math import factorial
 
 from spfgen.facts.formula import ZERO, And, Call, Formula, Or, Var, conjunction, within
@@ -86,9 +86,13 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
         return list(informed)
     coordinates = layout.coordinates
     whole = _whole_alternatives(encoded)
+    count = next((n for n in range(1, len(coordinates) + 1) if factorial(n) >= len(whole)), 0)
+    if not count or factorial(count) != len(whole):
+        return list(informed)
+    possible = _orders(coordinates, count)
     orders: list[tuple[str, ...]] = []
     for own in whole:
-        left = (o for o in permutations(coordinates) if o not in orders)
+        left = (o for o in possible if o not in orders)
         order = next((o for o in left if _is_same(_permuted(whole[0], coordinates, o), own)), None)
         if order is None:
             return list(informed)
@@ -111,6 +115,16 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
         new = dict(zip(coordinates, order, strict=True))
         chosen.append(known.with_constraints(Constraint(False, v.renamed(new)) for v in falling))
     return chosen
+
+
+def _orders(names: tuple[str, ...], count: int) -> list[tuple[str, ...]]:
+    """The orders of names that move no more than so many of them, those that leave the first ones first."""
+    found = {tuple(range(len(names)))}
+    for moved in combinations(range(len(names)), count):
+        for order in permutations(moved):
+            places = dict(zip(moved, order, strict=True))
+            found.add(tuple(places.get(k, k) for k in range(len(names))))
+    return [tuple(names[k] for k in order) for order in sorted(found)]
 
 
 def _whole_alternatives(encoded: Encoded) -> list[Piece]:

@@ -17,8 +17,9 @@ from itertools import islice, permutations, product
 import numpy as np
 
 from spfgen.errors import DataError, SpfgenError, Unsupported
-from spfgen.facts.formula import Bin, Call, Compare, Expr, Num, Var, calls
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Forall, Formula, Num, Var, calls
 from spfgen.ir import walk
+from spfgen.layout.loops import split
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import assemble, check_shared
 from spfgen.layout.pack_entries import Entries, sorted_entries
@@ -31,7 +32,7 @@ from spfgen.layout.validate import violation
 from spfgen.sets.affine import Affine, NotAffine, affine
 
 ATTEMPTS = 4096
-"""So many orders of the keys are tried."""
+"""So many keys are put in orders that are tried."""
 BETTER = 16
 """So many more for each rank, where the first one that is right stores more than the entries."""
 
@@ -46,12 +47,13 @@ Option = tuple[int, KeyOrder]
 
 def orders_of(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
     """An order for each rank of the plan. Raises Unsupported when none is right."""
-    options = [list(islice(_options(plan, r), ATTEMPTS)) for r in plan.ranks]
+    attempts = ATTEMPTS // max(1, sum(len(r.keys) for r in plan.ranks))
+    options = [list(islice(_options(plan, r), attempts)) for r in plan.ranks]
     reasons: list[tuple[bool, str]] = []
     for samples in (_random_samples, _fitting_samples):
         if reasons and (layout.hints or not samples(layout)):
             break
-        for orders in islice(_by_cost(options), ATTEMPTS):
+        for orders in islice(_by_cost(options), attempts):
             try:
                 found = _tried(layout, plan, orders, samples(layout))
             except Unsupported as error:
@@ -129,7 +131,7 @@ def _by_cost(options: Sequence[Sequence[Option]]) -> Iterator[tuple[KeyOrder, ..
 
 
 def _options(plan: PackPlan, rank: Rank) -> Iterator[Option]:
-    """All orders of the keys of a rank, the natural one first."""
+    """All orders of the keys of a rank, first the one that properties speak of, then the natural one."""
     layout = plan.encoded.layout
     hints = list(_hints(plan, rank))
     if rank.kind in ("write", "most", "least"):
@@ -147,6 +149,9 @@ def _options(plan: PackPlan, rank: Rank) -> Iterator[Option]:
         return
     padded = rank.kind == "slots" and any(plan.encoded.calls[k].function in plan.sentinels for k in rank.keys)
     plain = 0
+    said = _said(plan, rank)
+    if said is not None:
+        yield 0, said
     for empty_first in (False, True) if padded else (False,):
         for order in permutations(range(len(rank.keys))):
             for down in product((False, True), repeat=len(rank.keys)):
@@ -159,6 +164,46 @@ def _options(plan: PackPlan, rank: Rank) -> Iterator[Option]:
     natural = tuple((k, False) for k in range(len(rank.keys)))
     for cost, hint in hints:
         yield cost, KeyOrder(natural, hint=hint)
+
+
+def _said(plan: PackPlan, rank: Rank) -> KeyOrder | None:
+    """The order that properties speak of, if any does: one that says `idx_2(p) = idx_2(q) => idx_1(p) >= idx_1(q)` for
+    p < q wants idx_2 before idx_1, and idx_1 falling."""
+    known = {plan.encoded.calls[k].function: n for n, k in enumerate(rank.keys) if k in plan.encoded.calls}
+    before: dict[int, set[int]] = {}
+    falling: set[int] = set()
+    for fact in (p for index in plan.encoded.layout.indexes if index.name in known for p in index.properties):
+        conditions, conclusions = split(fact.formula.body if isinstance(fact.formula, Forall) else fact.formula)
+        match conclusions:
+            case [Compare("<" | "<=" | ">" | ">=" as op, Call(own, left), Call(other))] if own == other in known:
+                later = {b.name for c in conditions for b in _later(c)}
+                names = {n.name for a in left for n in walk(a) if isinstance(n, Var)}
+                if (op in (">", ">=")) != bool(names & later):
+                    falling.add(known[own])
+                equal = {call.function for c in conditions for call in _equal(c)}
+                before[known[own]] = {known[n] for n in equal if n in known and n != own}
+    order: list[int] = []
+    while len(order) < len(rank.keys):
+        ready = (k for k in range(len(rank.keys)) if k not in order and before.get(k, set()) <= set(order))
+        following = next(ready, None)
+        if following is None:
+            return None
+        order.append(following)
+    return KeyOrder(tuple((k, k in falling) for k in order)) if before else None
+
+
+def _later(condition: Formula) -> Iterator[Var]:
+    """The later one of two positions."""
+    match condition:
+        case Compare("<" | "<=", Var(), Var() as later) | Compare(">" | ">=", Var() as later, Var()):
+            yield later
+
+
+def _equal(condition: Formula) -> Iterator[Call]:
+    """The call, where one is equal at two positions."""
+    match condition:
+        case Compare("=", Call() as own, Call() as other) if own.function == other.function:
+            yield own
 
 
 @lru_cache(maxsize=256)

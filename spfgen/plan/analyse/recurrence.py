@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Expr, show
@@ -117,28 +116,29 @@ def running(group: Group, found: Sequence[Need], loops: Sequence[str], fixed: bo
 
     Raises Unsupported with a counterexample when no order has every writer before its readers.
     """
-    for order in [tuple(loops)] if fixed else permutations(loops):
-        result = _running(found, order)
-        if result is not None:
-            return result
-    raise _circle(group, found, loops)
-
-
-def _running(found: Sequence[Need], order: Sequence[str]) -> Running | None:
     left = [(n, n.pairs) for n in found if not n.pairs.is_empty()]
     ways: list[tuple[str, str]] = []
     carried: dict[str, tuple[Need, ...]] = {}
-    for loop in order:
-        earlier = [n for n, p in left if not p.with_constraints([n.apart(loop, -1)]).is_empty()]
-        later = [n for n, p in left if not p.with_constraints([n.apart(loop, 1)]).is_empty()]
-        if earlier and later:
-            return None
+    waiting = list(loops)
+    # The first loop along which all needs go one way is as good as any: it leaves those along the others that it is
+    # equal for, which are fewer. Nothing is tried twice.
+    while waiting:
+        for loop in waiting[:1] if fixed else waiting:
+            earlier = [n for n, p in left if not p.with_constraints([n.apart(loop, -1)]).is_empty()]
+            later = [n for n, p in left if not p.with_constraints([n.apart(loop, 1)]).is_empty()]
+            if not (earlier and later):
+                break
+        else:
+            raise _circle(group, found, loops)
         ways.append((loop, UP if earlier else DOWN if later else FREE))
         if earlier or later:
             carried[loop] = tuple(earlier or later)
         left = [(n, p.with_constraints([n.apart(loop, 0)])) for n, p in left]
         left = [(n, p) for n, p in left if not p.is_empty()]
-    return None if left else Running(tuple(ways), carried)
+        waiting.remove(loop)
+    if left:
+        raise _circle(group, found, loops)
+    return Running(tuple(ways), carried)
 
 
 def _circle(group: Group, found: Sequence[Need], loops: Sequence[str]) -> Unsupported:

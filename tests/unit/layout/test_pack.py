@@ -10,6 +10,7 @@ import spfgen
 from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import builtin_names, parse_tree
+from spfgen.layout import pack_orders
 from spfgen.layout.nodes import SCALAR
 from spfgen.layout.pack import pack
 from spfgen.layout.points import to_coordinates
@@ -480,3 +481,62 @@ def test_fill_values_that_would_be_stored_twice_are_not(text: str, x: list[float
     np.testing.assert_array_equal(found.to_numpy(), spfgen.evaluate(text, x=np.array(x)))
     with pytest.raises(DataError, match=r"stores once, but it has two places for that at \(0,\)"):
         spfgen.pack(np.ones(len(x)), layout)
+
+
+COO_OF_ANY_RANK = """
+layout coo_{name}(n_{{1..rank}}; rank) {{
+    size nnz
+    relation {{ [p] -> [i_{{1..rank}}] : 0 <= p < nnz and (each k in 1..rank : i_{{k}} = idx_{{k}}(p)) }}
+    each k in 1..rank {{ index idx_{{k}}[nnz] {{ range 0 <= idx_{{k}}(p) < n_{{k}} {properties} }} }}
+    value val[nnz] at [p]
+}}"""
+LAST_FIRST = (
+    "property forall p <= q : (each m in k + 1..rank : idx_{{m}}(p) = idx_{{m}}(q)) => idx_{{k}}(p) {sign} idx_{{k}}(q)"
+)
+
+
+@pytest.mark.parametrize("sign", ["<=", ">="])
+def test_many_keys_are_put_in_the_order_that_properties_speak_of(sign: str, monkeypatch) -> None:
+    """The last key of seven first: one of the last among 2^7 * 7! orders."""
+    properties = LAST_FIRST.format(sign=sign).replace("{{", "{").replace("}}", "}")
+    text = COO_OF_ANY_RANK.format(name="turned", properties=properties)
+    layout = spfgen.parse(text).layouts["coo_turned"]
+    tried = count_calls(monkeypatch, pack_orders, "_tried")
+    given = np.arange(2**7).reshape((2,) * 7)
+    packed = spfgen.pack(given * (given % 3 == 0), layout)
+    np.testing.assert_array_equal(packed.to_numpy(), given * (given % 3 == 0))
+    last = packed.arrays["idx_7"]
+    assert (np.diff(last if sign == "<=" else -last) >= 0).all()
+    assert len(tried) < 50  # it is the first
+
+
+def test_no_order_of_many_keys_is_said_soon(monkeypatch) -> None:
+    text = COO_OF_ANY_RANK.format(name="never", properties="property increasing")
+    layout = spfgen.parse(text).layouts["coo_never"]
+    monkeypatch.setattr(pack_orders, "ATTEMPTS", 200)
+    tried = count_calls(monkeypatch, pack_orders, "_tried")
+    with pytest.raises(Unsupported, match="orders of the entries that packing tries satisfies its properties"):
+        spfgen.pack(np.ones((2,) * 9), layout)
+    assert len(tried) < 2 * 200 / 9
+
+
+def count_calls(monkeypatch, module, name: str) -> list[object]:
+    calls: list[object] = []
+    function = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *a: calls.append(a) or function(*a))
+    return calls
+
+
+@pytest.mark.parametrize(("name", "rank"), [("coo", 12), ("csf", 8), ("coo_unsorted", 12), ("coo_pattern", 12)])
+def test_tensors_of_many_dimensions(name: str, rank: int, monkeypatch) -> None:
+    tried = count_calls(monkeypatch, pack_orders, "_tried")
+    random = np.random.default_rng(0)
+    places = np.unique(random.integers(0, 3, (rank, 40)), axis=1)
+    values = np.ones(places.shape[1]) if name == "coo_pattern" else np.arange(1.0, places.shape[1] + 1)
+    packed = spfgen.pack((places, values), name, shape=(3,) * rank)
+    found = packed.to_coo()
+    np.testing.assert_array_equal(np.array(found.coords), places)
+    np.testing.assert_array_equal(found.values, values)
+    assert len(tried) <= 1
+    turned = spfgen.transpose(packed, tuple(range(rank - 1, -1, -1)))
+    assert turned[tuple(places[::-1, 5])] == values[5]

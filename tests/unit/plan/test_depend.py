@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 import spfgen
-from spfgen.errors import SpecError
+from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.prove import recorded
 from spfgen.lang.nodes import Kernel, TensorDecl
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree, parse_tree
 from spfgen.pipeline import resolve
+from spfgen.plan.analyse import recurrence
 from spfgen.plan.analyse.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps
@@ -152,6 +153,21 @@ def test_explain_has_them() -> None:
     assert (positions["loop"], positions["kind"]) == ("A.pj", REDUCTION)
     assert positions["relation"] == "{ [i, A.pj] -> [i', A.pj'] : i' = i and A.pj < A.pj' }"
     assert "both add to y[" in positions["example"]
+
+
+def test_a_recurrence_over_many_loops(monkeypatch) -> None:
+    """Each loop is looked at once for each place in the order, also where there is no order: not all 9! of them."""
+    asked = []
+    apart = recurrence.Need.apart
+    monkeypatch.setattr(recurrence.Need, "apart", lambda *a: asked.append(a) or apart(*a))
+    rest = ", ".join("cdefghi")
+    forward = f"x[a, b, {rest}] = x[a + 1, b, {rest}] + x[a + 1, b - 1, {rest}]"
+    explained = spfgen.compile(forward).explain()
+    assert "scan a in" in explained
+    assert len(asked) < 200
+    with pytest.raises(Unsupported, match="no order of the loops has every value ready"):
+        spfgen.compile(forward + f" + x[a - 1, b + 1, {rest}]")
+    assert len(asked) < 500
 
 
 def test_explain_of_a_recurrence() -> None:

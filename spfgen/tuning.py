@@ -222,6 +222,14 @@ Measured, spgemm."""
 MERGED_STREAMS = 8
 """More tensors are not merged, but added up in a workspace: a step of a merge looks at all. Estimate for add."""
 
+# --- how much is written out --------------------------------------------------------------------------------
+
+FUSED_NODES, FUSED_LOOP = 24, 5
+"""Functions and operands of a lazy array that one kernel computes, where a product or a reduction counts as so many.
+Measured, 50 x 50: kernels of twice as many take 5 to 10 s to make, two of so many take 3."""
+FUSED_AT_MOST = 96
+"""The same where the value of each part would take more memory than what it is computed of. Estimate."""
+
 # --- checks of index arrays ------------------------------------------------------------------------------
 
 CHECKED_SEGMENTS = 2048

@@ -1,9 +1,12 @@
-"""What a lazy array is made of: a tree of functions, reductions, products and transpositions over operands."""
+"""What a lazy array is made of: a graph of functions, reductions, products and transpositions over operands.
+
+Nothing here, or in what goes through a graph, calls itself: loops of programs make graphs thousands of nodes deep.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -153,17 +156,65 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
-    """The operands, each as often as it stands."""
-    if isinstance(node, Leaf):
-        yield node
-    for child in children(node):
-        yield from leaves(child)
+def in_order(node: Node, ends: Collection[int] = ()) -> list[Node]:
+    """The nodes of a graph, each once, after its operands; not those behind `ends`, which are identities of nodes."""
+    found: dict[int, Node] = {}
+    waiting = [(node, False)]
+    while waiting:
+        own, is_ready = waiting.pop()
+        if is_ready:
+            found.setdefault(id(own), own)
+        elif id(own) not in found:
+            waiting.append((own, True))
+            parts = () if id(own) in ends else children(own)
+            waiting += [(c, False) for c in reversed(parts) if id(c) not in found]
+    return list(found.values())
+
+
+def with_values(node: Node, known: Mapping[int, Node]) -> Node:
+    """The graph with others in place of some of its operands, of which `known` has them by their identity."""
+    made: dict[int, Node] = {}
+    waiting = [(node, False)]
+    while waiting:
+        own, is_ready = waiting.pop()
+        if id(own) in made:
+            continue
+        parts = children(own)
+        if id(own) in known or not parts:
+            made[id(own)] = known.get(id(own), own)
+        elif not is_ready:
+            waiting.append((own, True))
+            waiting += [(c, False) for c in parts]
+        else:
+            made[id(own)] = _with_children(own, [made[id(c)] for c in parts])
+    return made[id(node)]
+
+
+def _with_children(node: Node, parts: Sequence[Node]) -> Node:
+    if all(new is old for new, old in zip(parts, children(node), strict=True)):
+        return node
+    match node:
+        case Call():
+            return replace(node, operands=tuple(parts))
+        case Product():
+            return Product(*parts)
+        case Cast() | Reduce() | Turn() | Pick():
+            return replace(node, operand=parts[0])
+    return node
 
 
 def stored(node: Node) -> int:
-    """How many numbers the operands hold."""
-    return sum(x.value.nse if isinstance(x.value, Tensor) else prod(x.shape) for x in leaves(node))
+    """How many numbers the operands hold, each as often as it stands."""
+    found: dict[int, int] = {}
+    for own in in_order(node):
+        parts = children(own)
+        found[id(own)] = sum(found[id(c)] for c in parts) if parts else numbers_of(own)
+    return found[id(node)]
+
+
+def numbers_of(leaf: Node) -> int:
+    """How many numbers an operand holds."""
+    return leaf.value.nse if isinstance(leaf, Leaf) and isinstance(leaf.value, Tensor) else prod(leaf.shape)
 
 
 def turned(node: Node, axes: Any) -> Node:

@@ -1,11 +1,12 @@
-"""Arrays that are computed when they are asked for: what is done to them is a tree until then.
+"""Arrays that are computed when they are asked for: what is done to them is a graph until then.
 
-`compute` makes one kernel of index notation of the whole tree where that can be and where there is enough to compute;
-else it goes node by node, as tensors do (eager.py). The values are the same.
+`compute` makes one kernel of index notation of the whole graph where that can be and where there is enough to compute,
+or one for each of its pieces (pieces.py); else it goes node by node, as tensors do (eager.py). The values are the same.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,8 @@ from numpy.typing import DTypeLike
 
 from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported, a_type
 from spfgen.lang.fills import fill_text
-from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import eager
-from spfgen.run.arrays.elementwise import decided, in_single
+from spfgen.run.arrays.elementwise import in_single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.graph import (
     Call,
@@ -29,11 +29,13 @@ from spfgen.run.arrays.graph import (
     Reduce,
     Turn,
     children,
-    literal,
+    in_order,
     stored,
     turned,
+    with_values,
 )
-from spfgen.run.arrays.made import in_layout, is_full
+from spfgen.run.arrays.made import in_layout
+from spfgen.run.arrays.pieces import Pattern, patterns, pieces
 from spfgen.run.arrays.reductions import of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import TARGET, Fused, fused
@@ -73,7 +75,9 @@ class LazyArray(Operators):
 
     @property
     def statement(self) -> str | None:
-        """The index notation that `compute` makes a kernel of; None where it goes step by step."""
+        """The index notation that `compute` makes a kernel of; None where it goes step by step, or in pieces."""
+        if pieces(self.node):
+            return None
         found = fused(self.node)
         return None if found is None else found.text
 
@@ -188,6 +192,8 @@ def computed(node: Node, layout: Any = None) -> Any:
     """The value of a tree."""
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
+    if stored(node) >= ENOUGH:
+        node = _whole(node)
     found = by_kernel(node, layout)
     if found is not None:
         return found
@@ -195,8 +201,16 @@ def computed(node: Node, layout: Any = None) -> Any:
         found = _groups(node)
         if found is not None:
             return in_layout(found, layout)
-    found = _by_steps(node, {})
+    found = _by_steps(node)
     return found if layout is None else _placed(found, layout)
+
+
+def _whole(node: Node) -> Node:
+    """What is left to compute when the values of pieces are known (pieces.py)."""
+    known: dict[int, Node] = {}
+    for piece in pieces(node):
+        known[id(piece)] = Leaf(computed(with_values(piece, known)))
+    return with_values(node, known) if known else node
 
 
 def _placed(value: Any, layout: Any) -> Any:
@@ -210,7 +224,7 @@ def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: b
     goes step by step then words what is wrong. `sparse`: only where the result is sparse."""
     if not always and stored(node) < ENOUGH:
         return None
-    said, pattern = fused(node), _pattern(node)
+    said, pattern = fused(node), patterns(in_order(node))[id(node)]
     if said is None or (sparse and pattern is None):
         return None
     try:
@@ -222,7 +236,7 @@ def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: b
     return found if found.dtype == node.dtype else None
 
 
-def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -> Any:
+def _by_kernel(node: Node, said: Fused, pattern: Pattern | None, layout: Any) -> Any:
     """Raises SpfgenError where there is no such kernel."""
     from spfgen.api import filled, handle_of
     from spfgen.run.calls.evaluate import evaluate
@@ -240,66 +254,28 @@ def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -
     return found if is_so else in_layout(own_entries(found), layout)
 
 
-class _Pattern:
-    """A sparse result: its fill value, and the layout of the operand that it is in."""
-
-    def __init__(self, fill: Any, layout: Layout) -> None:
-        self.fill, self.layout = fill, layout
-
-
-def _pattern(node: Node) -> _Pattern | None:
-    """Of a tree whose result is sparse by the rule of tensors; None for dense ones."""
-    match node:
-        case Leaf(value=Tensor() as tensor):
-            return None if is_full(tensor.layout) else _Pattern(tensor.fill_value, tensor.layout)
-        case Turn(operand=operand):
-            return _pattern(operand)
-        case Product(left=left, right=right):
-            first, second = _pattern(left), _pattern(right)
-            both = first is not None and second is not None and first.fill == 0 == second.fill
-            return _Pattern(node.dtype.type(0), first.layout) if both and first is not None else None
-        case Call(function=function, operands=operands):
-            return _called_pattern(function, node, operands)
-    return None
-
-
-def _called_pattern(function: np.ufunc, node: Call, operands: Sequence[Node]) -> _Pattern | None:
-    found = [_pattern(o) for o in operands]
-    numbers = [literal(o) for o in operands]
-    trial = [
-        (np.zeros(1, o.dtype) if n is None else n) if p is None else Entries((), (), np.zeros(0, o.dtype), p.fill)
-        for o, n, p in zip(operands, numbers, found, strict=True)
-    ]
-    deciding = decided(function, trial)
-    for place, fill in deciding.items():
-        own = found[place]
-        if own is not None and len(own.layout.parameters) == len(node.shape):
-            return _Pattern(fill, own.layout)
-    if deciding or any(p is None and o.shape for p, o in zip(found, operands, strict=True)):
-        return None
-    own = next((p for p in found if p is not None and len(p.layout.parameters) == len(node.shape)), None)
-    if own is None or any(p is None and n is None for p, n in zip(found, numbers, strict=True)):
-        return None
-    with np.errstate(all="ignore"):
-        values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
-        _, fill = in_c(np.zeros(0, node.dtype), function(*values, **dict(node.options)))
-        return _Pattern(fill, own.layout)
-
-
 def _groups(node: Node) -> Entries | None:
     """A reduction as entries, where they follow from those of the operand."""
     if not isinstance(node, Reduce) or node.name in ("mean", "argmax", "argmin"):
         return None
-    operand = _by_steps(node.operand, {})
+    operand = _by_steps(node.operand)
     if not isinstance(operand, Tensor):
         return None
     return of_groups(getattr(np, node.name), entries_of(operand), node.axis, node.keepdims, node.kind)
 
 
-def _by_steps(node: Node, known: dict[int, Any]) -> Any:
-    """Node by node; what stands in several places is computed once."""
-    if id(node) not in known:
-        known[id(node)] = _step(node, [_by_steps(c, known) for c in children(node)])
+def _by_steps(node: Node) -> Any:
+    """Node by node; what stands in several places is computed once, and kept as long as something needs it."""
+    order = in_order(node)
+    waiting = Counter(id(c) for n in order for c in children(n))
+    known: dict[int, Any] = {}
+    for own in order:
+        parts = children(own)
+        known[id(own)] = _step(own, [known[id(c)] for c in parts])
+        for part in parts:
+            waiting[id(part)] -= 1
+            if not waiting[id(part)]:
+                known.pop(id(part))
     return known[id(node)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,9 @@ import spfgen
 from spfgen.errors import DataError
 from spfgen.run.arrays import lazy
 from spfgen.run.arrays.eager import dense_of
+from spfgen.run.arrays.graph import Leaf, with_values
+from spfgen.run.arrays.pieces import pieces
+from spfgen.run.arrays.text import fused
 from spfgen.run.tensor import Tensor
 from tests.unit.run.test_arrays import agrees
 
@@ -225,3 +230,69 @@ def test_lazy_arrays_are_operands() -> None:
     agrees(spfgen.pack(one * 2, "csc"), 2 * A)
     for both in (spfgen.pack(B, "csr") + one, np.add(spfgen.pack(B, "csr"), one), X + one, one + X):
         assert isinstance(both, spfgen.LazyArray)
+
+
+def doubled(y, times):
+    for _ in range(times):
+        y = y + y
+    return y
+
+
+def chained(y, times):
+    for _ in range(times):
+        y = y * 1.001
+    return y
+
+
+def newton(y, times):
+    first = y
+    for _ in range(times):
+        y = (y + 2 / (y + 1)) * 0.5 + first * 0
+    return y
+
+
+def matmuls(y, times):
+    x = X
+    for _ in range(times):
+        x = (y * 0.05) @ x
+    return x
+
+
+LONG = {
+    "a sum with itself": (doubled, 5, 30),
+    "a sum with itself twice": (lambda y, n: doubled(y, n) * doubled(y + 1, n), 4, 20),
+    "a chain": (chained, 30, 2000),
+    "steps of Newton": (newton, 4, 25),
+    "products with a matrix": (matmuls, 5, 50),
+    "sums of a row": (lambda y, n: doubled((y * y).sum(axis=1, keepdims=True), n) * y, 2, 10),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_stands_in_several_places_is_written_out_once(name, monkeypatch) -> None:
+    """A kernel says no more than so many functions, however often they stand in the graph."""
+    function, few, many = LONG[name]
+    y = spfgen.asarray(spfgen.pack(np.where(A, 1 / (A + 1), 0), "csr"))
+    dense = y.compute().to_numpy()
+    graph = function(y, many)
+    assert graph.statement is None
+    written: dict[int, Any] = {}
+    for piece in [*pieces(graph.node), graph.node]:
+        text = fused(with_values(piece, written))
+        assert text is not None
+        assert len(text.text) < 400
+        written[id(piece)] = Leaf(np.zeros(piece.shape, piece.dtype))
+    assert len(written) < 2.5 * many
+    agrees(graph.compute(), function(dense, many))
+    assert repr(graph) == f"<spfgen.LazyArray {' x '.join(map(str, graph.shape))}, float64>"
+    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    agrees(function(y, few).compute(), function(dense, few))
+
+
+def test_a_value_larger_than_its_operands_is_not_put_into_memory() -> None:
+    """Of an outer product that is summed up there is no array, however often it stands."""
+    n = 300_000
+    column, row = spfgen.asarray(np.ones((n, 1))), spfgen.asarray(np.arange(float(n)))
+    outer = column * row
+    graph = (outer * outer + outer - outer * 2 + outer * 3 - outer).sum(axis=0) + (outer * outer).sum(axis=0)
+    assert all(piece.shape == (n,) for piece in pieces(graph.node))

@@ -1,0 +1,142 @@
+"""In which pieces a lazy array is computed.
+
+A kernel of index notation says all of a tree, and what stands in several places of a graph as often. Where that is
+long, values of parts are computed first, each by a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from spfgen import tuning
+from spfgen.layout.nodes import Layout
+from spfgen.run.arrays.elementwise import decided
+from spfgen.run.arrays.entries import Entries, in_c
+from spfgen.run.arrays.graph import (
+    Call,
+    Leaf,
+    Node,
+    Product,
+    Reduce,
+    Turn,
+    children,
+    in_order,
+    literal,
+    numbers_of,
+)
+from spfgen.run.arrays.made import is_full
+from spfgen.run.tensor import Tensor
+
+
+class Pattern:
+    """A sparse result: its fill value, and the layout of the operand that it is in."""
+
+    def __init__(self, fill: Any, layout: Layout) -> None:
+        self.fill, self.layout = fill, layout
+
+
+def patterns(order: Sequence[Node]) -> dict[int, Pattern | None]:
+    """By the identity of nodes (which come after their operands): where the value is sparse by the rule of tensors its
+    pattern, else None."""
+    found: dict[int, Pattern | None] = {}
+    for node in order:
+        found[id(node)] = _pattern(node, [found[id(c)] for c in children(node)])
+    return found
+
+
+def _pattern(node: Node, parts: Sequence[Pattern | None]) -> Pattern | None:
+    match node, parts:
+        case Leaf(value=Tensor() as tensor), _:
+            return None if is_full(tensor.layout) else Pattern(tensor.fill_value, tensor.layout)
+        case Turn(), [own]:
+            return own
+        case Product(), [first, second]:
+            both = first is not None and second is not None and first.fill == 0 == second.fill
+            return Pattern(node.dtype.type(0), first.layout) if both and first is not None else None
+        case Call(function=function), _:
+            return _called_pattern(function, node, parts)
+    return None
+
+
+def _called_pattern(function: np.ufunc, node: Call, found: Sequence[Pattern | None]) -> Pattern | None:
+    operands = node.operands
+    numbers = [literal(o) for o in operands]
+    trial = [
+        (np.zeros(1, o.dtype) if n is None else n) if p is None else Entries((), (), np.zeros(0, o.dtype), p.fill)
+        for o, n, p in zip(operands, numbers, found, strict=True)
+    ]
+    deciding = decided(function, trial)
+    for place, fill in deciding.items():
+        own = found[place]
+        if own is not None and len(own.layout.parameters) == len(node.shape):
+            return Pattern(fill, own.layout)
+    if deciding or any(p is None and o.shape for p, o in zip(found, operands, strict=True)):
+        return None
+    own = next((p for p in found if p is not None and len(p.layout.parameters) == len(node.shape)), None)
+    if own is None or any(p is None and n is None for p, n in zip(found, numbers, strict=True)):
+        return None
+    with np.errstate(all="ignore"):
+        values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
+        _, fill = in_c(np.zeros(0, node.dtype), function(*values, **dict(node.options)))
+        return Pattern(fill, own.layout)
+
+
+def pieces(node: Node) -> list[Node]:
+    """The nodes whose values are computed first, in their order."""
+    order = in_order(node)
+    known = patterns(order)
+    uses = Counter(id(c) for n in order for c in children(n))
+    held: dict[int, int] = {}  # how many numbers the operands of a node hold
+    size: dict[int, int] = {}  # how long its text is
+    cut: dict[int, Node] = {}
+
+    def measured(own: Node) -> int:
+        return _weight(own) + sum(1 if id(c) in cut else size[id(c)] for c in children(own))
+
+    def is_small(part: Node) -> bool:
+        """Whether the value takes no more memory than what it is computed of."""
+        return known[id(part)] is not None or prod(part.shape) <= held[id(part)]
+
+    for own in order:
+        parts = children(own)
+        held[id(own)] = sum(held[id(c)] for c in parts) if parts else numbers_of(own)
+        size[id(own)] = measured(own)
+        while size[id(own)] > tuning.FUSED_NODES:
+            inside = _inside(own, cut)
+            chosen = [c for c in inside if is_small(c)]
+            if not chosen and size[id(own)] > tuning.FUSED_AT_MOST:
+                chosen = [c for c in inside if c in parts]
+            if not chosen:
+                break
+            times = _times(own, inside)
+            part = max(chosen, key=lambda c: times[id(c)] * size[id(c)])
+            cut[id(part)] = part
+            for other in (*inside, own):
+                size[id(other)] = measured(other)
+        if uses[id(own)] > 1 and is_small(own) and any(_weight(n) > 1 for n in (*_inside(own, cut), own)):
+            cut[id(own)] = own
+    return [n for n in order if id(n) in cut]
+
+
+def _weight(node: Node) -> int:
+    return tuning.FUSED_LOOP if isinstance(node, Product | Reduce) else 1
+
+
+def _inside(node: Node, cut: Mapping[int, Node]) -> list[Node]:
+    """What is computed for a node along with it, operands first; without what is cut off, and without leaves."""
+    within = {id(n): n for n in in_order(node, cut) if children(n) and id(n) not in cut and n is not node}
+    return list(within.values())
+
+
+def _times(node: Node, inside: Sequence[Node]) -> Counter[int]:
+    """How often each operand is written out for a node."""
+    found = Counter({id(node): 1})
+    for own in (node, *reversed(inside)):
+        for part in children(own):
+            found[id(part)] += found[id(own)]
+    return found

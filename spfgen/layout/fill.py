@@ -31,7 +31,7 @@ def fits(fill: Any, dtype: Any) -> bool:
     kind = np.dtype(dtype)
     match kind.kind:
         case "b":
-            return fill in (0, 1) and isinstance(fill, int)
+            return fill in (0, 1) and isinstance(fill, int | np.bool_)
         case "i" | "u":
             info = np.iinfo(kind)
             return isinstance(fill, int) and info.min <= fill <= info.max

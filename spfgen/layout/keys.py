@@ -128,6 +128,8 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
         return "it has several pieces or value arrays"
     if not plan.is_plain:
         return "positions are not numbered by keys alone"
+    if any(order.few for order in orders):
+        return "only some entries fit, and the arrays are checked"
     if not plan.injective:
         return "places may stand for several coordinates"
     steps = [s for (s,) in plan.steps if isinstance(s, Computed | Ranked)]

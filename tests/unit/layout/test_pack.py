@@ -515,7 +515,7 @@ def test_no_order_of_many_keys_is_said_soon(monkeypatch) -> None:
     layout = spfgen.parse(text).layouts["coo_never"]
     monkeypatch.setattr(pack_orders, "ATTEMPTS", 200)
     tried = count_calls(monkeypatch, pack_orders, "_tried")
-    with pytest.raises(DataError, match="`increasing`.* packing finds no arrays for these entries"):
+    with pytest.raises(DataError, match=r"`increasing`.* packing finds no arrays for these entries"):
         spfgen.pack(np.ones((2,) * 9), layout)
     assert len(tried) < 3 * 200 / 9
 

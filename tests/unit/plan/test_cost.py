@@ -358,4 +358,4 @@ def test_widths_of_which_facts_say_the_total(fact: str) -> None:
     """
     ((instance,),) = (g.instances for g in spfgen.parse(text).kernels["mv"].compile().generated.program.groups)
     width = next(n for n, call in instance.calls.items() if call.function == "A.width")
-    assert show(Counts(instance).typical(Var(width))) == "A.nval/(8*A.nch)"
+    assert show(Counts(instance).typical(Var(width))) == "floor(A.nval/(8*A.nch))"

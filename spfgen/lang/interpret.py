@@ -29,8 +29,8 @@ point after another. A statement reads what was before it.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
-is the dividend, whatever the other factor is: 0 times inf is 0 there. Where the target is dense, and the value divides
-outside of reductions, it is as in numpy there.
+is the dividend, whatever the other factor is: 0 times inf is 0 there. One that is infinite stays so, whatever is added.
+Where the target is dense, and the value divides or adds to such an infinity outside of reductions, it is as in numpy.
 
 Loops run one index after another in the order in which they are written, ascending.
 """
@@ -52,7 +52,7 @@ from spfgen.lang.oracle.names import Names
 from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of, used_in
 from spfgen.lang.oracle.values import Frame, Values
 from spfgen.lang.products import first_beyond
-from spfgen.lang.uses import divides, leaves_the_rest
+from spfgen.lang.uses import divides, leaves_the_rest, outside_of_reductions
 
 Array = npt.NDArray[Any]
 
@@ -160,7 +160,9 @@ class Run(Values):
         for part in conjuncts(step.where) if step.where is not None else ():
             if variables(part) <= {*inner.indices, *self.sizes}:
                 inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
-        exact = divides(step.value) and step.target.tensor not in self.fills
+        exact = step.target.tensor not in self.fills and (
+            divides(step.value) or self.adds_infinities(step.value, frame, scalars)
+        )
         frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
         if step.op in ("=", "+=", "subtract"):
             found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
@@ -191,6 +193,12 @@ class Run(Values):
         else:
             self.update(flat, at, value, step)
         self.tensors[step.target.tensor] = result
+
+    def adds_infinities(self, value: Any, frame: Frame, scalars: Any) -> bool:
+        """Whether something is added, outside of reductions, to what is infinite on the fills."""
+        sums = [v for v in outside_of_reductions(value) if isinstance(v, n.Apply) and v.op in ("add", "subtract")]
+        fills = [self.on_fills(a, frame, scalars) for v in sums if v.function is None for a in v.arguments]
+        return any(f is not None and bool(np.isinf(f)) for f in fills)
 
     def with_free(self, value: Any, frame: Frame, where: Any) -> Frame:
         """The frame with an axis for each index that stands only on the right, as far as the condition goes."""

@@ -32,6 +32,14 @@ def divides(value: Any) -> bool:
     return any(divides(part) for part in children(value))
 
 
+def outside_of_reductions(value: Any) -> Iterator[Any]:
+    """The nodes of a value that no reduction is around, nor subscripts."""
+    yield value
+    if not isinstance(value, Reduce | Access):
+        for part in children(value):
+            yield from outside_of_reductions(part)
+
+
 def leaves_the_rest(step: Statement) -> bool:
     """Whether the points of the target that an equation does not reach stay as they are: it is about a slice, or its
     value reads the target at the point itself."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isinf
 from typing import Any
 
 from spfgen.facts.formula import Compare, Formula, Var, conjuncts
@@ -179,6 +180,13 @@ class Regions:
         whole = None if not found or any(f is None for f in fills) else self.types.fold(value, fills)
         by_convention = value.operator.is_quotient and not self.exact
         return found if whole is None or by_convention else [(p, r) for p, r in found if r == whole]
+
+    def is_endless(self, value: Any) -> bool:
+        """Whether it is a sum or a difference one of whose parts is infinite where nothing is stored."""
+        if not isinstance(value, lang.Apply) or not value.operator.unstored:
+            return False
+        fills = [self.fill(a) for a in value.arguments]
+        return any(f is not None and isinf(abs(f)) for f in fills)
 
     def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
         """The regions that a function of the user declares."""

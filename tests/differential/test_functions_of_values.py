@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.lang.interpret import interpret
+from spfgen.lang.parse import parse_statements
 
 RNG = np.random.default_rng(3)
 MASK = RNG.random((3, 5, 6)) < 0.4
@@ -138,3 +140,24 @@ def test_terms_with_the_same_tensors_in_another_order(layout: str, vector: str, 
         kernel = spfgen.compile(text, A=f"{layout}<bool>", x=vector, C=result)
         found = kernel(A=spfgen.pack(a, layout), x=spfgen.pack(x, vector))
         np.testing.assert_array_equal(found if isinstance(found, np.ndarray) else found.to_numpy(), expected)
+
+
+P, Q = np.array([-np.inf, 1, -np.inf, 3]), np.array([np.inf, 2, 3, np.inf])
+
+
+@pytest.mark.parametrize("text", ["P[i] + Q[i]", "max(P[i] + Q[i], P[i] + Q[i])", "P[i] - -Q[i]", "exp(Q[i] - -P[i])"])
+@pytest.mark.parametrize("layouts", [("sv fill -inf", "dense"), ("sv fill -inf", "sv fill inf"), ("sv", "sv fill inf")])
+def test_infinities_that_are_not_stored_are_added_as_in_numpy(text: str, layouts: tuple[str, str]) -> None:
+    given = {n: spfgen.pack(v, layout) for n, v, layout in zip("PQ", (P, Q), layouts, strict=True)}
+    meant = interpret(parse_statements(f"y[i] = {text}"), {"P": P, "Q": Q}, {"P": -np.inf})["y"]
+    with np.errstate(all="ignore"):
+        wanted = np.exp(P + Q) if text.startswith("exp") else P + Q
+    for found in (spfgen.evaluate(f"y[i] = {text}", **given), meant):
+        assert np.array_equal(found, wanted, equal_nan=True)
+
+
+def test_a_sum_of_complex_infinities_that_are_not_stored() -> None:
+    a = np.array([[1 + 1j, 0, 0], [2, 0, 1j]])
+    found = spfgen.evaluate("y[i] = sum(j: log(A[i, j]))", A=spfgen.pack(a, "csr"))
+    with np.errstate(all="ignore"):
+        assert np.array_equal(found, np.log(a).sum(axis=1))

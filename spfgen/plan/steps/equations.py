@@ -10,7 +10,7 @@ from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
-from spfgen.lang.uses import divides
+from spfgen.lang.uses import divides, outside_of_reductions
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
 from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
 from spfgen.plan.steps.hoisting import Hoisting
@@ -62,7 +62,7 @@ class Equations(Hoisting):
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]
-        env = replace(env, plain=divides(eq.value))
+        env = replace(env, plain=self.is_as_in_numpy(eq.value))
         regions = replace(self.regions, exact=env.plain)
         found = None if reads else regions.of(eq.value)
         fill = None if reads else regions.fill(eq.value)
@@ -86,6 +86,11 @@ class Equations(Hoisting):
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def is_as_in_numpy(self, value: Any) -> bool:
+        """Whether a dense result is what numpy computes at every point, where what is not stored decides nothing: it
+        divides, or adds something to an infinity that is not stored, outside of reductions."""
+        return divides(value) or any(self.regions.is_endless(n) for n in outside_of_reductions(value))
 
     def unless_empty(self, eq: Equation, lines: list[Plan], value: Any, needed: list[str], env: Env) -> list[Plan]:
         """The equation with tables of its reductions; where an extent is 0 that has to have something, without."""
@@ -118,6 +123,7 @@ class Equations(Hoisting):
         target = self.tensors[eq.target]
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         conditions = self.where_it_runs(eq, access)
+        env = replace(env, plain=eq.target in self.dense and self.is_as_in_numpy(eq.value))
         found: list[Region] | None = None
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[target.value_type])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -259,6 +260,9 @@ class Reductions(Values):
         """Whether n equal values are combined at once, after all others."""
         operator = operator_of(node)
         several = operator.is_idempotent(self.types.reduced(node)) or operator.repeated in ("multiply", "power")
+        if self.types.reduced(node).kind == "c":  # n times an infinite complex number is nan, and so is its power
+            fill = self.regions.fill(node.value)
+            several = several and fill is not None and isfinite(abs(fill))
         return several and self.types.is_orderless(node)
 
     def power(self, node: lang.Reduce, fill: Any, count: Any, kind: str) -> Any:

@@ -213,7 +213,7 @@ CASES = [
     Means("function late(p, q) { return 2*p + q }  s late= b[i]",
           lambda: 2 * (2 * (2 * (2 * 1 + b[0]) + b[1]) + b[2]) + b[3], {"s": np.array(1.0)}),
     Means("y[i] = subtract(j: A[i,j])", lambda: np.subtract.reduce(A, axis=1)),
-    Means("y[i] = power(j: A[i,j] + 1)", lambda: np.power.accumulate(A + 1, axis=1)[:, -1]),
+    Means("y[i] = power(j: A[i,j]/9)", lambda: np.power.accumulate(A / 9, axis=1)[:, -1]),
     Means("y[i] = gcd(j: at[i] - 5 where j < 1)", lambda: np.gcd(0, at - 5), sizes={"j": 3}),
     Means("function half(p, q) { return (p + q)/2 }  s = half(i: at[i])",
           lambda: (((at[0] + at[1])/2 + at[2])/2 + at[3])/2),

@@ -27,6 +27,7 @@ from spfgen.lang import nodes as lang
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.extents import Extents, Key
+from spfgen.space.names import unbounded
 from spfgen.space.normal import Inside, Joined, Normal, moved
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Tie
 
@@ -359,11 +360,7 @@ class IndexExtents:
     def unbounded(self, index: str) -> SpecError:
         name = self.normal.called.get(index, index)
         span = next((a.span for a in self.uses if any(index in variables(s) for s in a.subscripts)), self.kernel.span)
-        return SpecError(
-            f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
-            span,
-            ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
-        )
+        return unbounded(name, span)
 
     def derived(self) -> Iterator[tuple[Expr, Expr, bool]]:
         """What calls have to know of extents that follow from others; those that nobody outside sees are made of

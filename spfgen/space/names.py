@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import Span, SpecError, Unsupported
 from spfgen.facts.formula import (
     calls,
     show,
@@ -39,6 +39,18 @@ def check_names(kernel: lang.Kernel) -> None:
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"
             raise SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",))
+
+
+def unbounded(name: str, span: Span | None) -> SpecError:
+    """A loop without an end."""
+    return SpecError(
+        f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
+        span,
+        (
+            "an index gets its extent where it stands alone as a subscript: `A[i, j]`",
+            f"or say its range: `sum(0 <= {name} < 2: ...)`, in a loop `for {name} where 0 <= {name} and {name} < 2`",
+        ),
+    )
 
 
 def check_recurrences(steps: Sequence[Any]) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import Unsupported
 from spfgen.facts.formula import Var, variables
 from spfgen.ir import walk
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.eliminate import about
 from spfgen.sets.named import Constraint
+from spfgen.space.names import unbounded
 from spfgen.space.nodes import Instance, Operand
 
 
@@ -57,11 +58,7 @@ def _unbounded(search: _Search) -> None:
     names = [n for n in search.instance.indices if n in search.unknown] or sorted(search.unknown)
     subscripts = [s for o in (search.instance.target, *search.instance.reads) for s in o.subscripts]
     found = [v.span for s in subscripts for v in walk(s) if isinstance(v, Var) and v.name == names[0]]
-    raise SpecError(
-        f"expected bounds for `{names[0]}`, but nothing bounds it: its loop would run for ever",
-        next((s for s in found if s is not None), None),
-        ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
-    )
+    raise unbounded(names[0], next((s for s in found if s is not None), None))
 
 
 class _Search:

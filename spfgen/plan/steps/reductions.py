@@ -20,6 +20,7 @@ from spfgen.plan.steps.shortened import shortened
 from spfgen.plan.steps.values import Values
 from spfgen.sets.affine import expression
 from spfgen.sets.uf import solved_for
+from spfgen.space.names import unbounded
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Scalar, operator_of
@@ -166,12 +167,7 @@ class Reductions(Values):
         """Raises SpecError for an index that has no extent, and whose reduction says nothing of it."""
         for index in indices:
             if index not in self.extents:
-                name = self.steps.called.get(index, index)
-                raise SpecError(
-                    f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
-                    self.steps.span,
-                    (f"say them in its reduction: `where 0 <= {name} and {name} < n`",),
-                )
+                raise unbounded(self.steps.called.get(index, index), self.steps.span)
 
     def argument(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """The first index at which the value is least (or greatest); a nan is less and greater than all numbers, as in

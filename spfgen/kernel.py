@@ -287,6 +287,7 @@ class Kernel:
         entry = self._entry(tensors)
         assemblies = {n: self._assembly(n, entry.program.tensor(n).layout.fill, pruned) for n in listed}
         bound = entry.bind(tensors, known, threads or 0, made, validate, assemblies)
+        bound.statements = self._kernel.statements
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound

@@ -185,6 +185,8 @@ class Bound:
         if checked is None:
             entry.check(tensors, sizes)
         self.program = program
+        self.statements: tuple[Any, ...] = ()
+        """What is computed, where that is known: for messages."""
         self.tensors = dict(tensors)
         self.sizes = dict(sizes)
         self._function = function
@@ -250,9 +252,12 @@ class Bound:
                 raise DataError(f"{message}, but they take more", None, ("`max_workspace` says how many they may",))
             raise DataError(f"expected memory for {what} of `{self.program.name}`, but there is not enough")
         if status == RANGE:
+            from spfgen.run.calls.outside import outside  # with the language, which other calls do without
+
+            which = outside(self.statements, self.tensors) or "one does not"
             raise DataError(
                 f"expected the subscripts of `{self.program.name}` that are values to lie within their tensors, but "
-                "one does not",
+                f"{which}",
                 None,
                 ("subscripts count from 0; the results of this call are incomplete",),
             )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import spfgen
 from spfgen import tuning
+from spfgen.errors import DataError
 from spfgen.layout import points
 from spfgen.run.arrays import indexing
 from spfgen.run.tensor import Tensor
@@ -107,3 +110,20 @@ def test_extents_without_memory() -> None:
     tensor = spfgen.tensor(layout, shape=(2**40, 2**20), val=np.array([7.0]))
     assert tensor[2**40 - 1, 5] == 7
     np.testing.assert_array_equal(tensor[2**40 - 3 :, [5, 5]].to_numpy(), np.full((3, 2), 7.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "said"),
+    [
+        ("y[i] = x[p[i]]", {"p": [0, 4, 2, 17]}, r"`p\[3\]` is 17, and `x` has the places 0 to 4"),
+        ("y[i] = x[p[i] + 1]", {"p": [0, 4]}, r"`p\[i\] \+ 1` at i = 1 is 5"),
+        ("y[i] = x[p[q[i]]]", {"p": [0, -3], "q": [0, 1]}, r"`p\[q\[i\]\]` at i = 1 is -3"),
+        ("y[i] = sum(j: x[q[i, j]])", {"q": [[1, 2], [3, 9]]}, r"`q\[1, 1\]` is 9"),
+        ("for i { let k = p[i]; y[i] = x[k] }", {"p": [0, 5]}, r"`p\[1\]` is 5"),
+    ],
+)
+def test_what_lies_outside_is_named(text: str, operands: dict[str, Any], said: str) -> None:
+    """The array, the index and the value."""
+    given = {name: np.array(values) for name, values in operands.items()}
+    with pytest.raises(DataError, match=f"to lie within their tensors, but {said}"):
+        spfgen.evaluate(text, x=np.arange(5.0), **given)

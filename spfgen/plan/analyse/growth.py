@@ -101,10 +101,10 @@ def _of(node: Plan, around: tuple[Scan | Find, ...], sizes: _Sizes) -> Iterator[
         node = node.versions[0].body
     if isinstance(node, Scan | Find) and _is_loop(node):
         if _is_free(node, sizes) and not _is_held([*around, node], sizes):
-            idle = isinstance(node, Find) or not _does(node.body)
+            idle = isinstance(node, Find) or not _does(node.body) or _sought(node)
             if idle and (around or not _counts(node, sizes) & {*sizes.stored}):
                 extent = ", ".join(sorted(_counts(node, sizes)))
-                yield Excess(node.dim, extent, tuple(n.dim for n in around), tuple(_sought(node, sizes)))
+                yield Excess(node.dim, extent, tuple(n.dim for n in around), tuple(_sought(node)))
         around = (*around, node)
     for child in children(node):
         if isinstance(child, Plan):
@@ -168,7 +168,7 @@ def _does(node: Plan) -> bool:
     return inside is not None and _does(inside)
 
 
-def _sought(node: Scan | Find, sizes: _Sizes) -> list[str]:
+def _sought(node: Scan | Find) -> list[str]:
     """The tensors of which something is looked for in a loop."""
     found: dict[str, None] = {}
     for inner in walk(node, Plan):

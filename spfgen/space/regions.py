@@ -212,10 +212,11 @@ def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
         return None
     if any(not f for f in known):
         return []
-    single = [f[0] for f in known if len(f) == 1 and not f[0].links]
+    single = [f[0] for f in known if len(f) == 1 and all(isinstance(k, Gather) for k in f[0].links)]
     if single:
         accesses = tuple(dict.fromkeys(a for r in single for a in r.accesses))
-        return [Region(accesses, (), tuple(dict.fromkeys(w for r in single for w in r.where)))]
+        links = tuple({k.name: k for r in single for k in r.links if isinstance(k, Gather)}.values())
+        return [Region(accesses, links, tuple(dict.fromkeys(w for r in single for w in r.where)))]
     return min(known, key=len)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.plan.analyse.growth import excesses
 from tests import growth
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ def counted(case: Case) -> tuple[list[str], list[tuple[int, int]], Any]:
     """What grows too fast, the counts, and the kernel; results are what numpy has."""
     counts = []
     with growth.counting() as count:
-        kernel = spfgen.compile(case.text, **case.layouts)
+        kernel = compiled(case)
         for scale in growth.scales(2):
             dense = case.operands(scale)
             given = {n: spfgen.pack(a, case.layouts[n].partition("<")[0]) for n, a in dense.items()}
@@ -59,6 +60,13 @@ def counted(case: Case) -> tuple[list[str], list[tuple[int, int]], Any]:
             with np.errstate(all="ignore"):
                 np.testing.assert_allclose(value, case.expected(*dense.values()), rtol=1e-12)
     return growth.too_much(counts), counts, kernel
+
+
+def compiled(case: Case) -> Any:
+    if "for " not in case.text:
+        return spfgen.compile(case.text, **case.layouts)
+    declared = " ".join(f"tensor {n} : {layout}" for n, layout in case.layouts.items())
+    return spfgen.parse(f"kernel k {{ {declared} {case.text} }}").kernels["k"].compile()
 
 
 def product(a: str, b: str, c: str) -> Case:
@@ -138,3 +146,75 @@ def test_what_is_the_same_wherever_nothing_is_stored(name: str) -> None:
     layouts = {"A": "csr", "u": "dense", "C" if "C[" in text else "y": layout}
     told, counts, _ = counted(Case(text, layouts, {"A": 2, "u": 1}, expected))
     assert not told, counts
+
+
+def of(text: str, expected: Callable[..., Array], ranks: Mapping[str, int], **more: Any) -> Case:
+    """A text with operands of these ranks, `layouts` of all."""
+    layouts = more.pop("layouts")
+    return Case(text, dict(pair.split(":") for pair in layouts.split()), ranks, expected, **more)
+
+
+GATHERS = {
+    "a quotient of gathers": of(
+        "C[a, j] = S[i, a]*R[i, j]/(n[ch[a]]*n[j])",
+        lambda s, r, n, ch: s.T @ r / (n[ch][:, None] * n),
+        {"S": 2, "R": 2, "n": 1, "ch": 1},
+        positions=("ch",),
+        layouts="S:csr R:csr n:dense ch:dense<int64> C:dense",
+    ),
+    "rows that are read": of(
+        "C[a, k] = A[q[a], j]*B[j, k]",
+        lambda a, b, q: a[q] @ b,
+        {"A": 2, "B": 2, "q": 1},
+        positions=("q",),
+        layouts="A:csr B:csr q:dense<int64> C:csr",
+    ),
+    "a row that is read, in a loop": of(
+        "for r { for j { if A[u[r], j] != 0 { y[r] += A[u[r], j] } } }",
+        lambda a, u: a[u].sum(1),
+        {"A": 2, "u": 1},
+        positions=("u",),
+        layouts="A:csr u:dense<int64> y:dense",
+    ),
+    "a row that a scalar says": of(
+        "for r { let h = u[r] for j { if A[h, j] > 2 { y[r] += 1 } } }",
+        lambda a, u: (a[u] > 2).sum(1),
+        {"A": 2, "u": 1},
+        positions=("u",),
+        layouts="A:csr u:dense<int64> y:dense",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_a_gather_does_not_turn_a_loop_dense(name: str) -> None:
+    told, counts, _ = counted(GATHERS[name])
+    assert not told, counts
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("let h = u[1] for j { if h >= 0 { if A[h, j] != 0 { y[j] = 1 } } }", [0, 0, 0]),  # where it is no row
+        ("for j { if A[q[0], j] != 0 { q[0] = 0  y[j] = 1 } }", [1, 1, 0]),  # the loop changes which row
+        ("let h = 0 for j { if A[u[h], j] != 0 { h = 2  y[j] = 1 } }", [1, 1, 0]),
+    ],
+)
+def test_a_row_that_the_loop_decides_is_read_there(text: str, value: list[int]) -> None:
+    A = np.array([[5.0, 1, 0], [0, 0, 0], [2, 0, 3]])  # noqa: N806
+    u = np.array([2, -1, 0], np.int64)
+    name = "q" if "q[" in text else "u"
+    kernel = spfgen.parse(f"kernel k {{ tensor A : csr  tensor {name} : dense<int64>  tensor y : dense {text} }}")
+    found = kernel.kernels["k"].compile()(**{"A": spfgen.pack(A, "csr"), name: u})
+    assert np.asarray(found["y"] if isinstance(found, dict) else found).tolist() == value
+
+
+def test_what_grows_faster_is_said() -> None:
+    text = "for j { let t = x[j]  for i { let a = A[i, j]  y[i] += t*a  z[j] += a*x[i] } }"
+    declared = "tensor A : csr  tensor x, y, z : dense"
+    kernel = spfgen.parse(f"kernel k {{ {declared} {text} }}").kernels["k"].compile()
+    (excess,) = excesses(kernel.generated.plans, kernel.generated.program)
+    assert (excess.loop, excess.extent, excess.around, excess.sought) == ("i", "A.nrow", ("j",), ("A",))
+    assert "grows faster than what is stored" in kernel.explain()
+    quick = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
+    assert "grows faster" not in quick.explain()

@@ -19,7 +19,7 @@ from spfgen.plan.steps.streamed import Grouped
 from spfgen.space.nodes import Program
 from spfgen.space.own import entries_of, own_tensor
 from spfgen.space.regions import Region
-from spfgen.space.steps import Equation, Gathered, Steps
+from spfgen.space.steps import Chosen, Equation, Gathered, Steps
 from spfgen.space.typed import Scalar
 
 ARGUMENTS = ("argmin", "argmax")
@@ -38,12 +38,15 @@ class Hoisting(Stores):
         all points first, in the operand's own order."""
         if env.known:
             return [], eq
+        always = eq.where is None and not any(isinstance(n, Chosen) for n in walk(eq.value))
         parts: list[Plan] = []
         somewhere = self.regions.of(eq.value) is not None
 
         def rule(node: Any) -> Any:
             if not isinstance(node, lang.Reduce) or (somewhere and self.is_wider(node)):
                 return None
+            if not always and any(isinstance(n, Gathered) for n in walk(node)):
+                return None  # what a value says is looked at only where it counts
             if self.is_scattered(node, eq):
                 all_points = self.arguments if node.op in ARGUMENTS else self.of_all_points
                 more, access = all_points(node, env.again)
@@ -135,6 +138,8 @@ class Hoisting(Stores):
             inner = outermost(lambda n: within(n, limited), node.value)
             node = node if inner == node.value else replace(node, value=inner)
             found, free = self.regions.of(node.value), tuple(sorted(self.free(node)))
+            if any(isinstance(n, Gathered) for n in walk(node)):
+                return node  # what a value says is looked at only where it counts
             if not found or not free or not self.is_looked_for(node, found):
                 return node
             more, access, fills = self.as_table(node, free, found, env.again)
@@ -168,7 +173,7 @@ class Hoisting(Stores):
     def may_be_made_first(self, node: lang.Reduce) -> bool:
         """Whether its points are known beforehand, and its values are the same then. An index that only accesses bound
         has no extent."""
-        if any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+        if any(self.is_of_a_step(n) for n in walk(node)):
             return False
         return self.free(node) <= self.extents.keys()
 

@@ -83,19 +83,21 @@ def steps_of_loop(step: Any) -> Iterator[Any]:
 
 def are_independent(one: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether two lists of steps may run in any order: neither writes what the other reads or writes."""
-    writes = [_written(one), _written(other)]
-    uses = [_read(one) | writes[0], _read(other) | writes[1]]
+    writes = [changed_by(one), changed_by(other)]
+    uses = [read_by(one) | writes[0], read_by(other) | writes[1]]
     return not ends_early((*one, *other)) and not writes[0] & uses[1] and not writes[1] & uses[0]
 
 
-def _written(steps: Sequence[Any]) -> set[str]:
+def changed_by(steps: Sequence[Any]) -> set[str]:
+    """The tensors that steps write, and the scalars that they set, as `let x`."""
     inside = [n for s in steps for n in walk(s)]
     return {n.target for n in inside if isinstance(n, Equation)} | {
         f"let {n.name}" for n in inside if isinstance(n, lang.Set)
     }
 
 
-def _read(steps: Sequence[Any]) -> set[str]:
+def read_by(steps: Sequence[Any]) -> set[str]:
+    """The same of what steps or values read."""
     inside = [n for s in steps for n in walk(s)]
     return {n.tensor for n in inside if isinstance(n, lang.Access)} | {
         f"let {n.name}" for n in inside if isinstance(n, lang.Local)

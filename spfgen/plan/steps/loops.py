@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Expr, Formula, Var, conjuncts
+from spfgen.facts.formula import Expr, Formula, Var, conjuncts, variables
 from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
@@ -23,17 +23,19 @@ from spfgen.plan.steps.invariant import LOOPS, with_invariants_outside
 from spfgen.plan.steps.lookups import with_lookups_outside
 from spfgen.plan.steps.loop_order import (
     are_independent,
+    changed_by,
     ends_early,
     in_pieces,
     in_sides,
     order_is_free,
+    read_by,
     with_lets_inside,
 )
 from spfgen.plan.steps.places import Places
 from spfgen.plan.steps.streamed import streamed
 from spfgen.space.lost import reads_what_is_written
 from spfgen.space.regions import Region, smallest, union
-from spfgen.space.steps import Equation
+from spfgen.space.steps import Equation, Gather, Gathered
 from spfgen.space.typed import Holds, Scalar
 
 
@@ -127,7 +129,7 @@ class Loops(Places):
         parts = self.taken_apart(step, env) if self.context.level else []
         if parts:
             return [p for part in parts for p in self.loops(part, env)]
-        found = self.effects(step.body, env.known | set(step.indices))
+        found = self.effects(step.body, env.known | set(step.indices), changed_in(step.body))
         asked = self.where_asked(step, found, env) if self.context.level else []
         return asked or self.over(step, found, env)
 
@@ -198,17 +200,17 @@ class Loops(Places):
     def taken_apart(self, step: lang.For, env: Env) -> list[lang.For]:
         """A loop that asks in its body where it is, as several that need not: where tensors drive them, each begins and
         ends where its part of them does. [] where that is not so, or would change the order of what is done."""
-        known = env.known | set(step.indices)
+        known, changed = env.known | set(step.indices), changed_in(step.body)
         free = order_is_free(step.body, step.indices, self.written)
         only = with_lets_inside(step.body)
         held: Any = only.condition if only is not None and only.otherwise else None
         if only is not None and isinstance(held, Holds):
             condition = held.condition
-            sparse = any(self.effects(part, known) is not None for part in (only.then, only.otherwise))
+            sparse = any(self.effects(part, known, changed) is not None for part in (only.then, only.otherwise))
             in_any_order = free or are_independent(only.then, only.otherwise)
             if sparse and self.is_affine(condition) and in_any_order:
                 return in_sides(step, only, condition)
-        return [] if free or self.effects(step.body, known) is None else in_pieces(step)
+        return [] if free or self.effects(step.body, known, changed) is None else in_pieces(step)
 
     def apart(self, step: lang.For, env: Env) -> tuple[Expr, ...] | None:
         """What tells iterations apart that have nothing to do with one another: an index of the loop that is the same
@@ -229,11 +231,15 @@ class Loops(Places):
                 return (Var(index),)
         return None
 
-    def effects(self, steps: Sequence[Any], known: frozenset[str] | set[str]) -> list[Region] | None:
-        """The regions in which steps do anything; None: everywhere."""
-        return union([self.effect(s, known) for s in steps])
+    def effects(self, steps: Sequence[Any], known: Set[str], changed: Set[str]) -> list[Region] | None:
+        """The regions in which steps of a loop that changes these names do anything; None: everywhere."""
+        return union([self.effect(s, known, changed) for s in steps])
 
-    def effect(self, step: Any, known: frozenset[str] | set[str]) -> list[Region] | None:
+    def effect(self, step: Any, known: Set[str], changed: Set[str]) -> list[Region] | None:
+        def outer(found: list[Region] | None, *values: Any) -> list[Region] | None:
+            """The regions of these values."""
+            return self.outer(found, known, {n for v in values for n in led_to(v, changed)})
+
         match step:
             case lang.Let():
                 return []
@@ -242,40 +248,72 @@ class Loops(Places):
             case Equation(updates=updates, value=value, indices=indices) if updates is not None and not step.at:
                 neutral = updates.operator.identity_of(TYPES[self.kinds[step.target]])
                 if neutral is not None and self.regions.fill(value) == neutral:
-                    return self.outer(self.regions.of(value), known)
+                    return outer(self.regions.of(value), value)
             case Equation(target=target, updates=None, value=value) if target in self.entries and not step.at:
                 own = self.regions.fill(value)
                 if own is not None and fill_text(own) == fill_text(self.tensors[target].layout.fill):
                     before = [self.entries_of(w, step) for w in earlier_writers(self.steps.body, step)]
-                    return self.outer(union([self.regions.of(value), *before]), known)
+                    return outer(union([self.regions.of(value), *before]), value)
             case lang.Set(_, op, value) if op != "=":
                 operator = lang.Apply(operator_name(op), (), function=step.function).operator
                 neutral = operator.identity_of(settled(self.scalars[step.name]))
                 if neutral is not None and self.regions.fill(value) == neutral:
-                    return self.outer(self.regions.of(value), known)
+                    return outer(self.regions.of(value), value)
             case lang.If(condition, then, otherwise):
                 fill = self.regions.fill(condition)
-                inside = self.effects(then, known)
+                inside = _without_links(self.effects(then, known, changed))  # there it is looked at only if this holds
                 if otherwise:
-                    return union([inside, self.effects(otherwise, known)])
-                asked = self.outer(self.regions.of(condition), known) if fill is not None and not fill else None
+                    return union([inside, _without_links(self.effects(otherwise, known, changed))])
+                asked = outer(self.regions.of(condition), condition) if fill is not None and not fill else None
                 return smallest([asked, inside])
             case lang.For(indices, body):
-                return self.outer(self.effects(body, set(known) | set(indices)), known)
+                return outer(self.effects(body, {*known, *indices}, changed))
         return None
 
-    def outer(self, found: list[Region] | None, known: frozenset[str] | set[str]) -> list[Region] | None:
-        """Regions in terms of known indices only: accesses with others are left out."""
+    def outer(self, found: list[Region] | None, known: Set[str], leading: Set[str]) -> list[Region] | None:
+        """Regions in terms of known indices only: accesses with others are left out. Values that lead to an access do
+        so before the loop, if they are among those that may."""
         if found is None:
             return None
         result = []
         for region in found:
-            kept = tuple(a for a in region.accesses if self.indices_in(a) <= known)
-            where = tuple(c for c in region.where if self.indices_of(c) <= known)
-            if region.links or not (kept or where):
+            gathers = [k for k in region.links if isinstance(k, Gather)]
+            links = tuple(k for k in gathers if k.name in leading and self.free(k.at) <= known)
+            later = {k.name for k in gathers if k not in links}
+            kept = tuple(a for a in region.accesses if self.indices_in(a) <= known and not spoken_of(a) & later)
+            where = tuple(c for c in region.where if self.indices_of(c) <= known and not variables(c) & later)
+            if len(gathers) < len(region.links) or not (kept or where):
                 return None
-            result.append(Region(kept, (), where))
+            spoken = {v for a in kept for v in spoken_of(a)}
+            result.append(Region(kept, tuple(k for k in links if k.name in spoken), where))
         return list(dict.fromkeys(result))
+
+
+def _without_links(found: list[Region] | None) -> list[Region] | None:
+    return None if found is None or any(r.links for r in found) else found
+
+
+def spoken_of(access: lang.Access) -> set[str]:
+    """The names in the subscripts of an access."""
+    return {v for s in access.subscripts for v in variables(s)}
+
+
+def changed_in(steps: Sequence[Any]) -> set[str]:
+    """What steps of a loop change or have for themselves: tensors, and scalars as `let x`."""
+    return changed_by(steps) | {f"let {n.name}" for s in steps for n in walk(s) if isinstance(n, lang.Let)}
+
+
+def led_to(value: Any, changed: Set[str]) -> Iterator[str]:
+    """The names of gathers within a value whose place is looked at in each iteration of a loop, and is the same in all
+    of them, if the loop changes no more than that."""
+    match value:
+        case Gathered(name, at, inner):
+            if not read_by((at,)) & changed:
+                yield name
+            yield from led_to(inner, changed)
+        case lang.Apply(op, arguments):
+            for argument in arguments[:1] if op in ("where", "logical_and", "logical_or") else arguments:
+                yield from led_to(argument, changed)
 
 
 def _loops_around(plan: Plan, body: Plan) -> list[Plan]:

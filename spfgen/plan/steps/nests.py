@@ -134,7 +134,10 @@ class Nests(State):
         before = tuple(c for c in conditions if self.is_affine(c) and self.indices_of(c) <= known)
         after = tuple(c for c in conditions if c not in before)
         if (after and gather.checked) or not names_in(gather.at) & self.indices <= known:
-            return self.driven_by(Region(()), indices, conditions, leaf, env, distinct)
+            names = {k.name for k in region.links if isinstance(k, Gather)}
+            rest = tuple(a for a in region.accesses if not names_in(a) & names)
+            where = tuple(c for c in region.where if not names_in(c) & names)
+            return self.driven_by(Region(rest, (), where), indices, conditions, leaf, env, distinct)
 
         def inside(inner: Env) -> Plan:
             lines, inner = self.placed(gather.name, gather.at, gather.access, inner, gather.checked)

@@ -218,3 +218,34 @@ def test_what_grows_faster_is_said() -> None:
     assert "grows faster than what is stored" in kernel.explain()
     quick = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
     assert "grows faster" not in quick.explain()
+
+
+def softmax(a: Array) -> Array:
+    rows = (a > -np.inf).any(1)
+    made = np.zeros_like(a)
+    made[rows] = np.exp(a[rows] - a[rows].max(1, keepdims=True))
+    made[rows] /= made[rows].sum(1, keepdims=True)
+    return made
+
+
+ONE_LINE = "P[i, j] = exp(A[i, j] - max(k: A[i, k]))/sum(k: exp(A[i, k] - max(l: A[i, l])))"
+STATEMENTS = "m[i] = max(j: A[i, j])  P[i, j] = exp(A[i, j] - m[i])  s[i] = sum(j: P[i, j])  Q[i, j] = P[i, j]/s[i]"
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [(ONE_LINE, "csr"), (STATEMENTS, "csr"), pytest.param(STATEMENTS, "csc", marks=pytest.mark.exhaustive)],
+)
+def test_softmax_of_what_is_stored(text: str, layout: str) -> None:
+    """Results that share the pattern of an operand lie beside it: nothing is looked for. (By columns and in one line
+    the largest of each row is looked for again within the sum.)"""
+    more = "" if text == ONE_LINE else "tensor Q : {0} shares A  tensor m, s : dense"
+    declared = f"tensor A : {layout} fill -inf  tensor P : {layout} shares A {more.format(layout)}"
+    kernel = spfgen.parse(f"kernel k {{ {declared} {text} }}").kernels["k"].compile()
+    rng = np.random.default_rng(1)
+    a = np.where(rng.random((9, 7)) < 0.4, rng.integers(-3, 4, (9, 7)), -np.inf)
+    found = kernel(A=spfgen.pack(a, layout, fill=-np.inf))
+    result = found if text == ONE_LINE else found["Q"]
+    np.testing.assert_allclose(result.to_numpy(), softmax(a))
+    assert not excesses(kernel.generated.plans, kernel.generated.program)
+    assert "binary search" not in kernel.explain() or layout != "csr"

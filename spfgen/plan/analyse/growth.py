@@ -8,7 +8,7 @@ above linear in what is stored, which is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spfgen.facts.formula import Call, Expr, Num, variables
@@ -27,7 +27,6 @@ from spfgen.plan.nodes import (
     Guard,
     If,
     Levels,
-    Load,
     Plan,
     Probe,
     Scan,
@@ -65,13 +64,13 @@ class Excess:
 @dataclass(frozen=True)
 class _Sizes:
     """The names of sizes; those that count what is stored, in all or in each row; the extents of each array; the
-    tensors of loaded dims."""
+    tensors of the program."""
 
     names: frozenset[str]
     stored: frozenset[str]
     widths: frozenset[str]
     arrays: tuple[tuple[str, ...], ...]
-    tensors: Mapping[str, str]
+    tensors: frozenset[str]
 
 
 def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
@@ -83,7 +82,7 @@ def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
         counts = {f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect)}
         own = {n.dim for n in nodes if isinstance(n, Define) and variables(n.value) <= names}
         arrays = [*context.arrays, *(_names(n.extents) for n in nodes if isinstance(n, Array))]
-        tensors = {n.dim: n.call.function.partition(".")[0] for n in nodes if isinstance(n, Load)}
+        tensors = frozenset(t.name for t in (*program.tensors, *program.temporaries))
         stored = frozenset({*context.stored, *counts})
         widths = frozenset(size for size, counted in context.stored.items() if counted.each)
         sizes = _Sizes(frozenset(names | counts | own), stored, widths, tuple(arrays), tensors)
@@ -104,7 +103,12 @@ def _of(node: Plan, around: tuple[Scan | Find, ...], sizes: _Sizes) -> Iterator[
             idle = isinstance(node, Find) or not _does(node.body) or _sought(node)
             if idle and (around or not _counts(node, sizes) & {*sizes.stored}):
                 extent = ", ".join(sorted(_counts(node, sizes)))
-                yield Excess(node.dim, extent, tuple(n.dim for n in around), tuple(_sought(node)))
+                yield Excess(
+                    node.dim,
+                    extent,
+                    tuple(n.dim for n in around),
+                    tuple(t for t in _sought(node) if t in sizes.tensors),
+                )
         around = (*around, node)
     for child in children(node):
         if isinstance(child, Plan):

@@ -11,9 +11,11 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import divides, outside_of_reductions
+from spfgen.layout.proofs import stored_once
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
 from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
 from spfgen.plan.steps.hoisting import Hoisting
+from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Region, union
 from spfgen.space.steps import Chosen, Equation
 from spfgen.space.typed import Holds, Scalar
@@ -46,6 +48,9 @@ class Equations(Hoisting):
         reads = {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
         some = eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
         if eq.target not in self.dense or eq.within:
+            first, eq = ([], eq) if reads else self.hoisted(eq, env)
+            if first:
+                return [*first, *self.equation(eq, env)]
             emptied = eq.updates is None and not eq.selects and not eq.within and (some or eq.where is not None)
             if emptied and reads:
                 return self.from_copy(eq, env)
@@ -116,7 +121,15 @@ class Equations(Hoisting):
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
         conditions = self.where_it_runs(eq, access)
-        return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
+        region = Region((access, *self.alike(access, eq.value)))
+        return self.passes([region], eq.indices, conditions, leaf, env, eq.subscripts)
+
+    def alike(self, access: lang.Access, value: Any) -> list[lang.Access]:
+        """The accesses of a value that store something wherever this one does, and nowhere else: all index arrays of
+        their tensors are the same."""
+        own = self.tensors[access.tensor]
+        found = dict.fromkeys(a for a in accesses_of(value) if a.subscripts == access.subscripts and a != access)
+        return [a for a in found if own.arrays and _has_pattern_of(self.tensors[a.tensor], own)]
 
     def scattered(self, eq: Equation, env: Env) -> list[Plan]:
         """A target whose places are values: each point of the indices is met, and its place looked at."""
@@ -272,6 +285,14 @@ class Equations(Hoisting):
                 return None
             result.append(Region(accesses, (), where))
         return result
+
+
+def _has_pattern_of(one: Tensor, other: Tensor) -> bool:
+    return (
+        (one.arrays, one.extents, one.sizes) == (other.arrays, other.extents, other.sizes)
+        and one.layout.relation == other.layout.relation
+        and stored_once(one.layout).proved
+    )
 
 
 def _writes_all(eq: Equation) -> bool:

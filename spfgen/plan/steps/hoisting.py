@@ -38,7 +38,8 @@ class Hoisting(Stores):
         all points first, in the operand's own order."""
         if env.known:
             return [], eq
-        always = eq.where is None and not any(isinstance(n, Chosen) for n in walk(eq.value))
+        always = (eq.target in self.dense or eq.target in self.entries) and not eq.within
+        always = always and eq.where is None and not any(isinstance(n, Chosen) for n in walk(eq.value))
         parts: list[Plan] = []
         somewhere = self.regions.of(eq.value) is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError
-from spfgen.lang.fills import fill_text
+from spfgen.lang.fills import fill_text, plain_fill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def fits(fill: Any, dtype: Any) -> bool:
     """Whether values of that type can be the fill value, rounded as floats are."""
     import numpy as np
 
-    kind = np.dtype(dtype)
+    kind, fill = np.dtype(dtype), plain_fill(fill)
     match kind.kind:
         case "b":
             return fill in (0, 1) and isinstance(fill, int | np.bool_)

@@ -165,8 +165,11 @@ class Operators:
         return self.transpose()
 
     def conj(self) -> Self:
-        """The complex conjugate of each element."""
+        """The complex conjugate of each element; numbers that are not complex as they are."""
         import numpy as np
+
+        if self.dtype.kind != "c":
+            return self
 
         found: Self = self._called(np.conjugate, (self,), {})
         return found
@@ -215,6 +218,9 @@ class Operators:
         """numpy.dot: of matrices and vectors `self @ other`, of more dimensions the last with the last but one."""
         import numpy as np
 
+        rank = len(other.shape) if hasattr(other, "shape") else np.ndim(other)
+        if 0 < rank <= 2 >= len(self.shape) > 0:
+            return self @ other
         dot: Any = np.dot
         return dot(self, other)
 

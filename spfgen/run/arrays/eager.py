@@ -489,7 +489,10 @@ def near(left: Any, right: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_na
 
 def rounded(tensor: Tensor, decimals: int) -> Any:
     """numpy.round."""
-    result = elementwise(None, [entries_of(tensor)], lambda values: np.round(single(values), decimals))
+    with in_words("round"):
+        result = elementwise(
+            None, [entries_of(tensor)], lambda values: np.round(values if decimals else single(values), decimals)
+        )
     assert isinstance(result, Entries)
     return tensor_from(result, [tensor.layout])
 

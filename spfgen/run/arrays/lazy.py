@@ -127,11 +127,11 @@ class LazyArray(Operators):
         return getattr(function, method)(*given, **options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, is_of_types
+        from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
 
         if function is np.transpose:
             return self.transpose(*arguments[1:], *options.values())
-        if function in {getattr(np, n) for n in REDUCTIONS} or is_of_types(function):
+        if function in {getattr(np, n) for n in REDUCTIONS} or needs_no_values(function):
             return called(function, arguments, options)
         return function(*map(_computed, arguments), **{n: _computed(v) for n, v in options.items()})
 

@@ -50,6 +50,11 @@ def is_of_types(function: Callable[..., Any]) -> bool:
     return function in {getattr(np, n) for n in TYPES}
 
 
+def needs_no_values(function: Callable[..., Any]) -> bool:
+    """Whether it looks at the types or the shape of its arguments alone."""
+    return is_of_types(function) or function in (np.shape, np.ndim, np.size)
+
+
 def _of_type(value: Any) -> Any:
     """An array without elements of the type of a tensor."""
     return np.empty((0,) * len(value.shape), value.dtype) if isinstance(value, Operators) else value
@@ -67,7 +72,7 @@ def _taken(
     theirs, takes = signature(function), signature(own).parameters
     bound = theirs.bind(*arguments, **options)
     bound.arguments.update(bound.arguments.pop("kwargs", {}))
-    out = bound.arguments.pop("out", None)
+    out = None if "out" in takes else bound.arguments.pop("out", None)
     if any(p.kind is Parameter.VAR_POSITIONAL for p in theirs.parameters.values()):
         given = dict(bound.kwargs)
         _refuse(function, [n for n in given if n not in takes])
@@ -184,10 +189,10 @@ def _matrix_power(a: Any, n: Any) -> Any:
     return a if n < 2 else half @ half @ a if n % 2 else half @ half
 
 
-def _einsum(*arguments: Any, **options: Any) -> Any:
+def _einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False) -> Any:
     from spfgen.run.calls.einsum import einsum
 
-    return einsum(arguments, **options)
+    return einsum(operands, out=out, dtype=dtype, optimize=optimize)
 
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:

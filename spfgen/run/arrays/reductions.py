@@ -44,7 +44,10 @@ def reduced(
     found = of_groups(function, entries, axis, keepdims, dtype, initial)
     if found is None:
         more = {} if initial is None else {"initial": initial}
-        return function.reduce(entries.to_dense(), axis=axis, keepdims=keepdims, dtype=dtype, **more)
+        dense = entries.to_dense()
+        if dtype is None and function.reduce(np.zeros(1, dense.dtype)).dtype == np.float16:
+            dtype = np.float32
+        return function.reduce(dense, axis=axis, keepdims=keepdims, dtype=dtype, **more)
     try:
         result = found.to_dense()
     except DataError as error:
@@ -82,7 +85,8 @@ def of_groups(
             some = absent > 0
             values[some] = function(values[some], repeat(unit, absent[some]), dtype=dtype)
         if initial is not None:
-            values, fill = function(initial, values, dtype=dtype), function(initial, fill, dtype=dtype)
+            begin = own.type(initial)
+            values, fill = function(begin, values, dtype=dtype), function(begin, fill, dtype=dtype)
     if keepdims:
         zero, at = np.zeros(len(values), np.int64), iter(where)
         where = tuple(zero if d in axes else next(at) for d in range(entries.ndim))

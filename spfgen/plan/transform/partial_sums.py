@@ -92,7 +92,9 @@ def _in_parts(scan: Scan, types: Mapping[str, str]) -> Scan:
 
 
 def _partial(scan: Scan, sums: _Sums) -> str:
-    """How the loop adds."""
+    """How the loop adds; as it stands where the schedule says how it is written out."""
+    if scan.unroll or scan.vector:
+        return ""
     *nodes, last = chain(scan.body)
     if isinstance(last, Do):
         found = _sum(last.target, sums)

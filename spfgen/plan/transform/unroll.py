@@ -23,7 +23,7 @@ def unrolled(plan: Plan, sizes: Collection[str], types: Mapping[str, str]) -> Pl
     are."""
 
     def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan):
+        if not isinstance(node, Scan) or node.unroll or node.vector:  # as the schedule says
             return None
         when = _unroll_when(node, sizes, types)
         return None if when is None else replace(node, unroll_when=when)

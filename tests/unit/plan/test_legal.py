@@ -172,3 +172,15 @@ def test_what_a_vectorized_loop_cannot_clear_is_cleared_before_it() -> None:
     assert scan.vector
     dense = np.where(np.arange(50) % 3, np.arange(50.0), 0)
     assert np.array_equal(kernel(L=spfgen.pack(dense, "sv"), x=np.full(50, np.nan)), dense)
+
+
+@pytest.mark.parametrize("clause", ["unroll A.pj by 4", "vectorize A.pj"])
+def test_what_is_said_of_a_loop_is_all_that_is_done_with_it(clause: str) -> None:
+    """No unrolling of ours beside that of the schedule, and no partial sums."""
+    kernel = compiled(SPMV, clause)
+    loop = loops(kernel)["A.pj"]
+    assert loop.unroll_when is None
+    assert not loop.partial
+    assert "adds to partial sums" not in kernel.explain()
+    assert loops(compiled(SPMV, ""))["A.pj"].unroll_when is not None
+    assert np.allclose(kernel(A=spfgen.pack(A, "csr"), x=X), A @ X)

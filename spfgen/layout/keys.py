@@ -128,8 +128,8 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
         return "it has several pieces or value arrays"
     if not plan.is_plain:
         return "positions are not numbered by keys alone"
-    if any(order.few for order in orders):
-        return "only some entries fit, and the arrays are checked"
+    if any(order.is_chosen for order in orders):
+        return "its order was found by trying, and the arrays are checked"
     if not plan.injective:
         return "places may stand for several coordinates"
     steps = [s for (s,) in plan.steps if isinstance(s, Computed | Ranked)]
@@ -171,8 +171,6 @@ def _fields(
         rank, order = step.rank, orders[step.rank]
         if rank.kind == "write" or order.empty_first:
             return "an array is written at places that are known, or filled from its end"
-        if order.hint or not all(isinstance(k, int) for k, _ in order.keys):
-            return f"`{rank.position}` is not in the order of its keys"
         arguments = _group(encoded, rank)
         if levels and arguments[:1] != [Affine(((levels[-1].rank.position, 1),))]:
             return f"`{rank.position}` does not count inside the position before"

@@ -44,6 +44,7 @@ def with_result_types(
         operands = tuple(replace(t, value_type=chosen.get(t.name) or t.value_type) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
+            check_fills(t for t in operands if t.name in chosen)
             types = result_types(kernel, known)
         except SpecError as error:
             refused = refused or error

@@ -175,9 +175,13 @@ def _take(name: str, values: Sequence[Any], kinds: Sequence[str]) -> None:
         raise Skipped
     if name in DTYPES and not _fits(first, name):
         raise Skipped
-    if name in ("divide", "floor_divide", "remainder", "fmod") and np.any(np.asarray(values[1]) == 0):
-        if any(k in "fc" for k in kinds) or name == "divide":
-            raise Skipped  # a 0 that is not stored is the result, whatever divides it
+    divides = name == "divide" or (name in ("floor_divide", "remainder", "fmod") and bool({*kinds} & {"f", "c"}))
+    if divides and np.any(np.asarray(values[1]) == 0):
+        raise Skipped  # a 0 that is not stored is the result, whatever divides it
+    if name == "reciprocal" and kinds[0] in "iu" and np.any(first == 0):
+        raise Skipped
+    if name == "erf" and kinds[0] == "c":
+        raise Skipped  # scipy has it, the language has not
     if name in ("clip",) and not bool(np.all(np.asarray(values[1]) <= np.asarray(values[2]))):
         raise Skipped
     if name in ("power",) and kinds[1] in "iu" and kinds[0] in "iu" and np.any(np.asarray(values[1]) < 0):

@@ -13,7 +13,7 @@ from spfgen.cir.lower.layout import structs
 from spfgen.cir.lower.register_tile import REGISTERS
 from spfgen.cir.rewrite.branches import with_branches
 from spfgen.cir.rewrite.outline_parts import NOINLINE
-from spfgen.cir.tree.nodes import Call, File, Float, For, Function, Struct, Text
+from spfgen.cir.tree.nodes import Call, Cast, Declare, File, Float, For, Function, Struct, Text
 from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
 from spfgen.cir.tree.unused import without_unused
@@ -129,6 +129,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
     scalars = scalar_functions(called)
     pieces += map(Text, scalars)
     includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]
+    if any("complex" in n.type for n in nodes if isinstance(n, Cast | Declare)):
+        includes.append("<complex.h>")
     if any(isinstance(n, Float) and not isfinite(n.value) for n in nodes):
         includes.append("<math.h>")
     return pieces, tuple(dict.fromkeys(includes))

@@ -7,8 +7,10 @@ import pytest
 
 import spfgen
 from spfgen.errors import DataError, Unsupported
-from spfgen.layout.pack import pack
+from spfgen.layout.keys import NoKey, key_plan
+from spfgen.layout.pack import key_orders, pack
 from spfgen.run.examining.examine_packing import tried
+from spfgen.run.pack import pack_entries
 from tests.unit.layout.test_pack_determined import arrays, layout, names
 
 OPEN = """
@@ -384,3 +386,13 @@ def test_says_what_it_tried() -> None:
     with pytest.raises(Unsupported, match=r"none of the .* orders of the entries that packing tries satisfies") as info:
         pack(layout(text, "antiorder"), (3, 3), (np.arange(3), np.arange(3)), np.ones(3))
     assert "in ascending order: expected the array `col`" in str(info.value)
+
+
+def test_what_few_samples_speak_for_is_packed_where_it_is_checked() -> None:
+    """Not by C, which checks nothing."""
+    text = OPEN.replace("row(p) + col(p) <= row(q) + col(q)", "row(p) + col(p) < row(q) + col(q)")
+    found = layout(text, "antiorder")
+    with pytest.raises(NoKey, match="was found by trying"):
+        key_plan(found, key_orders(found))
+    with pytest.raises(DataError, match="packing finds no arrays for these entries"):
+        pack_entries(found, (9, 9), (np.array([0, 1]), np.array([1, 0])), np.ones(2), small=0)

@@ -267,3 +267,19 @@ def test_complex_fills_are_written(text: str, fill: complex) -> None:
 def test_the_text_of_a_complex_fill_is_read() -> None:
     for number in (2 + 3j, -1j, complex(np.inf, -0.0), complex(0, np.nan), complex(-0.0, 1)):
         assert fill_text(handle_of(f"csr fill {fill_text(number)}").use.fill) == fill_text(number)
+
+
+def test_complex_fills_beside_operands_that_are_whole() -> None:
+    """The types that are tried for operands of open type hold their fill values in every choice."""
+    far = spfgen.pack(np.array([[1 + 1j, 2 - 1j], [2 - 1j, 0]]), "csr", fill=2 - 1j)
+    v = spfgen.pack(np.array([0, 3]), "sv")
+    text = "R[i, j] = sqrt(A[i, j])\nS[i, j] = v[j] >> isfinite(A[i, j])"
+    found = spfgen.evaluate(text, A=far, v=v, out={"R": "dense", "S": "dense"})
+    np.testing.assert_allclose(found["R"], np.sqrt(far.to_numpy()))
+    np.testing.assert_array_equal(found["S"], np.broadcast_to([0, 1], (2, 2)))
+
+
+def test_casts_to_complex_bring_their_header() -> None:
+    """Though no tensor is complex."""
+    u = np.array([0.0, 2.0])
+    assert spfgen.evaluate("R[i] = complex64(u[i]) or false", u=u).tolist() == [False, True]

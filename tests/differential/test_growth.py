@@ -249,3 +249,29 @@ def test_softmax_of_what_is_stored(text: str, layout: str) -> None:
     np.testing.assert_allclose(result.to_numpy(), softmax(a))
     assert not excesses(kernel.generated.plans, kernel.generated.program)
     assert "binary search" not in kernel.explain() or layout != "csr"
+
+
+ASKED_OUTSIDE = ("y[j] = any(i: f[i] and A[i, j] > 0)", "y[i] = any(j: f[i] and g[i] and A[i, j] > 0)")
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", pytest.param("dcsr", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "text", ["y[j] = any(i: f[i] and A[i, j] > 0)", "y[i] = any(j: f[i] and g[i] and A[i, j] > 0)"]
+)
+def test_a_condition_that_an_outer_loop_decides_is_asked_there(text: str, layout: str) -> None:
+    rng = np.random.default_rng(2)
+    a = np.where(rng.random((60, 60)) < 0.5, rng.integers(-3, 4, (60, 60)), 0).astype(float)
+    words = {n: rng.random(60) < 0.5 for n in ("f", "g")}
+    nothing, works = np.zeros(60, bool), []
+    with growth.counting() as count:
+        more = {"g": "dense<bool>"} if "g[" in text else {}
+        kernel = spfgen.compile(text, A=layout, f="dense<bool>", y="dense<bool>", **more)
+        for f in (nothing, ~nothing, words["f"]):
+            given = {"A": spfgen.pack(a, layout), "f": f, **{n: words[n] for n in more}}
+            work, found = growth.work_of(lambda given=given: kernel(**given), count)
+            works.append(work)
+            both = f & words["g"] if more else f
+            expected = ((a > 0) & both[:, None]).any(0 if text.startswith("y[j]") else 1)
+            np.testing.assert_array_equal(np.asarray(found), expected)
+    if layout == "csr":
+        assert works[0] < works[1] / 4

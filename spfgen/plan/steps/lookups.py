@@ -59,7 +59,7 @@ class _Lookups:
             inside = inside.body
         if scan.collapse:
             return None
-        changed = _changed(scan)
+        changed = changed_in_iterations(scan)
         moved: dict[str, Plan] = {}
         parts: list[Plan] = []
         for part in inside.parts if isinstance(inside, Block) else (inside,):
@@ -128,7 +128,7 @@ def _may_move(find: Find, changed: Collection[str]) -> bool:
     return alone and find.key is not None and find.key.unique and not _free(replace(find, hit=Block(()))) & {*changed}
 
 
-def _changed(scan: Scan) -> set[str]:
+def changed_in_iterations(scan: Scan) -> set[str]:
     """What has another value in each iteration, or may have."""
     nodes = list(walk(scan, Plan))
     found = {p.name for p in scan.private}

@@ -33,6 +33,7 @@ from spfgen.plan.steps.loop_order import (
 )
 from spfgen.plan.steps.places import Places
 from spfgen.plan.steps.streamed import streamed
+from spfgen.plan.steps.unswitching import with_conditions_outside
 from spfgen.space.lost import reads_what_is_written
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation, Gather, Gathered
@@ -59,6 +60,7 @@ class Loops(Places):
             parts = list(whole.parts[len(first) :])
             sizes = {*self.program.parameters, *self.program.size_of}
             parts = [with_lookups_outside(with_invariants_outside(p), self.fresh) for p in parts]
+            parts = [with_conditions_outside(p) for p in parts]
             parts = [with_split_loops(p, sizes, self.kinds) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
             exactly = self.context.deterministic

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         tensor,
         tune_layouts,
     )
-    from spfgen.errors import CopyWarning, SpfgenError
+    from spfgen.errors import CopyWarning, DenseResultWarning, SpfgenError
     from spfgen.run.arrays.functions import (
         asarray,
         aslinearoperator,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CopyWarning",
+    "DenseResultWarning",
     "Kernel",
     "LazyArray",
     "Spec",
@@ -99,6 +100,7 @@ _ARRAYS = frozenset(
 )
 _ELSEWHERE = {
     "CopyWarning": "spfgen.errors",
+    "DenseResultWarning": "spfgen.errors",
     "SpfgenError": "spfgen.errors",
     "Tensor": "spfgen.run.tensor",
     "LazyArray": "spfgen.run.arrays.lazy",

@@ -139,12 +139,21 @@ class CopyWarning(UserWarning):
     """Arrays of the caller's could not be used as they are, and were copied into another form."""
 
 
+class DenseResultWarning(UserWarning):
+    """A sparse result is as large as a dense one would be: it gets an entry at each of its places."""
+
+
 def warn_of_copy(message: str) -> None:
     """A CopyWarning at the line of the user's that asked for it."""
+    warn_user(message, CopyWarning)
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """A warning at the line of the user's that asked for what it is about."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "spfgen":
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, CopyWarning, stacklevel=level + 1)
+    warnings.warn(message, category, stacklevel=level + 1)
 
 
 class InternalError(SpfgenError):

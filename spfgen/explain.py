@@ -13,6 +13,7 @@ from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.analyse.cost import simplified
 from spfgen.plan.analyse.depend import INDEPENDENT, Meeting, in_words
+from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.context import context_of
 from spfgen.plan.dependences import dependences
@@ -100,8 +101,15 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
 
 def _until_packed(program: Program, group: Group, plan: Plan) -> list[str]:
     """What the entries of a result whose pattern is computed take, in lines."""
-    lines = assembly(replace(program, groups=(group,)), (plan,))
+    lines = _packed(program, group, plan)
     return ["  memory until the result is packed, about:", *(f"    - {line}" for line in lines)] if lines else []
+
+
+def _packed(program: Program, group: Group, plan: Plan) -> list[str]:
+    lines = assembly(replace(program, groups=(group,)), (plan,))
+    for name in filled(plan, program):
+        lines.append(f"{name} gets an entry at each of its places, whatever is stored: it is as large as a dense one")
+    return lines
 
 
 def explain_json(generated: Generated) -> dict[str, Any]:
@@ -137,7 +145,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "above_linear": above_linear(program, plan),
                 "costs": costs(plan),
                 "not_proved": unproved(plan),
-                "memory_until_packed": assembly(replace(program, groups=(group,)), (plan,)),
+                "memory_until_packed": _packed(program, group, plan),
             }
             for group, plan in zip(program.groups, generated.plans, strict=True)
         ],

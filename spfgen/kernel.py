@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import DataError, SpfgenError, UsageError, a_type
+from spfgen.errors import DataError, DenseResultWarning, SpfgenError, UsageError, a_type, warn_user
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
@@ -285,6 +286,8 @@ class Kernel:
         listed = [n for n in self.assembled if n not in self._sharing]
         pruned = self.prune if prune is None else prune
         entry = self._entry(tensors)
+        if entry.program.filled and not pruned:
+            _warn_of_size(entry.program, tensors)
         assemblies = {n: self._assembly(n, entry.program.tensor(n).layout.fill, pruned) for n in listed}
         bound = entry.bind(tensors, known, threads or 0, made, validate, assemblies)
         bound.statements = self._kernel.statements
@@ -369,6 +372,25 @@ class Kernel:
         from spfgen.run.compile import build, load
 
         return getattr(load(build(made.whole)), self._kernel.name)
+
+
+DENSE_RESULT = 1 << 16
+"""Places of a result that is as large as a dense one, from which on that is said, where operands store a quarter or
+less."""
+
+
+def _warn_of_size(program: Program, tensors: Mapping[str, Tensor]) -> None:
+    """A result that gets an entry at each of its places, however few the operands have."""
+    sparse = [t for t in program.tensors if t.is_input and t.layout.indexes]
+    stored = sum(tensors[t.name].arrays[t.layout.values[0].name].size for t in sparse if t.layout.values)
+    for name in program.filled:
+        shape = tensors[name].shape
+        if sparse and prod(shape) >= max(DENSE_RESULT, 4 * stored):
+            layout = program.tensor(name).assembled
+            own = layout.name if layout is not None else "its layout"
+            text = f"`{name}` gets an entry at each of its {prod(shape)} places, but its operands store {stored}: it is"
+            way = f"a dense result is smaller and faster; multiply by a pattern if {own} is to have that of an operand"
+            warn_user(f"{text} as large in {own} as a dense array would be ({way})", DenseResultWarning)
 
 
 def made(

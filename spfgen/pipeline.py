@@ -55,6 +55,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out
 from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.delivery import as_delivered
+from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.context import check_met, context_of
@@ -175,7 +176,8 @@ def print_kernel(
     """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do."""
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
     tensors = tuple(as_delivered(t, plans) for t in program.tensors)
-    program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans))
+    all_of = tuple(dict.fromkeys(name for plan in plans for name in filled(plan, program)))
+    program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans), filled=all_of)
     lowered = lower(program, plans)
     known = c_passes.Known(lowered.names, lowered.values, lowered.indices)
     called = [f for one in lowered.called for f in c_passes.passed(one, c_passes.Known(known.names), program.level)]

@@ -228,7 +228,7 @@ class Program:
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
     target; `derived`: extents, what they are of others, and whether they have to be; `steps`: it is more than sums of
     products; `numbers`: the extents of indices that are numbers; `beyond`: what is more than
-    sums of products in it."""
+    sums of products in it; `filled`: results whose pattern is computed that get an entry at all of their places."""
 
     name: str
     doc: str
@@ -253,6 +253,7 @@ class Program:
     steps: bool = False
     numbers: Mapping[str, int] = field(default_factory=dict)
     beyond: str = ""
+    filled: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

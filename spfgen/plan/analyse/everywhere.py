@@ -1,0 +1,86 @@
+"""Results whose pattern is computed that get an entry at all of their places, whatever their operands store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
+from spfgen.ir import children, walk
+from spfgen.lang.nodes import Apply
+from spfgen.plan.nodes import PLANS, Append, Assign, Clear, Find, Guard, If, Let, Plan, Repeat, Scan
+from spfgen.space.nodes import Program, Tensor
+
+SELECTS = {
+    *("where", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    *("logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isfinite", "isinf"),
+}
+"""What may make most values of an operand the fill of the result."""
+
+
+def filled(plan: Plan, program: Program) -> tuple[str, ...]:
+    """The tensors of which a nest stores all: its loops are over all values of each coordinate. Whether one is the fill
+    is asked, but nothing else that could leave out most."""
+    found: dict[str, None] = {}
+    for tensor in (t for t in program.tensors if t.assembled is not None and t.assembled.indexes and t.extents):
+        if any(_everywhere(scans, append, tensor, program) for scans, append in _appended(plan, tensor.name, ())):
+            found[tensor.name] = None
+    return tuple(found)
+
+
+def _appended(node: Any, name: str, scans: tuple[Scan, ...]) -> Iterator[tuple[tuple[Scan, ...], Append]]:
+    """What is appended, with the loops around it, where nothing but the fill is asked on the way."""
+    match node:
+        case Append(tensor=tensor) if tensor == name:
+            yield scans, node
+            return
+        case Clear() | Find() | Guard() | Repeat():
+            return
+        case If(otherwise=None, then=then) if _is_about_the_fill(node):
+            yield from _appended(then, name, scans)
+            return
+        case If():
+            return
+        case Scan():
+            scans = (*scans, node)
+            if any(n.op in SELECTS for k in walk(node.body) if isinstance(k, Let | Assign) for n in _applied(k)):
+                return
+    for child in children(node):
+        if isinstance(child, PLANS):
+            yield from _appended(child, name, scans)
+
+
+def _applied(node: Let | Assign) -> Iterator[Apply]:
+    return (n for n in walk(node.value) if isinstance(n, Apply))
+
+
+def _is_about_the_fill(node: If) -> bool:
+    """`value != fill`, or that it is no nan where the fill is."""
+    condition = node.condition
+    if not isinstance(condition, Apply):
+        return False
+    inner = condition.arguments[0]
+    return condition.op == "not_equal" or (
+        condition.op == "logical_not" and isinstance(inner, Apply) and inner.op == "isnan"
+    )
+
+
+def _everywhere(scans: tuple[Scan, ...], append: Append, tensor: Tensor, program: Program) -> bool:
+    """Whether each coordinate is the index of a loop of its own over the whole extent; a run of them is one loop."""
+    sizes = {*program.parameters, *program.size_of}
+    own = {s.dim: s for s in scans}
+    if any(variables(e) - sizes for s in scans for e in (*s.low, *s.high)) or append.last is not None:
+        return False
+    indices = [c.name for c in append.coordinates if isinstance(c, Var)]
+    if len(indices) != len(append.coordinates) or len(set(indices)) < len(indices) or not {*indices} <= own.keys():
+        return False
+    return all(_is_whole(own[i]) for i in indices)
+
+
+def _is_whole(scan: Scan) -> bool:
+    """From 0 to a size: which one does not matter, the tensor has that extent."""
+    return scan.low == (ZERO,) and len(scan.high) == 1 and _is_size(scan.high[0])
+
+
+def _is_size(expr: Expr) -> bool:
+    return isinstance(expr, Var | Num)

@@ -29,8 +29,8 @@ _ALL = (
     ElementType("uint64", "uint64_t", "u", 8),
     ElementType("float32", "float", "f", 4),
     ElementType("float64", "double", "f", 8),
-    ElementType("complex64", "float complex", "c", 8),
-    ElementType("complex128", "double complex", "c", 16),
+    ElementType("complex64", "float _Complex", "c", 8),
+    ElementType("complex128", "double _Complex", "c", 16),
 )
 TYPES = {t.name: t for t in _ALL}
 ALIASES = {"float": "float32", "double": "float64", "int": "int32", "complex": "complex128"}
@@ -59,6 +59,10 @@ KEYWORDS = frozenset(
     _Bool _Complex _Imaginary bool complex true false I NULL main threads memset free
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t asm typeof linux unix
     alignas alignof constexpr nullptr static_assert thread_local typeof_unqual
+    and and_eq bitand bitor catch char8_t char16_t char32_t class compl concept consteval constinit const_cast co_await
+    co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq
+    operator or or_eq private protected public reinterpret_cast requires static_cast template this throw try typeid
+    typename using virtual wchar_t xor xor_eq
     HUGE_VAL HUGE_VALF HUGE_VALL INFINITY NAN FP_NAN FP_INFINITE FP_ZERO FP_SUBNORMAL FP_NORMAL FP_ILOGB0 FP_ILOGBNAN
     MATH_ERRNO MATH_ERREXCEPT math_errhandling EXIT_FAILURE EXIT_SUCCESS RAND_MAX MB_CUR_MAX BIG_ENDIAN LITTLE_ENDIAN
     PDP_ENDIAN BYTE_ORDER FD_SETSIZE NFDBITS WNOHANG WUNTRACED WSTOPPED WEXITED WCONTINUED WNOWAIT M_E M_LOG2E M_LOG10E
@@ -71,7 +75,7 @@ KEYWORDS = frozenset(
     )
     for end in ("MIN", "MAX")
 )
-"""Words that mean something in the generated C, macros of the headers that it includes among them."""
+"""Words that mean something in C or C++, macros of the headers that the generated C includes among them."""
 
 _REAL = """acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10
     log1p log2 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint
@@ -91,7 +95,7 @@ LIBRARY = frozenset(f"{name}{end}" for name in _REAL for end in ("", "f", "l")) 
 
 
 def has_meaning_in_c(name: str) -> bool:
-    """Whether no name of ours may be this: a word of C or its library, or one that is kept for them or for spfgen."""
+    """Whether no name of ours may be this: a word of C or C++, or one that is kept for them or for spfgen."""
     return name in KEYWORDS or re.match("(?i:spfgen_)|omp_|__|_[A-Z]", name) is not None
 
 

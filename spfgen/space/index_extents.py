@@ -184,7 +184,10 @@ class IndexExtents:
         own = {v: self.computed[v] for v in variables(extent) if self.is_own_name(v) and v in self.computed}
         if own:
             return self.of_others(substitute(extent, own))
-        return rewrite(lambda n: n.left if isinstance(n, Bin) and n.op == "min" and n.left == n.right else None, extent)
+        same: Expr = rewrite(
+            lambda n: n.left if isinstance(n, Bin) and n.op == "min" and n.left == n.right else None, extent
+        )
+        return extent if same is extent else self.of_others(same)
 
     def is_own_name(self, extent: str) -> bool:
         return extent.partition(".")[0] in self.own

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import spfgen
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.run.validate import c_source
 from tests.differential.support import one_file
@@ -16,7 +17,7 @@ from tests.sanitize.checks import chosen
 from tests.sanitize.driver import generated
 from tests.sanitize.kernels import FINDS, case, every_find, every_output, every_schedule, every_type
 
-FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-c")
+FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror", "-c")
 COMPILERS = (("gcc",), ("clang", "-fsyntax-only"))
 """gcc finds some of what it warns of where it optimises, clang while it reads."""
 JOBS = 2
@@ -87,3 +88,45 @@ def test_a_warning_would_be_seen(tmp_path: Path) -> None:
     result = subprocess.run(["cc", *FLAGS, str(path)], cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode != 0
     assert "float-conversion" in result.stderr
+
+
+STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+ROTATED = """layout rotated(nrow, ncol) {
+    relation { [u, v] -> [i, j] : 0 <= u < nrow + ncol and 0 <= v < nrow + ncol
+        and u = i + j and v = ncol - 1 + i - j and 0 <= i < nrow and 0 <= j < ncol }
+    value val[nrow + ncol, nrow + ncol] at [u, v]
+}
+function sat(x, y) { let s = x + y  if s > 50 { return 50 } else { return s } }
+"""
+STEPS = {
+    "a layout of sums and differences": "tensor A : rotated  tensor B : csr  tensor Y : dense  Y[i,j] = A[i,j]*B[i,j]",
+    "a result that is written twice": "tensor A, B, C : csr  for i, j { C[i,j] = B[i,j]  C[i,j] sat= A[i,j] }",
+    "a workspace": "tensor A, B, C : csc  local tensor w : sv_unsorted  for j { w[i] = 0  "
+    "for k, i { w[i] += A[i,k]*B[k,j] }  for i { C[i,j] = w[i] } }",
+    "a product of complex numbers": "tensor A : csr<complex64>  tensor y : dense<complex64>  y[i] = prod(j: A[i,j])",
+    "small integers": "tensor x : dense<uint8>  tensor y : dense<int16>  "
+    "y[i] = sum(j: x[j] where j <= i)/3 + x[i]**2 % 7",
+    "a solve": "tensor A : csr  tensor x, y : dense  y[i] = (x[i] - sum(j: A[i,j]*y[j] where j < i))/A[i,i]",
+    "entries": "tensor A : bit_map  tensor B, C : csr  C[i,j] = max(A[i,j], B[i,j])",
+    "names of C++": "size template  tensor this : csr  tensor new, class : dense  class[operator] = "
+    "this[operator, typename]*new[typename]*template",
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_give_no_warnings_and_headers_are_for_cpp(tmp_path: Path, name: str) -> None:
+    kernel = spfgen.parse(f"{ROTATED} kernel k {{ {STEPS[name]} }}").kernels["k"].compile()
+    (tmp_path / "k.h").write_text(kernel.header)
+    (tmp_path / "k.c").write_text(kernel.source)
+    (tmp_path / "user.cpp").write_text('#include "k.h"\n')
+    for compiler, *flags, file in (
+        ("gcc", "-std=c99", "-O1", "-fopenmp", "-c", "-o", "k.o", "k.c"),
+        ("gcc", "-std=c99", "-fsyntax-only", "k.c"),
+        ("clang", "-std=c99", "-fsyntax-only", "k.c"),
+        ("g++", "-std=c++17", "-fsyntax-only", "user.cpp"),
+        ("clang++", "-std=c++17", "-fsyntax-only", "user.cpp"),
+    ):
+        if shutil.which(compiler):
+            command = [compiler, *STRICT, *flags, file]
+            result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+            assert result.returncode == 0, f"{' '.join(command)}\n{result.stderr[:3000]}"

@@ -16,7 +16,7 @@ from spfgen.cir.rewrite.outline_parts import NOINLINE
 from spfgen.cir.tree.nodes import Call, Cast, Declare, File, Float, For, Function, Struct, Text
 from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
-from spfgen.cir.tree.unused import without_unused
+from spfgen.cir.tree.unused import cleaned, without_unused_functions
 from spfgen.ir import walk
 from spfgen.lang.types import MARK_TYPES, TYPES
 from spfgen.space.nodes import Program
@@ -90,7 +90,7 @@ def runtime(name: str) -> str:
 
 def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
     """NAME.c: what of the run-time the functions need, and the functions."""
-    functions = with_branches([without_unused(f) for f in functions])
+    functions = with_branches(cleaned(functions))
     pieces, includes = _needed(functions)
     return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
 
@@ -100,7 +100,7 @@ STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>"
 
 def plain_file(functions: Sequence[Function], comment: str, headers: Sequence[str] = STANDARD) -> File:
     """Functions that need no structs, with what of the run-time they need."""
-    functions = with_branches([without_unused(f) for f in functions])
+    functions = with_branches(cleaned(functions))
     pieces, includes = _needed(functions)
     return File(comment, tuple(dict.fromkeys((*headers, *includes))), (*pieces, *functions))
 
@@ -110,8 +110,6 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
     nodes = [n for f in functions for n in walk(f)]
     called = {n.function for n in nodes if isinstance(n, Call)}
     pieces: list[Struct | Function | Text] = []
-    if any(isinstance(n, For) and n.pragmas for n in nodes):
-        pieces.append(Text(SERIAL))
     if any(f.result.startswith(NOINLINE) for f in functions):
         pieces.append(Text(runtime("noinline.h")))
     if any(f.result.startswith(AS_IS) for f in functions):
@@ -126,6 +124,9 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
             needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
             wanted |= dict.fromkeys([*needed, (file, kind)])
     pieces += [Text(_typed(runtime(f"{file}.h"), kind)) for file, kind in wanted]
+    texts = without_unused_functions([p.text for p in pieces if isinstance(p, Text)], called)
+    shares = any(isinstance(n, For) and n.pragmas for n in nodes) or any("#pragma omp" in text for text in texts)
+    pieces = [Text(text) for text in (SERIAL, *texts)[0 if shares else 1 :] if text]
     scalars = scalar_functions(called)
     pieces += map(Text, scalars)
     includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]

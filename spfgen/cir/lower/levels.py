@@ -118,7 +118,7 @@ def _executor(
         c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", one_thread)))),
         c.For(INT, unit.name, mine, more, next_unit, c.Block((wait, runs, done))),
     ]
-    threads = c.Field(order, "threads")
+    threads = c.Cast("int", c.Field(order, "threads"))
     pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"
     return loop(thread.name, c.Int(0), threads, inside, pragma, "int")
 

@@ -25,7 +25,8 @@ the result, which is that of `fills`, or the value of the expression on the fill
 part, and for sums of products of tensors whose fill is 0. What several points give to one place is added up; where
 values are subscripts, the last one wins. In a loop these are the places of the iteration. Where the target has slices
 (or, in a loop, values) as subscripts only the places that are computed change. Updates change what they compute, one
-point after another. A statement reads what was before it.
+point after another. A statement reads what was before it, but for places of its target that other points of it write:
+there it reads what these give, which is a recurrence. Those of which the values need each other have no meaning.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
@@ -46,6 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spfgen.facts.formula import Expr, conjuncts, variables
+from spfgen.ir import rewrite
 from spfgen.lang import nodes as n
 from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
 from spfgen.lang.oracle.names import Names
@@ -160,15 +162,25 @@ class Run(Values):
         for part in conjuncts(step.where) if step.where is not None else ():
             if variables(part) <= {*inner.indices, *self.sizes}:
                 inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
+        value = self.apart(step, frame, inner)
+        if value is None:
+            self.tensors[step.target.tensor] = self.computed(step, step.value, frame, inner, scalars, target)
+        else:
+            self.recurrence(step, value, frame, inner, scalars)
+
+    def computed(
+        self, step: n.Statement, what: Any, frame: Frame, inner: Frame, scalars: dict[str, Any], target: Array
+    ) -> Array:
+        """The target after the statement, which stores the value `what`."""
         exact = step.target.tensor not in self.fills and (
             divides(step.value) or self.adds_infinities(step.value, frame, scalars)
         )
         frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
         if step.op in ("=", "+=", "subtract"):
-            found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
+            found = self.summed(what, inner, scalars, step.op, step.function, step.where)
         else:  # once for each value
-            inner = self.with_free(step.value, inner, step.where)
-            found = self.value(step.value, inner, scalars)
+            inner = self.with_free(what, inner, step.where)
+            found = self.value(what, inner, scalars)
         places, inside = self.places(step.target, target.shape, inner, scalars)
         mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside) & inner.mask), inner.shape)
         count = int(np.count_nonzero(mask))
@@ -192,7 +204,42 @@ class Run(Values):
             flat[at] = converted(value, result.dtype)
         else:
             self.update(flat, at, value, step)
-        self.tensors[step.target.tensor] = result
+        return result
+
+    def apart(self, step: n.Statement, frame: Frame, inner: Frame) -> Any:
+        """The value with the target at the point itself under another name, as it was before, if it reads the target
+        elsewhere, too, and has points of its own; else None."""
+        name = step.target.tensor
+        before = replace(step.target, tensor=f"{name} before")
+        reads = [v for v in nodes_of(step.value) if isinstance(v, n.Access) and v.tensor == name]
+        own = any(not isinstance(s, Expr | n.Range) for s in step.target.subscripts)
+        if own or inner.indices.keys() == frame.indices.keys() or all(r == step.target for r in reads):
+            return None
+        self.tensors[before.tensor] = self.tensors[name].copy()
+        if name in self.fills:
+            self.fills[before.tensor] = self.fills[name]
+        if name in self.stored:
+            self.stored[before.tensor] = self.stored[name]
+        return rewrite(lambda v: before if v == step.target else None, step.value)
+
+    def recurrence(self, step: n.Statement, value: Any, frame: Frame, inner: Frame, scalars: dict[str, Any]) -> None:
+        """The values of which each follows from others: repeated until nothing changes. What no point of the statement
+        writes is read as it was before."""
+        name = step.target.tensor
+        old = self.tensors[name].copy()
+        places, inside = self.places(step.target, old.shape, inner, scalars)
+        here = np.broadcast_to(np.asarray(inside & inner.mask), inner.shape)
+        written = np.zeros(old.shape, bool)
+        written[tuple(np.broadcast_to(p, inner.shape)[here] for p in places)] = True
+        current = old
+        for _ in range(old.size + 2):
+            self.tensors[name] = np.where(written, current, old)
+            found = self.computed(step, value, frame, inner, scalars, old)
+            if np.array_equal(found, current, equal_nan=found.dtype.kind in "fc"):
+                self.tensors[name] = found
+                return
+            current = found
+        raise ValueError(f"{name}: expected values that follow from one another, but they need each other")
 
     def adds_infinities(self, value: Any, frame: Frame, scalars: Any) -> bool:
         """Whether something is added, outside of reductions, to what is infinite on the fills."""

@@ -25,6 +25,7 @@ from spfgen.space.lost import doubts
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.products import has_sum
+from spfgen.space.recurrences import reads_the_rest
 from spfgen.space.runs import is_about_runs
 from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import inputs_and_outputs, make_tensors
@@ -173,6 +174,8 @@ def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
         return _what(found)
     if (node := _converted(kernel)) is not None:
         return f"`{show_value(node)}` is made in another type than the whole"
+    if any(_recurs(s) and reads_the_rest(s, kernel.sizes) for s in kernel.statements):
+        return "it reads places of its target that it does not write"
     if name := _counted(kernel, layouts):
         return f"a truth value of `{name}` may be stored several times"
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}

@@ -20,9 +20,10 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.lost import doubts_of_steps
-from spfgen.space.names import check_accesses, check_names, check_recurrences, with_scalars
+from spfgen.space.names import check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program
 from spfgen.space.normal import Inside, Normal
+from spfgen.space.recurrences import in_order
 from spfgen.space.results import check_fills, regions_in, with_fills, with_patterns, with_result_types
 from spfgen.space.schedule import finds_of_steps, read_schedule_of_steps
 from spfgen.space.steps import Chosen, Equation, Steps
@@ -33,7 +34,6 @@ from spfgen.space.terms import check_output
 def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str = "") -> Program:
     """The program of a kernel whose steps are no sums of products; `beyond`: why they are not. Raises SpecError(s)."""
     check_names(kernel)
-    check_recurrences(kernel.statements)
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
@@ -66,6 +66,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
     for index in free:
         found.check_bounded(index, body)
     indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
+    body = tuple(in_order(s, indices) for s in body)
     text = "\n".join(map(show_statement, kernel.statements))
     steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called)
     asked = [*dict.fromkeys(e.name for e in found.asked.values())]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from spfgen.errors import Span, SpecError, Unsupported
+from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import (
     calls,
     show,
@@ -13,8 +12,6 @@ from spfgen.facts.formula import (
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean, raise_all, there_are, word_in
-from spfgen.lang.products import first_beyond
-from spfgen.lang.show import show_statement
 from spfgen.lang.types import LIBRARY, has_meaning_in_c
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
@@ -51,27 +48,6 @@ def unbounded(name: str, span: Span | None) -> SpecError:
             f"or say its range: `sum(0 <= {name} < 2: ...)`, in a loop `for {name} where 0 <= {name} and {name} < 2`",
         ),
     )
-
-
-def check_recurrences(steps: Sequence[Any]) -> None:
-    """A sum of products outside of `for` that reads its own target elsewhere means the values that it gives there.
-    Where other statements make a kernel one that runs as it is written, there is no such order: a loop says it."""
-    for step in steps:
-        match step:
-            case lang.If(_, then, otherwise):
-                check_recurrences((*then, *otherwise))
-            case lang.Statement(target, _, value) if first_beyond([step]) is None:
-                own = [a for a in accesses(value) if a.tensor == target.tensor and a.subscripts != target.subscripts]
-                if own:
-                    raise Unsupported(
-                        f"a recurrence such as `{show_statement(step)}` is not compiled beside statements that are no "
-                        "sums of products",
-                        step.span,
-                        (
-                            "write a loop: `for i { x[i] = x[i - 1] + b[i] }`; or a kernel of its own",
-                            "if the values from before are meant, write into another tensor",
-                        ),
-                    )
 
 
 def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:

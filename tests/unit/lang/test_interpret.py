@@ -47,6 +47,14 @@ class Means:
         return self.text
 
 
+def recurred(follow: Callable[[float, float], float], array: Array) -> Array:
+    """Each value of the one before it, and of its own; the first has the sum of its other terms."""
+    found = [-float(array[0])]
+    for own in array[1:]:
+        found.append(follow(found[-1], own))
+    return np.array(found)
+
+
 def before(array: Array) -> Array:
     """The values one place before; the first has none."""
     return np.r_[0.0, array[:-1]]
@@ -179,7 +187,8 @@ CASES = [
     Means("m[i] and= b[i]", lambda: m & (b != 0), target="m"),
     Means("n[i] ^= 5", lambda: n5 ^ 5, {"n": n5}),
     Means("n[i] += b[i]/2 where i < 2", lambda: np.r_[(n5[:2] + b[:2] / 2).astype(int), n5[2:]], {"n": n5}),
-    Means("x[i] = x[i - 1]", lambda: before(x), target="x"),
+    Means("x[i] = x[i - 1]", lambda: np.zeros_like(x), target="x"),
+    Means("x[i] = abs(x[i - 1]) - x[i]", lambda: recurred(lambda old, own: abs(old) - own, x), target="x"),
     Means("a = 3  y[i] = a*b[i]", lambda: 3 * b),
     # fills
     Means("y[i] = min(j: W[i, j] + d[j])", lambda: (W + b).min(axis=1), {"d": b}, {"W": inf}),

@@ -13,11 +13,11 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import divides, outside_of_reductions
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
-from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
+from spfgen.plan.steps.env import Env, accesses_of, cast, joined, number_of
 from spfgen.plan.steps.hoisting import Hoisting
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Region, union
-from spfgen.space.steps import Chosen, Equation
+from spfgen.space.steps import Chosen, Equation, Gather
 from spfgen.space.typed import Holds, Scalar
 
 
@@ -142,6 +142,11 @@ class Equations(Hoisting):
             neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
+        writers: list[tuple[Gather, str]] = []
+        whole = eq.updates is None and eq.where is None and not (env.known or env.again or eq.selects or conditions)
+        if whole and self.is_fill_of(self.regions.fill(eq.value), target):
+            writers = self.last_writers(eq, access) or []
+            found = self.regions.of(eq.value) if writers else None
         parts: list[Plan] = []
         if eq.updates is None and not env.known and not env.again and not eq.selects:
             if eq.target in self.collected:
@@ -155,9 +160,18 @@ class Equations(Hoisting):
                 more, inner = self.placed(place.name, place.value, access, inner)
                 lines += more
             more, value = self.point_value(eq.value, inner)
-            return Block((*lines, *more, *self.stored(eq, access, value, inner)))
+            done = Block((*more, *self.stored(eq, access, value, inner)))
+            if not writers:
+                return Block((*lines, *done.parts))
+            asked, tests = self.is_last(writers, inner)
+            return Block((*lines, *asked, If(joined("logical_and", tests), done, None, "the last one counts")))
 
         return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
+
+    def is_fill_of(self, number: Any, target: Tensor) -> bool:
+        """Whether a number is what the target holds where nothing is stored."""
+        held = None if number is None else number_of(number, target.value_type).value
+        return held is not None and fill_text(held) == fill_text(target.layout.fill)
 
     def from_copy(self, eq: Equation, env: Env) -> list[Plan]:
         """A statement that reads its target elsewhere: what it reads is the target before the statement. Of an index

@@ -13,8 +13,8 @@ from spfgen.lang.typing import settled
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Let, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
+from spfgen.plan.steps.inverses import Inverses
 from spfgen.plan.steps.reductions import one_index, outermost
-from spfgen.plan.steps.stores import Stores
 from spfgen.plan.steps.streamed import Grouped
 from spfgen.space.nodes import Program
 from spfgen.space.own import entries_of, own_tensor
@@ -25,7 +25,7 @@ from spfgen.space.typed import Scalar
 ARGUMENTS = ("argmin", "argmax")
 
 
-class Hoisting(Stores):
+class Hoisting(Inverses):
     """Reductions of all points at once, in the order in which their operands are stored."""
 
     def __init__(self, steps: Steps, program: Program, context: Context) -> None:

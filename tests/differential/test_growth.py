@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ class Case:
     positions: tuple[str, ...] = ()
     bools: tuple[str, ...] = ()
     fill: float = 0
-    sizes: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[str, ...] = ()
 
     def operands(self, scale: growth.Scale) -> dict[str, Array]:
         rng = np.random.default_rng(3)
@@ -54,7 +54,8 @@ def counted(case: Case) -> tuple[list[str], list[tuple[int, int]], Any]:
         for scale in growth.scales(2):
             dense = case.operands(scale)
             given = {n: spfgen.pack(a, case.layouts[n].partition("<")[0]) for n, a in dense.items()}
-            work, found = growth.work_of(lambda given=given: kernel(**given), count)
+            more = {"sizes": dict.fromkeys(case.sizes, scale.extent)} if case.sizes else {}
+            work, found = growth.work_of(lambda given=given, more=more: kernel(**given, **more), count)
             counts.append((work, growth.size_of(given) + growth.size_of(found)))
             value = found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)
             with np.errstate(all="ignore"):
@@ -184,6 +185,29 @@ GATHERS = {
         layouts="A:csr u:dense<int64> y:dense",
     ),
 }
+
+
+PERMUTED = {
+    "rows and columns": ("B[i, j] = A[p[i], p[j]]", lambda A, p: A[np.ix_(p, p)], ()),
+    "columns": ("B[i, j] = A[i, p[j]]", lambda A, p: A[:, p], ()),
+    "rows": ("B[i, j] = A[p[i], j]", lambda A, p: A[p], ()),
+    "sums": ("y[i] = sum(j: A[p[i], p[j]])", lambda A, p: A[np.ix_(p, p)].sum(1), ()),
+    "written": ("B[p[i], p[j]] = A[i, j]", lambda A, p: A[np.ix_(np.argsort(p), np.argsort(p))], ("B.nrow", "B.ncol")),
+    "added": ("B[p[i], p[j]] += A[i, j]", lambda A, p: A[np.ix_(np.argsort(p), np.argsort(p))], ("B.nrow", "B.ncol")),
+    "columns written": ("B[i, p[j]] = A[i, j]", lambda A, p: A[:, np.argsort(p)], ("B.ncol",)),
+    "rows written": ("B[p[i], j] = A[i, j]", lambda A, p: A[np.argsort(p)], ("B.nrow",)),
+}
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dcsr"])
+@pytest.mark.parametrize("name", PERMUTED)
+def test_permutations(name: str, layout: str) -> None:
+    text, expected, sizes = PERMUTED[name]
+    layouts = {"A": layout, "p": "dense<int64>", **({"y": "dense"} if "y[" in text else {"B": "csr"})}
+    case = Case(text, layouts, {"A": 2, "p": 1}, expected, positions=("p",), sizes=sizes)
+    told, counts, _ = counted(case)
+    assert not told, counts
 
 
 @pytest.mark.parametrize("name", GATHERS)

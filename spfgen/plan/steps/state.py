@@ -20,7 +20,7 @@ from spfgen.sets.uf import linear
 from spfgen.space.nodes import Program, Read, Tensor
 from spfgen.space.own import COUNT, own_tensor
 from spfgen.space.regions import Regions, is_everywhere
-from spfgen.space.steps import Equation, Linked, Steps
+from spfgen.space.steps import Equation, Gathered, Linked, Steps
 from spfgen.space.typed import Types
 
 
@@ -151,6 +151,7 @@ class State:
         names |= {m for n in walk(value) if isinstance(n, Linked) for m in n.link.names}
         bound = {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
         bound |= {i for n in walk(value) if isinstance(n, Linked) for i in n.link.inner}
+        bound |= {n.name for n in walk(value) if isinstance(n, Gathered)}
         return names - bound
 
     def whole(self, indices: Sequence[str]) -> Expr:

@@ -23,6 +23,9 @@ from spfgen.space.nodes import Tensor
 from spfgen.space.steps import Chosen, Gather, Gathered, Link, Linked, Tie
 from spfgen.space.typed import Holds, Types, operator_of
 
+SHORT = ("logical_and", "logical_or", "where")
+"""Operators of which the first argument says whether another one counts."""
+
 
 @dataclass(frozen=True)
 class Region:
@@ -97,13 +100,16 @@ class Regions:
                 fills = [self.fill(a) for a in arguments]
                 ending = [place for place, _ in self.deciding(value, fills)]
                 if ending:
-                    return smallest([self.of(arguments[p]) for p in ending])
+                    parts = [(p, self.of(arguments[p])) for p in ending]
+                    return smallest([_unled(found) if p and op in SHORT else found for p, found in parts])
                 if value.function is not None and value.function.space is not None:
                     return self.declared(
                         value.function.space, dict(zip(value.function.parameters, arguments, strict=True))
                     )
                 if op == "where":
                     return self._selected(arguments, fills)
+                if op in SHORT:
+                    return union([self.of(arguments[0]), *(_unled(self.of(a)) for a in arguments[1:])])
                 return union([self.of(a) for a in arguments])
             case Chosen(condition, then, otherwise):
                 if self.fill(value) is None:
@@ -139,12 +145,15 @@ class Regions:
                 asked = self.beyond(condition, indices)
                 if asked is not None and isinstance(asked[1], lang.Constant):
                     chosen = self.beyond(then if asked[1].value else otherwise, indices)
-                    regions = None if chosen is None else union([asked[0], chosen[0]])
+                    regions = None if chosen is None else union([asked[0], _unled(chosen[0])])
                     return None if chosen is None or regions is None else (regions, chosen[1])
         if not isinstance(value, lang.Apply):
             return None
         parts = [self.beyond(a, indices) for a in value.arguments]
-        regions = union([None if p is None else p[0] for p in parts])
+        led = [None if p is None else p[0] for p in parts]
+        if value.function is None and value.op in SHORT:
+            led = [*led[:1], *map(_unled, led[1:])]
+        regions = union(led)
         if regions is None:
             return None
         return regions, replace(value, arguments=tuple(p[1] for p in parts if p is not None))
@@ -158,6 +167,7 @@ class Regions:
         """Of `where`: what the condition is on the fills says which choice counts, so the value differs where either of
         them does; and it differs where a choice does if both are one number on the fills, whatever the condition is."""
         condition, *choices = (self.of(a) for a in arguments)
+        choices = [_unled(c) for c in choices]
         found: list[list[Region] | None] = []
         if fills[0] is not None:
             found.append(union([condition, choices[0] if fills[0] else choices[1]]))
@@ -251,9 +261,16 @@ def _names(*parts: Any) -> set[str]:
 def _where(found: list[Region] | None, condition: Formula) -> list[Region] | None:
     """The regions where the condition holds. What a value leads to is looked at only where it does, so it leads to
     nothing here."""
+    found = _unled(found)
+    return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
+
+
+def _unled(found: list[Region] | None) -> list[Region] | None:
+    """The regions of what counts only where something else says so: no value leads to them, as it may be out of range
+    where they do not count."""
     if any(isinstance(k, Gather) and k.checked for r in found or () for k in r.links):
         return None
-    return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
+    return found
 
 
 def apart(one: Region, other: Region) -> bool:

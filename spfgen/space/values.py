@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spfgen.errors import SpecError, Unsupported
-from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjuncts, variables
+from spfgen.facts.formula import ZERO, Compare, Expr, Formula, Var, calls, conjuncts, variables
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
@@ -128,12 +128,24 @@ def converted_within(statement: lang.Statement, types: Mapping[str, str], sizes:
     def leaf(value: Any) -> Kind:
         return TYPES[types[value.tensor]]
 
-    for node in (n for step in normalized((statement,), sizes) for n in walk(step)):
+    nodes = [n for step in normalized((statement,), sizes) for n in walk(step)]
+    products = [n for n in nodes if isinstance(n, lang.Apply) and n.op in ("multiply", "divide")]
+    apart = all(_is_product(n) for p in products for a in p.arguments for n in walk(a))
+    for node in nodes:
         if isinstance(node, lang.Apply | lang.Reduce):
             kind = kind_of(node, leaf)
             if isinstance(kind, ElementType) and kind != whole and not _is_exact(node, kind, whole, leaf):
-                return node
+                narrow = apart and _is_product(node) and kind.kind == whole.kind and kind.kind in "fc"
+                if not narrow:  # which cir/lower/values.py makes in its own type
+                    return node
     return None
+
+
+def _is_product(node: Any) -> bool:
+    """Whether it is no sum: it is not multiplied out."""
+    if isinstance(node, lang.Apply):
+        return node.op in ("multiply", "divide", "negative")
+    return isinstance(node, lang.Constant | Expr | lang.Access)
 
 
 def _is_exact(

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.lang.interpret import interpret
+from spfgen.lang.parse import parse_statements
 from spfgen.plan.verify.effort import Effort
 from tests.fuzz.carried import by_the_interpreter
 
@@ -98,3 +100,34 @@ def test_what_is_outside_is_refused_where_it_counts(layout: str) -> None:
     np.testing.assert_array_equal(found.to_numpy(), [A[1], 0 * A[1], A[2]])
     found = spfgen.compile("C[i,j] = coalesce(A[p[i], j], 0)", **layouts)(A=a, p=wrong)
     np.testing.assert_array_equal(found.to_numpy(), [A[1], 0 * A[1], A[2]])
+
+
+OUT_OF_RANGE = np.array([2, -1, 0, 3, 99, 1])
+SHORT = [
+    "y[i] = where(p[i] >= 0 and p[i] < 5, x[p[i]], -7)",
+    "y[i] = p[i] < 0 or p[i] >= 5 or x[p[i]] > 1",
+    "y = any(i: p[i] >= 0 and p[i] < 5 and x[p[i]] > 1)",
+    "for i { if p[i] >= 0 and p[i] < 5 and x[p[i]] > 0 { y[i] = 1 } else { y[i] = 2 } }",
+    "y[i] = where(p[i] >= 0 and p[i] < 4, x[q[p[i]]], 0)",
+    "for i { let k = where(p[i] > 4, 4, p[i])  while k > 0 and x[k - 1] >= 0 { k = k - 1 }  y[i] = k }",
+    "y[i] = sum(j: where(p[i] >= 0 and p[i] < 4, A[p[i], j], 0))",
+    "y[i] = f[i] and x[p[i]] > 0",
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("text", SHORT)
+def test_what_a_condition_excludes_is_not_read(text: str, packed: bool) -> None:
+    given = {
+        "p": OUT_OF_RANGE,
+        "q": np.array([1, 0, 4, 2]),
+        "x": np.array([0, 1.5, 0, 2, -1]),
+        "A": np.where(np.arange(20) % 3, 0, np.arange(20.0)).reshape(4, 5),
+        "f": np.array([True, False, True, True, False, False]),
+    }
+    given = {n: a for n, a in given.items() if f"{n}[" in text}
+    wanted = interpret(parse_statements(text), given, {})["y"]
+    layouts = {"x": "sv", "f": "sv", "A": "csr"} if packed else {}
+    found = spfgen.evaluate(text, **{n: spfgen.pack(a, layouts[n]) if n in layouts else a for n, a in given.items()})
+    assert np.array_equal(found, wanted)

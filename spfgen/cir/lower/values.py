@@ -106,9 +106,10 @@ class Values:
                     scope.copied.get(operand) or scope.held.get(operand) or self.place(operand, scope), own, kind
                 )
             case Apply(arguments=arguments):
-                sign = value.operator.c_bool if kind.kind == "b" else value.operator.c
-                found = [self.value(a, scope, kind) for a in arguments]
-                return c.Un(sign, *found) if len(found) == 1 else c.Bin(sign, *found)
+                own = value_types.made_in(value, kind, self.types)
+                sign = value.operator.c_bool if own.kind == "b" else value.operator.c
+                found = [self.value(a, scope, own) for a in arguments]
+                return converted(c.Un(sign, *found) if len(found) == 1 else c.Bin(sign, *found), own, kind)
         raise InternalError(f"no C for {value!r}")
 
     # --- integers and conditions -----------------------------------------------------------------

@@ -129,6 +129,15 @@ class Values(Ranges):
                 return Found(self.grid(self.expr(expr, frame.indices), frame), absent=False)
             case n.Access():
                 return self.read(value, frame, scalars)
+            case n.Apply("where" | "logical_and" | "logical_or" as op, (condition, *others), _, None):
+                first = self.value(condition, frame, scalars)
+                truth = np.asarray(first.value).astype(bool)
+                counts = {"where": (truth, ~truth), "logical_and": (truth,), "logical_or": (~truth,)}[op]
+                inner = [replace(frame, mask=np.asarray(frame.mask) & here) for here in counts]
+                found = [self.value(a, f, scalars) for a, f in zip(others, inner, strict=True)]
+                if op != "where":  # what does not count has a value wherever it is
+                    found = [replace(f, inside=np.asarray(f.inside) | ~h) for f, h in zip(found, counts, strict=True)]
+                return self.combined(op, None, [first, *found], frame)
             case n.Apply(op, arguments, _, function):
                 return self.combined(op, function, [self.value(a, frame, scalars) for a in arguments], frame)
             case n.Reduce():

@@ -11,6 +11,8 @@ from spfgen.lang.types import ElementType, promoted
 from spfgen.plan.nodes import PLANS, Do, Plan
 from spfgen.space.nodes import Read, Value
 
+PRODUCTS = ("multiply", "divide", "negative")
+
 
 def value_type(value: Value, own: ElementType, types: Mapping[str, str]) -> ElementType:
     """Values are combined in the widest of their types and that of the target."""
@@ -24,6 +26,16 @@ def value_type(value: Value, own: ElementType, types: Mapping[str, str]) -> Elem
             case Apply() if node.operator.result == QUOTIENT:
                 kinds |= set() if own.kind in "fc" else {"float64"}
     return promoted(sorted(kinds))
+
+
+def made_in(value: Apply, kind: ElementType, types: Mapping[str, str]) -> ElementType:
+    """The type in which an operation is made where the whole has this one: a product of float32 is one in float64, too,
+    as in numpy."""
+    reads = [n for n in walk(value) if isinstance(n, Read)]
+    if value.op not in PRODUCTS or not reads or kind.kind not in "fc":
+        return kind
+    found = promoted(sorted({types[n.operand.tensor] for n in reads}))
+    return found if found.kind == kind.kind and found.bytes < kind.bytes else kind
 
 
 def sum_type(body: Plan, own: ElementType, types: Mapping[str, str]) -> ElementType:

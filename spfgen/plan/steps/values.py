@@ -19,7 +19,7 @@ from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, c
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.nodes import Operand, Read, value_of
 from spfgen.space.own import COUNT
-from spfgen.space.regions import Region, apart
+from spfgen.space.regions import SHORT, Region, apart
 from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
 
@@ -106,6 +106,8 @@ class Values(Merging):
             case lang.Access():
                 lines, _, env = self.looked_up(value, env)
                 return lines, env.values[key_of(value)], env
+            case lang.Apply(op, arguments, function=None) if op in SHORT:
+                return self.short(value, env)
             case lang.Apply(_, arguments):
                 lines = []
                 found = []
@@ -146,6 +148,22 @@ class Values(Merging):
                 lines, found_value = self.reduction(value, replace(env, plain=False))
                 return lines, found_value, env
         raise InternalError(f"no plan of {value!r}")
+
+    def short(self, value: lang.Apply, env: Env) -> tuple[list[Plan], Any, Env]:
+        """`and`, `or` and `where`: what is done for an argument that the first one excludes is not done."""
+        lines, first, env = self.computed(value.arguments[0], env)
+        rest = [self.computed(a, env)[:2] for a in value.arguments[1:]]
+        if not any(more for more, _ in rest):
+            made = replace(value, arguments=(first, *(v for _, v in rest)))
+            return lines, made if env.plain else self.decided(value, made, env), env
+        kind = self.types.of(value).name
+        own = Scalar(self.fresh("chosen"), kind)
+        then, *otherwise = [Block((*more, Assign(own.name, kind, cast(v, kind)))) for more, v in rest]
+        asked, start = cast(first, "bool"), number_of(0, kind)
+        if value.op == "where":
+            return [*lines, Let(own.name, kind, start), If(asked, then, otherwise[0])], own, env
+        told: Any = own if value.op == "logical_and" else lang.Apply("logical_not", (own,))
+        return [*lines, Let(own.name, kind, asked), If(told, then)], own, env
 
     def decided(self, value: lang.Apply, made: Any, env: Env) -> Any:
         """What an operator makes of its arguments, or what one of them alone decides by convention where nothing is

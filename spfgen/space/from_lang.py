@@ -153,6 +153,30 @@ def _divides_by_sums(statement: lang.Statement, computed: Collection[str]) -> bo
     )
 
 
+def _multiplies_sums(value: Any, layouts: Mapping[str, Layout]) -> bool:
+    """Whether a sum is a factor of something that is mostly not stored, and another one at each place of that: it is
+    needed at few points."""
+    for product in (n for n in walk(value) if isinstance(n, lang.Apply) and n.op == "multiply"):
+        factors = _factors(product)
+        places = [
+            _spoken_of(f) for f in factors if isinstance(f, lang.Access) and layouts.get(f.tensor, SCALAR).indexes
+        ]
+        sums = [_spoken_of(f) - {*f.indices} for f in factors if isinstance(f, lang.Reduce) and f.op == "add"]
+        if any(place <= found for place in places for found in sums):
+            return True
+    return False
+
+
+def _spoken_of(value: Any) -> set[str]:
+    return {v for a in accesses(value) for s in a.subscripts for v in variables(s)}
+
+
+def _factors(value: Any) -> list[Any]:
+    if isinstance(value, lang.Apply) and value.op == "multiply":
+        return [f for a in value.arguments for f in _factors(a)]
+    return [value]
+
+
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
     operators, of tensors that are 0 where nothing is stored. What is computed along runs of equal values
@@ -184,6 +208,8 @@ def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
             return "values do not change along runs"
         if any(_divides_by_sums(s, computed) for s in kernel.statements):
             return "it divides by a sum"
+        if any(_multiplies_sums(s.value, layouts) for s in kernel.statements):
+            return "a sum is needed only where a factor of it is stored"
         if any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
             return "operands in one order are merged"
     if any(s.target.tensor in computed and not is_zero_on_fills(s.value) for s in kernel.statements):

@@ -210,6 +210,26 @@ def test_permutations(name: str, layout: str) -> None:
     assert not told, counts
 
 
+MASKED = {
+    f"{layout} {result}": of(
+        "C[i, j] = S[i, j]*sum(k: A[i, k]*B[k, j])",
+        lambda s, a, b: s * (a @ b),
+        {"S": 2, "A": 2, "B": 2},
+        layouts=f"S:{layout} A:dense B:dense C:{result}",
+    )
+    for layout in ("csr", "coo", "csc")
+    for result in ("dense", "csr")
+}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", MASKED)
+def test_a_sum_is_made_where_its_factor_is_stored(name: str) -> None:
+    told, counts, _ = counted(MASKED[name])
+    assert not told, counts
+    assert counts[1][0] < counts[1][1], "not a product of matrices"
+
+
 @pytest.mark.parametrize("name", GATHERS)
 def test_a_gather_does_not_turn_a_loop_dense(name: str) -> None:
     told, counts, _ = counted(GATHERS[name])

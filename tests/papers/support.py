@@ -20,6 +20,7 @@ import pytest
 import spfgen
 from spfgen.errors import DataError
 from spfgen.lang.parse import parse_layout_use
+from spfgen.plan.analyse.growth import excesses
 from spfgen.run.tensor import Tensor
 from tests import growth
 from tests.fuzz import operands, unseen
@@ -264,6 +265,49 @@ def _check_one(
         compare(to_numpy(found[name]), np.asarray(value), program.exact, f"{name} of {told}")
 
 
+MEANT = (FILTERS := "the filter is as large as the rest: so many products are asked for",)
+ORDER = "a loop over rows of columns that are stored the other way: another planner has to exchange the loops"
+LIST = "a list without rows is gone through for each iteration of a loop: another planner has to sort it first"
+ROWS = "a workspace is emptied and gone through for each row: another planner has to keep what is in it"
+FILLS = "what is not stored counts once in each row, but is met at each place"
+VIEWS = "rows that are split in two dimensions are looked for at each of both"
+GROWS: Mapping[tuple[str, str], str] = {
+    ("A[i] = C[i + j]*B[j]", "rle"): FILTERS,
+    ("A[i] = sum(j: C[i + j] + B[j])", "sv"): FILTERS,
+    ("A[i] = B[i + j + k]*x[j]*y[k]", "sv"): FILTERS,
+    **{
+        (
+            "for j { let t = x[j] let s = 0.0 for i { let a = A[i, j] y[i] += t*a s += a*x[i] } y[j] += s + D[j]*t }",
+            layout,
+        ): ORDER
+        for layout in ("csr", "vbl")
+    },
+    **{
+        ("for j { if f[j] { for i { let n = d[j] + A[i, j] e[i] min= n g[i] or= n < d[i] } } }", layout): reason
+        for layout, reason in (("csr", ORDER), ("coo sv", LIST))
+    },
+    **{
+        ("for i { let first = -1 for j { if A[i, j] > 0.8 { first = j break } } f[i] = first }", layout): ORDER
+        for layout in ("csc", "coo_unsorted", "ell")
+    },
+    (
+        "for i { let l = 0.0 let h = 0.0 for j { let a = A[i, j] l min= a h max= a total[i] += a "
+        "if a > 0 { count[i] += 1 } column[j] += abs(a) } low[i] = l high[i] = h }",
+        "csr",
+    ): FILLS,
+    ("O[i, j] = max(p, q: split(split(I[r, c], r -> (i, p)), c -> (j, q)))", "csr"): VIEWS,
+    **{
+        (
+            "local tensor w : dense for j { w[i] = 0 for k, i { w[i] += A[i, k]*B[k, j] } for i { C[i, j] = w[i] } }",
+            layout,
+        ): ROWS
+        for layout in ("csr csr", "csc csc", "csr csc", "coo dcsr")
+    },
+}
+"""Programs of the papers whose work grows faster than their data, by the layouts of their sparse operands, and why.
+This list only gets shorter."""
+
+
 def check_growth(program: Program) -> None:
     """The work of the program, as its first layouts have it, on ten times the extents and ten times the entries."""
     layouts = program.choices()[0]
@@ -286,7 +330,13 @@ def check_growth(program: Program) -> None:
             counts.append((work, growth.size_of(given) + growth.size_of(found)))
         compiled.cache_clear()
     told = growth.too_much(counts)
-    assert not told, f"{program.text}\n{layouts}\n{told} {counts}"
+    reason = GROWS.get((" ".join(program.text.split()), " ".join(layouts[n] for n in stored)))
+    if reason is None:
+        assert not told, f"{program.text}\n{layouts}\n{told} {counts}"
+    else:
+        assert told, f"take it off the list: {program.text} {layouts} {counts}"
+        found = excesses(kernel.generated.plans, kernel.generated.program)
+        assert found or reason in MEANT, f"nothing warns: {program.text} {layouts}"
 
 
 def _grown(program: Program, layouts: Mapping[str, str], scale: growth.Scale) -> Iterator[tuple[str, Any]]:

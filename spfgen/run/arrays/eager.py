@@ -7,7 +7,6 @@ stored, unless a dense result is larger.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -242,7 +241,8 @@ def _kept(array: Array) -> Array:
 
 def cast(tensor: Tensor, dtype: Any) -> Tensor:
     """numpy's astype."""
-    kind = np.dtype(dtype)
+    with in_words("dtype"):
+        kind = np.dtype(dtype)
     if kind not in DTYPES:
         names = ", ".join(sorted(d.name for d in DTYPES))
         raise DataError(f"expected a dtype that kernels have, but it is {kind}", None, (f"it is one of {names}",))
@@ -420,7 +420,7 @@ def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
         axes = axes[0] or ()
     if not axes:
         return tuple(reversed(range(ndim)))
-    order = reductions.axes_of(tuple(map(operator.index, axes)), ndim)
+    order = reductions.axes_of(tuple(axes), ndim)
     if len(order) != ndim:
         raise ArgumentError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
     return order

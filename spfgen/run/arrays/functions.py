@@ -17,6 +17,7 @@ from spfgen.run.arrays import indexing, shapes
 from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.entries import Entries, normal, own_entries
 from spfgen.run.arrays.made import in_layout, tensor_from
+from spfgen.run.arrays.words import worded
 from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
@@ -29,33 +30,39 @@ if TYPE_CHECKING:
 AnyLayout = LayoutHandle | Layout | str
 
 
+@worded
 def reshape(a: object, shape: Any, order: str = "C", *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.reshape: `reshape(T, (6, -1))`, elements by rows ("C") or by columns ("F")."""
     return _one(a, layout, lambda e: shapes.reshape(e, shape, order))
 
 
+@worded
 def slice(a: object, key: Any, *, layout: AnyLayout | None = None) -> Any:  # noqa: A001
     """`a[key]` in a layout: `slice(T, np.s_[1:5:2, :], layout="csr")`; a number when nothing else is left."""
     tensor = _tensor(a)
     return _result(indexing.subscript(tensor, key), [tensor], layout)
 
 
+@worded
 def transpose(a: object, axes: Sequence[int] | None = None, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.transpose."""
     tensor = _tensor(a)
     return _result(indexing.transpose(tensor, permutation((axes,), tensor.ndim)), [tensor], layout)
 
 
+@worded
 def flip(m: object, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.flip: the elements in the reverse order along the axes, all of them without `axis`."""
     return _one(m, layout, lambda e: shapes.flip(e, axis))
 
 
+@worded
 def roll(a: object, shift: Any, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.roll."""
     return _one(a, layout, lambda e: shapes.roll(e, shift, axis))
 
 
+@worded
 def pad(
     array: object,
     pad_width: Any,
@@ -68,21 +75,25 @@ def pad(
     return _one(array, layout, lambda e: shapes.pad(e, pad_width, mode, constant_values))
 
 
+@worded
 def tril(m: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.tril: what is above the k-th diagonal becomes 0."""
     return _one(m, layout, lambda e: shapes.triangle(e, k, True))
 
 
+@worded
 def triu(m: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.triu: what is below the k-th diagonal becomes 0."""
     return _one(m, layout, lambda e: shapes.triangle(e, k, False))
 
 
+@worded
 def diag(v: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.diag: the k-th diagonal of a matrix, or the matrix with that diagonal."""
     return _one(v, layout, lambda e: shapes.diag(e, k))
 
 
+@worded
 def diagonal(a: object, offset: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.diagonal of a matrix."""
     tensor = _tensor(a)
@@ -91,31 +102,37 @@ def diagonal(a: object, offset: int = 0, *, layout: AnyLayout | None = None) -> 
     return diag(tensor, offset, layout=layout)
 
 
+@worded
 def expand_dims(a: object, axis: Any, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.expand_dims."""
     return _one(a, layout, lambda e: shapes.expand_dims(e, axis))
 
 
+@worded
 def squeeze(a: object, axis: Any = None, *, layout: AnyLayout | None = None) -> Any:
     """numpy.squeeze; a number when no dimension is left."""
     return _one(a, layout, lambda e: shapes.squeeze(e, axis))
 
 
+@worded
 def broadcast_to(array: object, shape: Any, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.broadcast_to, in new arrays."""
     return _one(array, layout, lambda e: shapes.broadcast_to(e, shape))
 
 
+@worded
 def tile(A: object, reps: Any, *, layout: AnyLayout | None = None) -> Tensor:  # noqa: N803
     """numpy.tile."""
     return _one(A, layout, lambda e: shapes.tile(e, reps))
 
 
+@worded
 def repeat(a: object, repeats: Any, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.repeat."""
     return _one(a, layout, lambda e: shapes.repeat(e, repeats, axis))
 
 
+@worded
 def concatenate(arrays: Sequence[object], axis: int | None = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.concatenate."""
     if axis is None:
@@ -123,21 +140,25 @@ def concatenate(arrays: Sequence[object], axis: int | None = 0, *, layout: AnyLa
     return _joined(arrays, layout, lambda parts: shapes.concatenate(parts, axis))
 
 
+@worded
 def stack(arrays: Sequence[object], axis: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.stack."""
     return _joined(arrays, layout, lambda parts: shapes.stack(parts, axis))
 
 
+@worded
 def vstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.vstack."""
     return _joined(tup, layout, shapes.vstack)
 
 
+@worded
 def hstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.hstack."""
     return _joined(tup, layout, shapes.hstack)
 
 
+@worded
 def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.block: `block([[A, B], [C, D]])`."""
     tensors = [_tensor(a) for a in shapes.leaves(arrays)]
@@ -145,6 +166,7 @@ def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
     return _result(shapes.block(arrays, lambda _: next(rest)), tensors, layout)
 
 
+@worded
 def kron(a: object, b: object, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.kron."""
     return _several((a, b), layout, lambda parts: shapes.kron(*parts))

@@ -134,7 +134,9 @@ class Pick(Node):
 
     def __post_init__(self) -> None:
         virtual = np.broadcast_to(np.zeros((), self.operand.dtype), self.operand.shape)
-        self._is(virtual[self.key].shape, self.operand.dtype)
+        with in_words("ndarray"):
+            shape = virtual[self.key].shape
+        self._is(shape, self.operand.dtype)
 
 
 def literal(node: Node) -> bool | int | float | complex | None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from spfgen import tuning
-from spfgen.errors import UsageError
 from spfgen.layout.points import TooLarge, expanded, room_for, to_coordinates
 from spfgen.layout.proofs import stored_once
 from spfgen.layout.view import Along, Fixed, Listed, Part, View, sizes_of, view_of
 from spfgen.run.arrays.entries import entries_of, normal, numbered, same
+from spfgen.run.arrays.words import OutOfRange
 from spfgen.run.calls.bind import is_scipy
 from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.conversion import pads
@@ -34,10 +34,6 @@ ARRAYS = -1
 
 SAMPLES = 32
 """At so many places of an array of subscripts it is tried how much a scan looks at there."""
-
-
-class OutOfRange(UsageError, IndexError):
-    """A subscript outside of the extents; an IndexError too, as numpy's."""
 
 
 @dataclass(frozen=True)

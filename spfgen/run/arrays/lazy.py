@@ -39,6 +39,7 @@ from spfgen.run.arrays.pieces import Pattern, patterns, pieces
 from spfgen.run.arrays.reductions import of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import TARGET, Fused, fused
+from spfgen.run.arrays.words import in_words
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.tensor import Array, Tensor
 
@@ -88,7 +89,9 @@ class LazyArray(Operators):
 
     def astype(self, dtype: DTypeLike) -> LazyArray:
         """With values of another type, as numpy converts them."""
-        return LazyArray(Cast(self.node, np.dtype(dtype)))
+        with in_words("dtype"):
+            kind = np.dtype(dtype)
+        return LazyArray(Cast(self.node, kind))
 
     def transpose(self, *axes: Any) -> LazyArray:
         """numpy.transpose."""

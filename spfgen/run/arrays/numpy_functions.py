@@ -16,7 +16,8 @@ import numpy as np
 from spfgen.errors import ArgumentError, ConversionError, DataError
 from spfgen.run.arrays import eager, functions
 from spfgen.run.arrays.made import is_full, of_coordinates
-from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.arrays.reductions import axes_of, axis_of
+from spfgen.run.arrays.words import in_words
 from spfgen.run.operators import Operators
 from spfgen.run.tensor import Tensor
 
@@ -40,8 +41,9 @@ def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapp
             None,
             ("write tensor.to_numpy() if a dense array is wanted",),
         )
-    given, out = _taken(function, own, arguments, options)
-    result = own(*given.args, **given.kwargs)
+    with in_words(function.__name__):
+        given, out = _taken(function, own, arguments, options)
+        result = own(*given.args, **given.kwargs)
     return result if out is None else eager.written(result, out)
 
 
@@ -270,7 +272,7 @@ def _no_norm(ord: Any, known: str) -> ConversionError:  # noqa: A002
 
 def _swapped(ndim: int, first: int, second: int) -> tuple[int, ...]:
     order = list(range(ndim))
-    ((first,), (second,)) = axes_of(first, ndim), axes_of(second, ndim)
+    first, second = axis_of(first, ndim), axis_of(second, ndim)
     order[first], order[second] = order[second], order[first]
     return tuple(order)
 

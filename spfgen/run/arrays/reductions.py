@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from spfgen.errors import ArgumentError, ConversionError, DataError
 from spfgen.run.arrays.entries import MOST, Entries, computed, filled, groups, numbered
+from spfgen.run.arrays.words import integer
 from spfgen.run.tensor import Array
 
 
@@ -26,15 +27,23 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The dimensions that numpy means by `axis`; all for None. Raises AxisError, ArgumentError, ConversionError."""
     if axis is None:
         return tuple(range(ndim))
+    if not isinstance(axis, tuple | list):
+        axis = (integer(axis, "an axis"),)
     try:
         return tuple(normalize_axis_tuple(axis, ndim))
-    except np.exceptions.AxisError:
+    except (np.exceptions.AxisError, OverflowError):
+        said = ", ".join(map(str, axis))
         there = f"from {-ndim} to {ndim - 1}" if ndim else "None, as there are no dimensions"
-        raise AxisError(f"expected an axis {there}, but it is {axis!r}") from None
+        raise AxisError(f"expected an axis {there}, but it is {said}") from None
     except ValueError:
         raise ArgumentError(f"expected different axes, but they are {axis!r}") from None
     except TypeError:
         raise ConversionError(f"expected an integer, several or None as the axis, but it is {axis!r}") from None
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """The one dimension that is meant. Raises AxisError, ConversionError."""
+    return axes_of((integer(axis, "an axis"),), ndim)[0]
 
 
 def reduced(
@@ -164,7 +173,7 @@ def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
         line = Entries((size,), (flat,), entries.values, entries.fill)
         found = place_of(which, line, 0, False)
         return np.full([1] * entries.ndim, found) if keepdims else found
-    (along,) = axes_of(axis, entries.ndim)
+    along = axis_of(axis, entries.ndim)
     length = entries.shape[along]
     if not length:
         raise ArgumentError(f"expected a dimension with elements for {which}, but its extent is 0")

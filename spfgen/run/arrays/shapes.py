@@ -20,7 +20,8 @@ from spfgen.layout.fill import typed_fill
 from spfgen.run.arrays.contract import contracted
 from spfgen.run.arrays.elementwise import elementwise, expanded
 from spfgen.run.arrays.entries import MOST, Entries, normal, numbered, same
-from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.arrays.reductions import axes_of, axis_of
+from spfgen.run.arrays.words import integer
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array
 
@@ -102,7 +103,7 @@ def flip(entries: Entries, axis: Any = None) -> Entries:
 def roll(entries: Entries, shift: Any, axis: Any = None) -> Entries:
     """numpy.roll."""
     if axis is None:
-        line = roll(reshape(entries, -1), int(np.sum(shift)), 0)
+        line = roll(reshape(entries, -1), integer(np.sum(shift), "a shift"), 0)
         return reshape(line, entries.shape)
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     shifts = tuple(shift) if isinstance(shift, Sequence) else (shift,)
@@ -112,8 +113,8 @@ def roll(entries: Entries, shift: Any, axis: Any = None) -> Entries:
         raise ArgumentError(f"expected a shift for each axis, but they are {shift!r} and {axis!r}")
     coords = list(entries.coords)
     for by, one in zip(shifts, axes, strict=True):
-        (d,) = axes_of(one, entries.ndim)
-        coords[d] = (coords[d] + operator.index(by)) % max(1, entries.shape[d])
+        d = axis_of(one, entries.ndim)
+        coords[d] = (coords[d] + integer(by, "a shift")) % max(1, entries.shape[d])
     return moved(entries, entries.shape, coords)
 
 
@@ -158,7 +159,7 @@ def repeat(entries: Entries, repeats: Any, axis: Any = None) -> Entries:
     """numpy.repeat."""
     if axis is None:
         return repeat(reshape(entries, -1), repeats, 0)
-    (d,) = axes_of(axis, entries.ndim)
+    d = axis_of(axis, entries.ndim)
     try:
         places = np.repeat(np.arange(entries.shape[d]), repeats)
     except (ValueError, TypeError) as error:
@@ -172,7 +173,7 @@ def tile(entries: Entries, reps: Any) -> Entries:
     made = at_least(entries, len(counts))
     counts = (1,) * (made.ndim - len(counts)) + counts
     for d, count in enumerate(counts):
-        if operator.index(count) < 0:
+        if integer(count, "a number of repetitions") < 0:
             raise ArgumentError(f"expected numbers of repetitions, but it is {reps!r}")
         if count != 1:
             made = take(made, np.tile(np.arange(made.shape[d]), count), d)
@@ -181,7 +182,7 @@ def tile(entries: Entries, reps: Any) -> Entries:
 
 def broadcast_to(entries: Entries, shape: Any) -> Entries:
     """numpy.broadcast_to; what is repeated is stored again."""
-    extents = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
+    extents = tuple(integer(n, "an extent") for n in (shape if isinstance(shape, Iterable) else (shape,)))
     own = (1,) * (len(extents) - entries.ndim) + entries.shape
     if len(own) != len(extents) or any(n not in (1, e) for n, e in zip(own, extents, strict=True)):
         raise DataError(f"expected a shape to which {entries.shape} can be broadcast, but it is {extents}")
@@ -254,7 +255,7 @@ def concatenate(parts: Sequence[Any], axis: Any = 0) -> Any:
     parts = [typed(reshape(p, -1) if axis is None else p, kind) for p in parts]
     first = parts[0]
     rank = len(first.shape)
-    (along,) = axes_of(0 if axis is None else axis, rank) if rank else (0,)
+    along = axis_of(0 if axis is None else axis, rank) if rank else 0
     for part in parts:
         others = [n for d, n in enumerate(part.shape) if d != along]
         if not rank or len(part.shape) != rank or others != [n for d, n in enumerate(first.shape) if d != along]:
@@ -332,6 +333,7 @@ def leaves(parts: Any) -> Iterable[Any]:
 
 def triangle(entries: Entries, k: int, lower: bool) -> Entries:
     """numpy.tril or numpy.triu: what is outside becomes 0."""
+    k = integer(k, "a diagonal")
     if entries.ndim < 2:
         raise DataError(f"expected a tensor of two dimensions or more, but the shape is {entries.shape}")
     entries = refilled(entries, 0)
@@ -342,6 +344,7 @@ def triangle(entries: Entries, k: int, lower: bool) -> Entries:
 
 def diag(entries: Entries, k: int = 0) -> Entries:
     """numpy.diag: the matrix with a diagonal, or the diagonal of a matrix."""
+    k = integer(k, "a diagonal")
     if entries.ndim == 1:
         (column,), n = refilled(entries, 0).coords, entries.shape[0] + abs(k)
         return moved(refilled(entries, 0), (n, n), [column + max(0, -k), column + max(0, k)])

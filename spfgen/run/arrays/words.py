@@ -1,31 +1,61 @@
-"""What numpy finds wrong with arguments, in an error of ours that is one of numpy's kind, too."""
+"""What is wrong with arguments of functions, in errors of ours that are of the kind that numpy raises, too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from spfgen.errors import ArgumentError, ConversionError, SpfgenError, UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TooLarge(UsageError, OverflowError):
     """A number that a type does not hold; an OverflowError too, as numpy's."""
 
 
+class OutOfRange(UsageError, IndexError):
+    """A subscript outside of the extents; an IndexError too, as numpy's."""
+
+
+KINDS = (
+    (IndexError, OutOfRange),
+    (TypeError, ConversionError),
+    (ValueError, ArgumentError),
+    (OverflowError, TooLarge),
+)
+
+
 @contextmanager
 def in_words(name: str) -> Iterator[None]:
-    """What numpy's function of that name raises is raised as an error of ours."""
+    """What fails in numpy's function of that name, or in ours, is raised as an error of ours."""
     try:
         yield
     except SpfgenError:
         raise
-    except TypeError as error:
-        raise ConversionError(_said(name, error)) from None
-    except ValueError as error:
-        raise ArgumentError(_said(name, error)) from None
-    except OverflowError as error:
-        raise TooLarge(_said(name, error)) from None
+    except tuple(k for k, _ in KINDS) as error:
+        own = next(own for kind, own in KINDS if isinstance(error, kind))
+        raise own(f"expected arguments that numpy.{name} takes, but {' '.join(str(error).split())}") from None
 
 
-def _said(name: str, error: Exception) -> str:
-    return f"expected what numpy.{name} takes, but numpy says: {' '.join(str(error).split())}"
+def worded(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose wrong arguments are said in our words."""
+
+    @wraps(function)
+    def inner(*arguments: P.args, **options: P.kwargs) -> R:
+        with in_words(function.__name__):
+            return function(*arguments, **options)
+
+    return inner
+
+
+def integer(value: Any, name: str) -> int:
+    """Raises ConversionError for what is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ConversionError(f"expected an integer as {name}, but it is {value!r}") from None

@@ -153,7 +153,7 @@ def summed(entries: Coordinates) -> Coordinates:
 
 
 def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
-    extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    extents = tuple(shape) if np.iterable(shape) else (shape,)
     return tuple(size_number(f"shape[{k}]", n) for k, n in enumerate(extents))
 
 

@@ -633,7 +633,7 @@ def test_what_numpy_raises_is_raised() -> None:
     for wrong, kind in [
         (lambda: np.max(tensor, where=tensor > 0), ValueError),
         (lambda: np.max(tensor[:0]), ValueError),
-        (lambda: tensor.argmax(axis=(0, 1)), ValueError),
+        (lambda: tensor.argmax(axis=(0, 1)), TypeError),
         (lambda: np.argmax(tensor[:0], axis=0), ValueError),
         (lambda: np.sum(tensor, axis=2), np.exceptions.AxisError),
         (lambda: np.sum(tensor, axis=2), IndexError),
@@ -668,6 +668,23 @@ def test_what_numpy_raises_is_raised() -> None:
         (lambda: np.stack([tensor, tensor[:2]]), ValueError),
         (lambda: np.squeeze(tensor, 0), ValueError),
         (lambda: np.swapaxes(tensor, 0, 2), np.exceptions.AxisError),
+        (lambda: np.swapaxes(tensor, 0, None), TypeError),
+        (lambda: np.sum(tensor, axis=10**30), np.exceptions.AxisError),
+        (lambda: np.tril(tensor, "x"), TypeError),
+        (lambda: np.diag(tensor, (0, 0)), TypeError),
+        (lambda: np.roll(tensor, None), TypeError),
+        (lambda: np.expand_dims(tensor, {}), TypeError),
+        (lambda: np.stack([tensor, tensor], [1, 2]), TypeError),
+        (lambda: np.broadcast_to(tensor, None), TypeError),
+        (lambda: np.pad(tensor, 1, constant_values="x"), ValueError),
+        (lambda: np.where(tensor, None, 0), ValueError),
+        (lambda: np.round(tensor, "x"), TypeError),
+        (lambda: spfgen.pack(([0], [1.0]), "coo", shape=1.5), ValueError),
+        (lambda: tensor.astype("nothing"), TypeError),
+        (lambda: spfgen.asarray(tensor).astype("nothing"), TypeError),
+        (lambda: spfgen.asarray(tensor)["x"], IndexError),
+        (lambda: tensor.astype(np.int8) + 300, OverflowError),
+        (lambda: spfgen.asarray(tensor.astype(np.int8)) + 300, OverflowError),
     ]:
         with pytest.raises(spfgen.SpfgenError) as raised:
             wrong()

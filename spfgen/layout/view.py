@@ -36,9 +36,8 @@ Part = Fixed | Along | Listed
 
 @dataclass(frozen=True)
 class View:
-    """`layout` has the groups first, then the dimensions along which there is more than a place, or in the order that
-    was asked for. For the dimensions of the tensor: `starts` are sizes, `places` index arrays; its extents have the
-    names that they had, and are sizes."""
+    """`layout` has the groups first, then the dimensions along which there is more than a place. For the dimensions of
+    the tensor: `starts` are sizes, `places` index arrays; its extents have the names that they had, and are sizes."""
 
     layout: Layout
     starts: tuple[str | None, ...]
@@ -46,8 +45,8 @@ class View:
 
 
 @lru_cache(maxsize=1024)
-def view_of(layout: Layout, parts: tuple[Part, ...], order: tuple[int, ...] | None = None) -> View:
-    """With a part for each dimension; `order`: the coordinates of the view in another order."""
+def view_of(layout: Layout, parts: tuple[Part, ...]) -> View:
+    """With a part for each dimension."""
     names = (*layout.parameters, *layout.sizes, *layout.positions, *layout.coordinates)
     taken = {*names, *layout.arrays, *(n for n, _ in layout.constants)}
 
@@ -85,8 +84,6 @@ def view_of(layout: Layout, parts: tuple[Part, ...], order: tuple[int, ...] | No
         known.append(within(values[old], ZERO, Var(extent)))
         starts.append(start)
         places.append(place)
-    if order is not None:
-        coordinates = [coordinates[k] for k in order]
     sizes = (*layout.parameters, *layout.sizes, *(s for s in starts if s is not None))
     made = Layout(
         f"{layout.name}_view",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.errors import UsageError
 from spfgen.lang.interpret import interpret
 from spfgen.lang.parse import parse_statements
 from spfgen.plan.verify.effort import Effort
@@ -131,3 +132,25 @@ def test_what_a_condition_excludes_is_not_read(text: str, packed: bool) -> None:
     layouts = {"x": "sv", "f": "sv", "A": "csr"} if packed else {}
     found = spfgen.evaluate(text, **{n: spfgen.pack(a, layouts[n]) if n in layouts else a for n, a in given.items()})
     assert np.array_equal(found, wanted)
+
+
+def test_extents_that_only_the_caller_knows_are_named() -> None:
+    matrix = spfgen.pack(np.eye(3), "csr")
+    with pytest.raises(UsageError) as caught:
+        spfgen.evaluate("B[q[i], j] = A[i, j]", A=matrix, q=np.arange(3), out="csr")
+    assert "'B.nrow': ..." in str(caught.value)
+    found = spfgen.evaluate("B[q[i], j] = A[i, j]", A=matrix, q=np.arange(3) + 1, out="csr", sizes={"B.nrow": 4})
+    np.testing.assert_array_equal(found.to_numpy(), np.eye(4, 3, -1))
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+def test_the_last_that_is_written_to_a_place_counts(layout: str) -> None:
+    """Also where it is not stored."""
+    dense = np.array([[1.0, 2, 0], [0, 3, 4], [5, 0, 6]])
+    q, p, expected = np.array([0, 2, 0]), np.array([1, 1, 2]), np.zeros((3, 3))
+    for i, j in np.ndindex(3, 3):
+        expected[q[i], p[j]] = dense[i, j]
+    given = {"A": spfgen.pack(dense, layout), "q": q, "p": p}
+    sizes = {"B.nrow": 3, "B.ncol": 3}
+    found = spfgen.evaluate("B[q[i], p[j]] = A[i, j]", **given, out="csr", sizes=sizes)
+    np.testing.assert_array_equal(found.to_numpy(), expected)

@@ -24,6 +24,7 @@ from spfgen.run.arrays.entries import entries_of, normal, numbered, same
 from spfgen.run.arrays.words import OutOfRange
 from spfgen.run.calls.bind import is_scipy
 from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.calls.form import remember
 from spfgen.run.conversion import pads
 from spfgen.run.files.read import Coordinates
 from spfgen.run.pack import coordinates
@@ -31,6 +32,9 @@ from spfgen.run.tensor import Array, Tensor, check_unchanged
 
 ARRAYS = -1
 """The place of the common dimensions of arrays of subscripts among those of a result."""
+
+_WAITED: dict[View, int] = {}
+"""How many entries numpy went through, of views that C may go through."""
 
 SAMPLES = 32
 """At so many places of an array of subscripts it is tried how much a scan looks at there."""
@@ -113,11 +117,8 @@ def whole(tensor: Tensor) -> Coordinates:
 
 def transpose(tensor: Tensor, order: Sequence[int]) -> Coordinates:
     """The entries with the dimensions in another order, each once."""
-    check_unchanged(tensor)
-    view = view_of(tensor.layout, (Along(1),) * tensor.ndim, tuple(order))
-    shape = tuple(tensor.shape[d] for d in order)
-    columns, values = _scanned(tensor, view, [0] * tensor.ndim, shape, {})
-    return _once(tensor, shape, columns, values)
+    found = tensor.to_coo()
+    return _once(tensor, tuple(tensor.shape[d] for d in order), [found.coords[d] for d in order], found.values)
 
 
 def _order(made: Sequence[int | None], arrays: Mapping[int, Array]) -> list[int | None]:
@@ -207,6 +208,9 @@ class _Access:
     ) -> tuple[dict[int, int], dict[Any, Array], Array]:
         """(extents by dimension, columns by dimension or by the dimensions of the group, values) from a scan that
         begins with the places of one group."""
+        if led is None and all(p == _Pick(0, 1, n) for p, n in zip(self.picks, self.tensor.shape, strict=True)):
+            everything = self.tensor.to_coo()
+            return dict(enumerate(self.tensor.shape)), dict(enumerate(everything.coords)), everything.values
         own = () if led is None else led.dims
         parts = tuple(Listed(0) if d in own else p.part for d, p in enumerate(self.picks))
         view = view_of(self.tensor.layout, parts)
@@ -228,17 +232,23 @@ def _scanned(
     places: Mapping[int, Array],
     numpy: bool = False,
 ) -> tuple[tuple[Array, ...], Array]:
-    """(a column for each dimension of the view, values): few with numpy, many with generated C, if not `numpy`."""
+    """(a column for each dimension of the view, values): few with numpy, many with generated C, if not `numpy`; until
+    there have been so many that it pays to compile it."""
     sizes = sizes_of(view, tensor.sizes, starts, extents)
     arrays = {**tensor.arrays, **{n: places[d] for d, n in enumerate(view.places) if n is not None}}
     values = {v.name: tensor.arrays[v.name] for v in tensor.layout.values}
-    if not numpy:
-        try:
-            with room_for(tuning.PACK_BY_NUMPY):
-                return to_coordinates(view.layout, sizes, arrays, values)
-        except TooLarge:
-            return coordinates(view.layout, sizes, arrays, small=0)
-    return to_coordinates(view.layout, sizes, arrays, values)
+    if numpy:
+        return to_coordinates(view.layout, sizes, arrays, values)
+    most = max(tuning.PACK_BY_NUMPY, tuning.CONVERT_COMPILED - _WAITED.get(view, 0))
+    try:
+        with room_for(most):
+            found = to_coordinates(view.layout, sizes, arrays, values)
+    except TooLarge:
+        remember(_WAITED, view, tuning.CONVERT_COMPILED)
+        return coordinates(view.layout, sizes, arrays, small=0)
+    if len(found[1]) >= tuning.PACK_BY_NUMPY:
+        remember(_WAITED, view, _WAITED.get(view, 0) + len(found[1]) + tuning.CONVERT_START)
+    return found
 
 
 def _joined(
@@ -276,7 +286,7 @@ def _once(tensor: Tensor, shape: tuple[int, ...], coords: Sequence[Array], value
     kept = ~same(values, fill) if pads(tensor.layout) else np.ones(len(values), bool)
     if not kept.all():
         values, coords = values[kept], [c[kept] for c in coords]
-    if len(values) < tuning.PACK_BY_NUMPY or not stored_once(tensor.layout).proved:
+    if len(values) < tuning.CONVERT_COMPILED or not stored_once(tensor.layout).proved:
         found = normal(shape, coords, values, fill)
         return Coordinates(shape, tuple(found.coords), found.values, found.fill)
     return Coordinates(shape, tuple(np.asarray(c, np.int64) for c in coords), values, fill)

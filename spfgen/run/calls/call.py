@@ -466,9 +466,11 @@ class Output:
         return Tensor(layout, own, arrays)
 
     def unknown(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[str]:
-        """The indices whose extents nothing says."""
-        dims = {dim for _, dim in self._fields if size_value(self._program, dim, tensors, sizes) is None}
-        return [index for index, extents in self._program.index_extent.items() if dims & {*extents}]
+        """The indices whose extents nothing says, or the names of these where no index has them: `B.nrow` of
+        `B[q[i], j]`."""
+        dims = [dim for _, dim in self._fields if size_value(self._program, dim, tensors, sizes) is None]
+        found = [index for index, extents in self._program.index_extent.items() if {*dims} & {*extents}]
+        return found or [dim for dim in dims if dim in self._program.size_of]
 
 
 def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:

@@ -76,7 +76,8 @@ def test_few_places_of_many(name, keys, matrix, looked_at) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["csr", "csc", "coo", "dcsr", "jds"])
 def test_work_of_a_permutation_follows_from_the_entries(name, matrix, looked_at, monkeypatch) -> None:
-    monkeypatch.setattr(tuning, "PACK_BY_NUMPY", 1000)  # C does it
+    for name_of in ("PACK_BY_NUMPY", "CONVERT_COMPILED"):  # C does it
+        monkeypatch.setattr(tuning, name_of, 1000)
     tensor, p, dense = spfgen.pack(matrix, name), np.random.default_rng(1).permutation(N), matrix.toarray()
     for key in (np.ix_(p, p), p, (slice(None), p), (p, p), (p[:, None], p[:50])):
         looked_at[0] = 0
@@ -88,7 +89,8 @@ def test_work_of_a_permutation_follows_from_the_entries(name, matrix, looked_at,
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["csr", "coo", "csr_unsorted", "sell(C=4)", "csr fill inf"])
 def test_large_ones_as_small_ones(name, matrix, monkeypatch) -> None:
-    monkeypatch.setattr(tuning, "PACK_BY_NUMPY", 500)
+    for name_of in ("PACK_BY_NUMPY", "CONVERT_COMPILED"):
+        monkeypatch.setattr(tuning, name_of, 500)
     dense = matrix.toarray()[:400, :300]
     dense[dense == 0] = np.inf if "inf" in name else 0
     tensor = spfgen.pack(dense, name)

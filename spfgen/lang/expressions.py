@@ -43,6 +43,7 @@ from spfgen.lang.nodes import Source
 _RUNS = ("ranged", "ranged_down")
 BUILTINS = {"floor": 1, "ceil": 1, "min": 2, "max": 2}
 LARGEST = 2**31 - 1
+LARGEST_VALUE = 2**64 - 1
 """The largest number in a spec: sums and products of two stay within 64 bits."""
 SHORT_FORMS = ("increasing", "decreasing", "injective", "strictly")
 LONGEST = 100
@@ -236,12 +237,15 @@ class Reader:
 
     def number(self, token: Any) -> int:
         """A number as written, if it is not too large to compute with."""
-        if len(token) > len(str(LARGEST)) + 20 or int(token) > LARGEST:
-            raise self.fail(
-                f"expected a number of at most {LARGEST}, but found {_shortened(token)}",
-                token,
-                "a larger one can be passed at run time: declare it with `size`",
-            )
+        return self._at_most(LARGEST, token, "a larger one can be passed at run time: declare it with `size`")
+
+    def whole(self, token: Any) -> int:
+        """A number that is a value: of 64 bits, with or without a sign."""
+        return self._at_most(LARGEST_VALUE, token, "a larger one is written with a point, as a float64")
+
+    def _at_most(self, most: int, token: Any, hint: str) -> int:
+        if len(token) > len(str(most)) + 20 or int(token) > most:
+            raise self.fail(f"expected a number of at most {most}, but found {_shortened(token)}", token, hint)
         return int(token)
 
     # --- expressions -----------------------------------------------------------------------------
@@ -294,7 +298,7 @@ class Reader:
     def _left_to_right(self, tree: Tree[Any]) -> Expr:
         result = self.expr(tree.children[0])
         for operator, operand in zip(tree.children[1::2], tree.children[2::2], strict=True):
-            op = "%" if operator == "mod" else str(operator)
+            op = {"mod": "%", "//": "/"}.get(str(operator), str(operator))
             right = self.expr(operand)
             if op in ("/", "%") and not variables(right) and not calls(right):
                 divisor = int(evaluate(right, str, lambda f, _: f))

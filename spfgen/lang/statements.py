@@ -26,6 +26,7 @@ from spfgen.lang.nodes import (
 )
 from spfgen.lang.values import (
     Scope,
+    check_assigned,
     indices_of,
     operator_of,
     read_access,
@@ -60,6 +61,7 @@ def _step(scope: Scope, tree: Tree[Any], in_loop: bool) -> Step:
         case "let":
             name, _, assigned = tree.children
             _check_new(scope, name)
+            check_assigned(scope, assigned)
             return Let(str(name), _value(scope, assigned), span)
         case "while_":
             condition, body = tree.children
@@ -125,6 +127,7 @@ def _statement(scope: Scope, tree: Tree[Any]) -> Statement | Set:
     target, sign, value, where, within = tree.children
     name, span = str(target.children[0]), scope.reader.span(tree)
     op, function = _update(scope, sign)
+    check_assigned(scope, value)
     if target.children[1] is None and (name in scope.locals or scope.closed):
         return _set(scope, tree, op, function)
     access = read_access(scope, target)

@@ -48,6 +48,8 @@ def literal_kind(number: Any) -> Kind:
         return TYPES[number.dtype.name]
     if isinstance(number, bool):
         return BOOL
+    if isinstance(number, int) and not fits(number, INDEX):
+        return TYPES["uint64"]
     return next(t for t in (int, float, complex) if isinstance(number, t))
 
 
@@ -217,10 +219,11 @@ def argument_kinds(op: str, arguments: Sequence[Any], leaf: Callable[[Any], Kind
 
 def fitting(op: str, arguments: Sequence[Any], kinds: list[Kind]) -> list[Kind]:
     """The types of the arguments. A literal is compared with what it does not fit into, and otherwise refused."""
-    result = list(kinds)
+    kinds = [int if is_large(a) else k for a, k in zip(arguments, kinds, strict=True)]
     strong = [k for k in kinds if isinstance(k, ElementType)]
     if not strong or op in TYPES:
-        return result
+        return [literal_kind(a.value) if is_large(a) else k for a, k in zip(arguments, kinds, strict=True)]
+    result = list(kinds)
     for k, (argument, kind) in enumerate(zip(arguments, kinds, strict=True)):
         number = literal(argument) if kind is int else None
         if number is None:
@@ -236,6 +239,11 @@ def fitting(op: str, arguments: Sequence[Any], kinds: list[Kind]) -> list[Kind]:
             )
         result[k] = TYPES["int64" if fits(number, TYPES["int64"]) else "uint64"]
     return result
+
+
+def is_large(value: Any) -> bool:
+    """Whether it is a number of the text that only uint64 holds: it takes the type of what it meets, as any."""
+    return isinstance(value, n.Constant) and type(value.value) is int and not fits(value.value, INDEX)
 
 
 def literal(value: Any) -> Any:

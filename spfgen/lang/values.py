@@ -89,6 +89,8 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
         case "value_sign" | "value_negation":
             sign = str(tree.children[0]) if tree.data == "value_sign" else "not"
             found = read_value(scope, tree.children[-1])
+            if sign == "-" and isinstance(found, Constant) and found.value == 2**63 and type(found.value) is int:
+                return Constant(-(2**63), span)  # the least int64, which is not the negative of one
             return found if sign == "+" else Apply(signs.SIGNS[sign], (found,), span)
         case "value_or" | "value_and":
             op = signs.NAMES[tree.data.removeprefix("value_")]
@@ -114,7 +116,10 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
 
 
 def _number(scope: Scope, token: Any, at: Any) -> Constant:
-    return Constant(scope.reader.number(token) if token.isdigit() else float(token), scope.reader.span(at))
+    if not token.isdigit():
+        return Constant(float(token), scope.reader.span(at))
+    number = scope.reader.number(token) if scope.in_subscript else scope.reader.whole(token)
+    return Constant(number, scope.reader.span(at))
 
 
 def _name(scope: Scope, tree: Tree[Any]) -> Value:
@@ -156,9 +161,7 @@ def _comparison(scope: Scope, tree: Tree[Any]) -> Value:
     span = scope.reader.span(tree)
     parts: list[Value] = []
     for sign, (left, right) in zip(tree.children[1::2], pairwise(operands), strict=True):
-        if sign == "=":
-            raise scope.reader.fail("expected `==`, but found `=`", sign, "values are compared with `==`")
-        parts.append(Apply(signs.NAMES[str(sign)], (left, right), span))
+        parts.append(Apply(signs.NAMES["==" if sign == "=" else str(sign)], (left, right), span))
     result = parts[0]
     for part in parts[1:]:
         result = Apply("logical_and", (result, part), span)
@@ -283,6 +286,13 @@ def _plain_name(scope: Scope, tree: Tree[Any]) -> str:
     if tree.data == "access" and tree.children[1] is None:
         return str(tree.children[0])
     return scope.reader.name(tree) if tree.data in _FAMILIES else ""
+
+
+def check_assigned(scope: Scope, tree: Tree[Any]) -> None:
+    """What is assigned compares with `==`: `y[i] = x[i] = 2` may mean anything."""
+    for sign in tree.children[1::2] if tree.data == "value_comparison" else ():
+        if sign == "=":
+            raise scope.reader.fail("expected `==`, but found `=`", sign, "values are compared with `==`")
 
 
 def read_condition(scope: Scope, tree: Tree[Any]) -> Formula:

@@ -10,6 +10,7 @@ from typing import Any
 
 from spfgen.facts.formula import NEGATED, ZERO, And, Bin, Compare, Expr, Formula, Not, Num, Or, conjunction, conjuncts
 from spfgen.lang import nodes as lang
+from spfgen.lang.expressions import LARGEST
 
 COMPARED: Mapping[str, str] = {
     "less": "<",
@@ -80,7 +81,7 @@ def _integer(value: Any) -> Expr | None:
         case lang.Constant(bool()):
             return None
         case lang.Constant(int(number)):
-            return Num(number)
+            return Num(number) if abs(number) <= LARGEST else None
         case lang.Apply("negative", (inner,)):
             found = _integer(inner)
             return None if found is None else Bin("-", ZERO, found)

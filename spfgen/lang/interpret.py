@@ -23,10 +23,11 @@ none; `argmin` and `argmax` have no value there. First among equals wins, as in 
 **Assignments.** `=` gives all places of the target a value: those that the statement does not compute get the fill of
 the result, which is that of `fills`, or the value of the expression on the fills; 0 where indices or dense tensors take
 part, and for sums of products of tensors whose fill is 0. What several points give to one place is added up; where
-values are subscripts, the last one wins. In a loop these are the places of the iteration. Where the target has slices
-(or, in a loop, values) as subscripts only the places that are computed change. Updates change what they compute, one
-point after another. A statement reads what was before it, but for places of its target that other points of it write:
-there it reads what these give, which is a recurrence. Those of which the values need each other have no meaning.
+values are subscripts, the last one wins. In a loop these are the places of the iteration: what its subscripts are for
+all values of the indices that no loop has, whether a condition holds or not. Where the target has slices (or, in a
+loop, values) as subscripts only the places that are computed change. Updates change what they compute, one point after
+another. A statement reads what was before it, but for places of its target that other points of it write: there it
+reads what these give, which is a recurrence. Those of which the values need each other have no meaning.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
@@ -51,7 +52,7 @@ from spfgen.ir import rewrite
 from spfgen.lang import nodes as n
 from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
 from spfgen.lang.oracle.names import Names
-from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of, used_in
+from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of
 from spfgen.lang.oracle.values import Frame, Values
 from spfgen.lang.products import first_beyond
 from spfgen.lang.uses import divides, leaves_the_rest, outside_of_reductions
@@ -195,7 +196,8 @@ class Run(Values):
         result = target.copy()
         flat = result.reshape(-1)
         if step.op == "=":
-            self.clear(step, result, frame, scalars)
+            of_iteration = tuple(np.broadcast_to(p, inner.shape)[np.broadcast_to(inside, inner.shape)] for p in places)
+            self.clear(step, result, of_iteration if frame.indices else None, frame, scalars)
             added = all(isinstance(s, Expr) for s in step.target.subscripts) and len(np.unique(at)) < len(at)
             if added:
                 total = np.zeros(flat.shape, np.asarray(value).dtype)
@@ -256,25 +258,19 @@ class Run(Values):
                 inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
         return inner
 
-    def clear(self, step: n.Statement, result: Array, frame: Frame, scalars: Any) -> None:
-        """The places that the statement has not computed get the fill value."""
+    def clear(self, step: n.Statement, result: Array, places: Any, frame: Frame, scalars: Any) -> None:
+        """The places (None: all) that the statement has not computed get the fill value."""
         subscripts = step.target.subscripts
         if step.within or leaves_the_rest(step):
             return
         if any(not isinstance(s, Expr) for s in subscripts) and (frame.indices or self.repeating):
             return
-        fixed: list[Any] = [slice(None)] * len(subscripts)
-        for place, subscript in enumerate(subscripts):
-            names = used_in(subscript)
-            if isinstance(subscript, Expr) and names & set(frame.indices) and names <= {*frame.indices, *self.sizes}:
-                at = int(self.expr(subscript, frame.indices))
-                fixed[place] = slice(at, at + 1) if at >= 0 else slice(0, 0)
         name = step.target.tensor
         if name in self.fills:
             fill = self.fills[name]
         else:
             fill = 0 if self.is_plain(step) else self.fill_of(step.value, frame, scalars)
-        result[tuple(fixed)] = converted(np.asarray(fill), result.dtype)
+        result[... if places is None else places] = converted(np.asarray(fill), result.dtype)
 
     def is_plain(self, step: n.Statement) -> bool:
         """Whether it is a sum of products of tensors that are 0 where nothing is stored: so is the result."""

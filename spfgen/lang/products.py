@@ -23,6 +23,11 @@ def first_beyond(steps: Sequence[Any]) -> Any | None:
     return None
 
 
+def is_sum_of_products(value: Any) -> bool:
+    """Whether a value is made of sums, products and quotients alone."""
+    return all(_is_plain(node) for node in walk(value))
+
+
 def _is_plain(node: Any) -> bool:
     match node:
         case Access(_, subscripts):

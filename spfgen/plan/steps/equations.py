@@ -9,6 +9,7 @@ from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, conju
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
+from spfgen.lang.products import is_sum_of_products
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import divides, outside_of_reductions
 from spfgen.layout.proofs import stored_once
@@ -59,7 +60,8 @@ class Equations(Hoisting):
             empty = lang.Constant(target.layout.fill)
             first = self.filled(eq, access, empty, env) if emptied else []
             return [*first, *self.within(eq, access, env)]
-        if reads - {(eq.target, eq.subscripts)} or (some and reads):
+        elsewhere = reads - {(eq.target, eq.subscripts)}
+        if (elsewhere and eq.indices) or (some and reads):  # one place is read before it is written anyhow
             return self.from_copy(eq, env)
         if some:
             rest = replace(eq, selects=True)  # all else has been made empty
@@ -82,7 +84,9 @@ class Equations(Hoisting):
             if conditions and not eq.selects:
                 parts += self.filled(eq, access, lang.Constant(0), env)
         else:
-            parts += self.filled(eq, access, lang.Constant(fill), env, conditions if eq.selects else ())
+            apart = bool(fill and conditions and not eq.selects and self.leaves_zeros(eq.value))
+            parts += self.filled(eq, access, lang.Constant(0), env) if apart else []
+            parts += self.filled(eq, access, lang.Constant(fill), env, conditions if eq.selects or apart else ())
         if found is None:
             found = [Region((access,))]
 
@@ -96,6 +100,11 @@ class Equations(Hoisting):
         """Whether a dense result is what numpy computes at every point, where what is not stored decides nothing: it
         divides, or adds something to an infinity that is not stored, outside of reductions."""
         return divides(value) or any(self.regions.is_endless(n) for n in outside_of_reductions(value))
+
+    def leaves_zeros(self, value: Any) -> bool:
+        """Whether what is not computed is 0, whatever the value is where nothing is stored: of sums of products."""
+        read = {a.tensor for a in accesses_of(value)}
+        return is_sum_of_products(value) and all(self.tensors[t].layout.fill == 0 for t in read)
 
     def unless_empty(self, eq: Equation, lines: list[Plan], value: Any, needed: list[str], env: Env) -> list[Plan]:
         """The equation with tables of its reductions; where an extent is 0 that has to have something, without."""

@@ -493,6 +493,13 @@ def test_unsigned_and_negative_numbers_are_compared() -> None:
             ):
                 assert np.array_equal(np.asarray(function(tensor, one)), function(dense, two)), (function, one)
                 assert np.array_equal(np.asarray(function(one, tensor)), function(two, dense)), (function, one)
+    unsigned, signed = np.array([0, 3, 0, 2**64 - 1], np.uint64), np.array([-1, -1, 1, -1])
+    given = {"A": spfgen.pack(unsigned, "coo"), "B": spfgen.pack(signed, "coo")}
+    for out in (None, "coo"):
+        found = spfgen.evaluate("y[i] = A[i] > B[i]", **given, out=out)
+        assert np.array_equal(np.asarray(found), unsigned > signed)
+        found = spfgen.evaluate("y[i] = B[i] >= A[i]", **given, out=out)
+        assert np.array_equal(np.asarray(found), signed >= unsigned)
 
 
 @pytest.mark.parametrize("layout", ["coo", "sv"])

@@ -271,10 +271,11 @@ def agrees(
     if got.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, wanted)
         return
+    rough_order = case.name.startswith("prod")
     rough = 2e-4 if got.dtype.name in ("float32", "complex64") else 1e-9
     if got.dtype.kind == "c":  # which of its parts is nan is left to the library, as is an infinity times a number
         finite = np.isfinite(got) & np.isfinite(wanted)
-        assert np.array_equal(np.isfinite(got), np.isfinite(wanted)) or case.special or case.fill == 2
+        assert np.array_equal(np.isfinite(got), np.isfinite(wanted)) or case.special or case.fill == 2 or rough_order
         np.testing.assert_allclose(got[finite], wanted[finite], rough, rough)
         return
     np.testing.assert_allclose(got, wanted, rough, rough)

@@ -10,6 +10,7 @@ import numpy as np
 
 from spfgen.errors import DataError
 from spfgen.facts.formula import Expr
+from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import check_fill, chunked, key_orders
 from spfgen.layout.pack_assembly import assemble, check_shared
@@ -38,7 +39,7 @@ class Memory:
     verified: bool
     sizes: Mapping[str, int]
     index_bytes: int
-    """Bytes of an element of the index arrays."""
+    """Bytes of an element of the index arrays that are no marks."""
 
 
 def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], values: Array) -> Memory:
@@ -62,7 +63,10 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
         made = _fits(room, lambda: assemble(state, plan, orders))
     wide = max((len(values), *shape), default=0) > np.iinfo(np.int32).max
     index_bytes = WIDE if wide else NARROW
-    total = sum(index_bytes * _elements(a.extents, state.sizes) for a in layout.indexes)
+    total = sum(
+        (index_bytes if a.types == INDEX_TYPES else np.dtype(a.types[0]).itemsize) * _elements(a.extents, state.sizes)
+        for a in layout.indexes
+    )
     stored = sum(_elements(v.extents, state.sizes) for v in layout.values)
     # Places are looked for when the index arrays are complete; values are put there last.
     verified = all(a.name in state.arrays for a in layout.indexes)

@@ -39,7 +39,7 @@ from spfgen.layout.pack_entries import (
     values_of,
     write_array,
 )
-from spfgen.layout.pack_fill import FALLING, RISING, complete, declared_size, fill_of
+from spfgen.layout.pack_fill import FALLING, RISING, complete, declared_range, declared_size, fill_of, fills
 from spfgen.layout.pack_free import rounds_of
 from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, Widened
 from spfgen.layout.points import (
@@ -223,6 +223,8 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
             _make_spans(state, plan, rank, rules)
         case "places":
             make_places(state, rank, order)
+        case "given":
+            _make_given(state, plan, rank, order)
         case "start":
             make_starts(state, plan, rank, rules, order)
         case "digits":
@@ -294,7 +296,11 @@ def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     if full.any():
         _make_room(state, plan, rank, rows, groups, group, slot, full, width)
         return _rank_slots(state, plan, rank, rules, order)
-    if len(rank.keys) == 1 and not rank.later and _needs_filler(state, plan, rank, groups, sizes, width):
+    if (
+        len(rank.keys) == 1
+        and not (rank.later or rank.ended)
+        and _needs_filler(state, plan, rank, groups, sizes, width)
+    ):
         return _rank_with_filler(state, plan, rank, rules, order, width)
     if order.empty_first and len(sizes):
         slot = slot + (width - sizes[group])
@@ -400,12 +406,24 @@ def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[i
     said = write_array(state, plan, rank, name, rows.rows[along], found[along], 0)
     array, fill = state.arrays[plan.encoded.calls[name].function], fill_of(state.layout, plan, rank, order.rest)
     if fill not in (RISING, FALLING):
-        return complete(state, plan, name, array, said, fill)
+        return complete(state, key_range(state, plan, name), array, said, fill)
     sign = 1 if most else -1
     flat = sign * (array if fill == RISING else array[..., ::-1])
     flat = sign * np.maximum.accumulate(flat, axis=-1)
     array[...] = flat if fill == RISING else flat[..., ::-1]
     return None
+
+
+def _make_given(state: Entries, plan: PackPlan, rank: Rank, order: KeyOrder) -> None:
+    """An array of which no entry says anything: it is filled by what is declared."""
+    index = state.layout.index(rank.array)
+    shape = solved_extents(state, index, [0] * len(index.extents))
+    state.claim(index.name, shape)
+    low, high = declared_range(state, index)
+    state.arrays[index.name] = np.full(shape, low, dtype=np.int64)
+    fill = fills(state.layout, rank.array, rank.kind)[order.rest]
+    said = np.zeros(shape, dtype=bool)
+    complete(state, (low, high), state.arrays[index.name], said, fill)
 
 
 def _make_room(
@@ -554,7 +572,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     said = write_array(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first stays
     call = plan.encoded.calls[rank.keys[0]]
     fill = fill_of(state.layout, plan, rank, order.rest)
-    complete(state, plan, rank.keys[0], state.arrays[call.function], said, fill)
+    complete(state, key_range(state, plan, rank.keys[0]), state.arrays[call.function], said, fill)
     places = tuple(subscripts_of(state, plan, rank.keys[0], rows.rows))
     found, valid = gathered(state.arrays[call.function], places, rows.count)
     wrong = valid & (found != rows.keys[0])

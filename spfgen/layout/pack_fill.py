@@ -31,10 +31,10 @@ from spfgen.facts.formula import (
     variables,
 )
 from spfgen.layout.loops import split
-from spfgen.layout.nodes import Layout
-from spfgen.layout.pack_entries import Entries, key_range
+from spfgen.layout.nodes import IndexArray, Layout
+from spfgen.layout.pack_entries import Entries
 from spfgen.layout.pack_rules import PackPlan, Rank
-from spfgen.layout.points import Array, rows_of
+from spfgen.layout.points import Array, affine_value, rows_of
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
 
 
@@ -56,7 +56,7 @@ def fills(layout: Layout, array: str, kind: str) -> tuple[Fill, ...]:
     index = layout.index(array)
     if not any(p for a in layout.indexes for p in a.properties if array in _functions(p.formula)):
         return (MARK,)
-    known = (UNUSED,) if kind == "write" else (RISING, FALLING)
+    known = (UNUSED,) if kind in ("write", "given") else (RISING, FALLING)
     facts = [f.formula for f in (*index.properties, *(p for a in layout.indexes for p in a.properties), *index.ranges)]
     given = dict.fromkeys(Fill("fact", v, n) for f in facts for v, n in _given(f, array))
     return (MARK, *known[:1], *given, *known[1:], Fill("before"), Fill("behind"))
@@ -179,12 +179,26 @@ def declared_size(state: Entries, size: str) -> int | None:
     return least if least >= 0 else None
 
 
-def complete(state: Entries, plan: PackPlan, name: str, array: Array, said: Array, fill: Fill) -> None:
-    """Fill the places that no entry has; `said` are the others."""
+def declared_range(state: Entries, index: IndexArray) -> tuple[int, int]:
+    """The range of an array as numbers, both ends included, as far as it is made of sizes that are known."""
+    low, high = 0, 2**62
+    for fact in index.ranges:
+        for names, value, table in _differences(fact.formula):
+            for name, call in table.items():
+                factor, rest = value.coefficient(name), value.without(name)
+                if call.function == index.name and not rest.names() & names and rest.names() <= set(state.sizes):
+                    bound = int(affine_value(rest, state.sizes))
+                    low = max(low, -bound) if factor == 1 else low
+                    high = min(high, bound) if factor == -1 else high
+    return low, high
+
+
+def complete(state: Entries, limits: tuple[int, int], array: Array, said: Array, fill: Fill) -> None:
+    """Fill the places that no entry has with values within the limits; `said` are the others."""
+    low, high = limits
     if fill.kind in ("before", "behind"):
         _carry(array, said, fill.kind == "behind")
     if fill.kind == "unused":
-        low, high = key_range(state, plan, name)
         values = np.setdiff1d(np.arange(low, min(high + 1, low + array.size)), array[said])
         chosen = np.flatnonzero(~said)[: len(values)]
         array.reshape(-1)[chosen] = values[: len(chosen)]
@@ -193,7 +207,6 @@ def complete(state: Entries, plan: PackPlan, name: str, array: Array, said: Arra
         count = len(places[0])
         known = {**state.sizes, **dict(zip(fill.places, places, strict=True))}
         values, valid = rows_of(fill.value, known, state.arrays, count)
-        low, high = key_range(state, plan, name)
         values = np.clip(np.broadcast_to(np.asarray(values, dtype=np.int64), (count,)), low, max(low, high))
         array[places] = np.where(valid, values, array[places])
 

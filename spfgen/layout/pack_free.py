@@ -11,12 +11,12 @@ An argument that is no single position, as in f(4*g + c) and f(h(p)), is made on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from spfgen.facts.formula import Call, Compare, Expr, Formula, Num, Or, Var, calls, conjunction, show, variables
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Or, Var, calls, conjunction, show, variables
 from spfgen.facts.prove import implied
 from spfgen.ir import fresh, rewrite
 from spfgen.layout.alternatives import alternatives
@@ -44,10 +44,12 @@ def with_arguments(layout: Layout) -> tuple[Layout, dict[str, Expr]]:
         if not isinstance(node, Call):
             return None
         for a in node.arguments:
-            if a not in made and not shifted(a)[0] and (variables(a) & {*own, *made.values()} or any(calls(a))):
-                made[a] = fresh(f"at_{len(made) + 1}", taken)
-                taken.add(made[a])
-        return Call(node.function, tuple(Var(made[a]) if a in made else a for a in node.arguments), node.span)
+            base, _ = _base(a)
+            own_names = variables(base) & {*own, *made.values()}
+            if base not in made and not shifted(base)[0] and (own_names or any(calls(base))):
+                made[base] = fresh(f"at_{len(made) + 1}", taken)
+                taken.add(made[base])
+        return Call(node.function, tuple(_named(a, made) for a in node.arguments), node.span)
 
     parts = [rewrite(rule, part) for part in alternatives(layout.relation)]
     if not made:
@@ -62,6 +64,26 @@ def with_arguments(layout: Layout) -> tuple[Layout, dict[str, Expr]]:
     names = tuple(made.values())
     relation = tied[0] if len(tied) == 1 else Or(tuple(tied))
     return replace(layout, positions=(*layout.positions, *names), relation=relation), {n: a for a, n in made.items()}
+
+
+def _base(argument: Expr) -> tuple[Expr, int]:
+    """(an argument without the number that is added to it, that number)."""
+    match argument:
+        case Bin("+", inner, Num(more)):
+            base, number = _base(inner)
+            return base, number + more
+        case Bin("-", inner, Num(less)):
+            base, number = _base(inner)
+            return base, number - less
+    return argument, 0
+
+
+def _named(argument: Expr, made: Mapping[Expr, str]) -> Expr:
+    base, number = _base(argument)
+    if base not in made:
+        return argument
+    name = Var(made[base])
+    return Bin("+" if number > 0 else "-", name, Num(abs(number))) if number else name
 
 
 def domain(progress: Progress, piece: int, position: str, keys: Sequence[str]) -> tuple[int, Affine] | None:

@@ -25,7 +25,7 @@ from spfgen.layout.pack_assembly import assemble, check_shared
 from spfgen.layout.pack_entries import Entries, sorted_entries
 from spfgen.layout.pack_fill import fills
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank, Ranked
-from spfgen.layout.points import Array, shape_of, to_coordinates
+from spfgen.layout.points import Array, enumerate_points, shape_of, to_coordinates
 from spfgen.layout.refusals import with_remedy
 from spfgen.layout.satisfy import satisfying, small_sizes
 from spfgen.layout.validate import violation
@@ -38,7 +38,7 @@ BETTER = 16
 
 FITTING = 12
 """So many samples are made of arrays that the prover finds."""
-OPEN = ("write", "start", "places", "most", "least")
+OPEN = ("write", "start", "places", "most", "least", "given")
 """Ranks that choose what no entry says."""
 
 Option = tuple[int, KeyOrder]
@@ -76,7 +76,8 @@ def _with_less(
 ) -> tuple[KeyOrder, ...]:
     """The orders, or others with which the samples take less places: rank by rank, of those that are open the best."""
     for k, rank in enumerate(plan.ranks):
-        for _, option in islice(options[k], BETTER) if rank.kind in OPEN else ():
+        is_open = rank.kind in OPEN or any(option.hint for _, option in options[k])
+        for _, option in islice(options[k], BETTER) if is_open else ():
             other = (*orders[:k], option, *orders[k + 1 :])
             if not beyond or other == orders:
                 continue
@@ -134,8 +135,9 @@ def _options(plan: PackPlan, rank: Rank) -> Iterator[Option]:
     """All orders of the keys of a rank, first the one that properties speak of, then the natural one."""
     layout = plan.encoded.layout
     hints = list(_hints(plan, rank))
-    if rank.kind in ("write", "most", "least"):
-        for rest in range(len(fills(layout, plan.encoded.calls[rank.keys[0]].function, rank.kind))):
+    if rank.kind in ("write", "most", "least", "given"):
+        array = rank.array or plan.encoded.calls[rank.keys[0]].function
+        for rest in range(len(fills(layout, array, rank.kind))):
             yield min(rest, 1), KeyOrder(((0, False),), rest=rest)
         return
     if rank.kind in ("start", "places"):
@@ -297,8 +299,8 @@ class Sample:
 def _tried(
     layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...], samples: Sequence[Sample]
 ) -> int | tuple[bool, str]:
-    """How many places of values the arrays of small samples have beyond the entries; or (whether a property is broken,
-    what is) with these orders."""
+    """How many values, and places of values, the arrays of small samples have beyond the entries; or (whether a
+    property is broken, what is) with these orders."""
     beyond = 0
     for sample in samples:
         sizes = dict(zip(layout.parameters, sample.shape, strict=True))
@@ -307,6 +309,11 @@ def _tried(
             assemble(state, plan, orders)
         except DataError as error:
             return False, error.message
+        for index in layout.indexes:
+            shape, wanted = state.arrays[index.name].shape, shape_of(index.extents, state.sizes)
+            if shape != wanted:
+                why = f"entries make it of shape {shape}, and the layout declares {wanted}"
+                return False, f"nothing says what the array `{index.name}` holds at all of its places: {why}"
         reason = violation(layout, state.sizes, state.arrays)
         if reason is not None:
             return True, reason
@@ -316,6 +323,8 @@ def _tried(
             except SpfgenError as error:
                 return False, error.message
         beyond += sum(state.arrays[v.name].size for v in layout.values) - state.count
+        if any(r.kind in OPEN for r in plan.ranks):
+            beyond += enumerate_points(layout, state.sizes, state.arrays).count - state.count
     return max(0, beyond)
 
 
@@ -339,7 +348,10 @@ def _fitting_samples(layout: Layout) -> tuple[Sample, ...]:
     for, when it has none for most."""
     found: list[Sample] = []
     for seed, sizes in product(range(2), small_sizes(layout)):
-        arrays = satisfying(layout, sizes, seed)
+        try:
+            arrays = satisfying(layout, sizes, seed)
+        except DataError:  # a property that the prover is not asked about
+            return ()
         if arrays is None:
             continue
         random = np.random.default_rng(seed)

@@ -24,7 +24,19 @@ from functools import lru_cache
 from itertools import product
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, calls, show, substitute, variables
+from spfgen.facts.formula import (
+    Bin,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Var,
+    calls,
+    show,
+    substitute,
+    variables,
+)
 from spfgen.facts.prove import Facts, implied
 from spfgen.layout.alternatives import apart, in_turn, informed_piece, taken_once
 from spfgen.layout.nodes import Layout
@@ -127,6 +139,7 @@ def _pack_plan(
     while (needed := _array_left(progress, free)) is not None:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
+    steps += _of_facts(progress)
     _check_built(progress)
     never = (Constraint(False, Affine((), -1)),)
     own = taken_once(encoded, informed)
@@ -402,14 +415,17 @@ def _counted(progress: Progress, piece: int, position: str, keys: tuple[str, ...
     ends = tuple((a, e) for a, e in upper if e.names() <= size_names(encoded))
     if not ends and (end := domain(progress, piece, position, keys)) is not None:
         first, ends = [0, *first], (end,)
-    if not first or not (ends or _is_counted_by_call(progress, highs)):
+    ended = _is_counted_by_call(progress, highs)
+    if not first or not (ends or ended):
         return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
     others = {tuple(a for a in encoded.calls[k].arguments if not _is_of(encoded, a, position)) for k in keys}
     if len(others) > 1:
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
     said = any(all(shift(a, position) is None for a in encoded.calls[k].arguments) for k in keys)
-    return Rank(position, keys, "slots", low=max(first), highs=ends, groups=() if said or not keys else None)
+    return Rank(
+        position, keys, "slots", low=max(first), highs=ends, groups=() if said or not keys else None, ended=ended
+    )
 
 
 def _is_of(encoded: Encoded, argument: Expr, position: str) -> bool:
@@ -497,7 +513,8 @@ def _between(progress: Progress, piece: int, position: str) -> dict[str, tuple[l
         if name not in progress.known or name == position:
             continue
         kept = {*encoded.sizes, *progress.placed, *progress.known, *at, name}
-        lower, upper = bounds(encoded.pieces[piece].project(kept).constraints(name), name)
+        about = [c for c in encoded.pieces[piece].project(kept).constraints(name) if not c.equality]
+        lower, upper = bounds(about, name)
         below = [e.scaled(-1) for a, e in lower if a == 1 and e.names() & set(at)]
         above = [e for a, e in upper if a == 1 and e.names() & set(at)]
         if below and above:
@@ -594,6 +611,21 @@ def _of_places(progress: Progress) -> list[Rules]:
             groups = tuple(map(linear, call.arguments))
             rank = Rank("", (), "places", groups=groups, within=within, array=call.function)
             steps.append(tuple(Ranked(rank, ()) for _ in progress.encoded.pieces))
+    return steps
+
+
+def _of_facts(progress: Progress) -> list[Rules]:
+    """Arrays of which only facts speak: the lengths of segments beside their ends."""
+    layout = progress.encoded.layout
+    spoken = {c.function for c in progress.encoded.calls.values()}
+    spoken |= {c.function for v in layout.values for p in v.position for c in calls(p)}
+    spoken |= {c.function for v in layout.values for c in calls(v.when)}
+    steps: list[Rules] = []
+    for index in layout.indexes:
+        if index.name not in spoken | progress.built:
+            progress.built.add(index.name)
+            rule = Ranked(Rank("", (), "given", array=index.name), ())
+            steps.append(tuple(rule for _ in progress.encoded.pieces))
     return steps
 
 

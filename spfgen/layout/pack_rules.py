@@ -34,6 +34,7 @@ class Rank:
             "write": there is no position, the array is written at places that are known; "most", "least": the same, it
             is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
             "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
+            "given": an `array` of which only facts speak.
             "start": the same, position `run` counts from the elements: they leave room for the values, what is added;
             "digits": the same, the value has the digits `places`, which are the values, or UNSAID; those that no entry
             says are `rests`;
@@ -45,6 +46,7 @@ class Rank:
     groups  for "slots": the values that say the group, where they are not the other arguments of the keys; for "places"
             the arguments of the call. `within`: what is counted, or a run, begins anew where these change.
     later   the arrays of the keys are written once their places are known.
+    ended   an array that is made later says up to where there are positions: those behind need no key.
     extra   columns that are keys, too, behind the calls.
     run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
             "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
@@ -71,6 +73,7 @@ class Rank:
     places: tuple[int, ...] = ()
     rests: tuple[int, ...] = ()
     within: tuple[Affine, ...] | None = None
+    ended: bool = False
 
 
 UNSAID = (Affine((), -1), 1)

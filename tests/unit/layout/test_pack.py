@@ -231,7 +231,7 @@ def test_types_and_memory(layout):
         for value in layout.values:
             assert packed.arrays[value.name].dtype == dtype
         for k, index in enumerate(layout.indexes):
-            assert packed.arrays[index.name].dtype == (np.int64 if k else np.int32)
+            assert packed.arrays[index.name].dtype == (np.int64 if k else index.types[0])
         assert all(a.flags.c_contiguous for a in packed.arrays.values())
 
 

@@ -319,9 +319,143 @@ layout upper_skyline(nrow, ncol) {
         1 - top(p) <= begin(p + 1) }
     value val[room] at [begin(pj) + p - top(pj)]
 }
+layout interval_lengths(nrow, ncol) {
+    relation { [pi, p] -> [i, j] : 0 <= pi < nrow and 0 <= p < len(pi) and i = pi and j = left(pi) + p }
+    index left[nrow] { range 0 <= left(q) <= ncol }
+    index len[nrow] { range 0 <= len(q) <= ncol  property forall a : left(a) + len(a) <= ncol }
+    value val[nrow] at [pi]
+}
+layout interval_strict(nrow, ncol) {
+    size nr
+    relation { [q, p] -> [i, j] : 0 <= q < nr and i = row(q) and left(q) <= p < right(q) and j = p }
+    index row[nr] { range 0 <= row(q) < nrow property strictly increasing }
+    index left[nr] { range 0 <= left(q) <= ncol }
+    index right[nr] { range 0 <= right(q) <= ncol  property forall a : left(a) < right(a) }
+    value val[nr] at [q]
+}
+layout equal_rows(nrow, ncol) {
+    size nu, nnz
+    relation { [r, p] -> [i, j] : 0 <= r < nrow and ptr(which(r)) <= p < ptr(which(r) + 1) and i = r and j = col(p)
+        }
+    index which[nrow] { range 0 <= which(r) < nu }
+    index ptr[nu + 1] { range 0 <= ptr(q) <= nnz  property increasing  property ptr(0) = 0  property ptr(nu) = nnz }
+    index col[nnz] { range 0 <= col(p) < ncol  property strictly increasing within ptr }
+    value val[nnz] at [p]
+}
+layout runs_counts(nrow, ncol) {
+    size nrun, nnz
+    relation { [q, r, p] -> [i, j] : 0 <= q < nrun and first(q) <= r < first(q) + many(q) and ptr(q) <= p < ptr(q +
+        1) and i = r and j = idx(p) }
+    index first[nrun] { range 0 <= first(q) <= nrow  property strictly increasing }
+    index many[nrun] { range 1 <= many(q) <= nrow property forall q : first(q) + many(q) <= first(q + 1) }
+    index ptr[nrun + 1] { range 0 <= ptr(q) <= nnz  property increasing  property ptr(0) = 0  property ptr(nrun) =
+        nnz }
+    index idx[nnz] { range 0 <= idx(p) < ncol  property strictly increasing within ptr }
+    value val[nnz] at [p]
+}
+layout run_patterns(nrow, ncol) {
+    size nrun, nnz, len
+    relation { [q, r, p] -> [i, j] : 0 <= q < nrun and start(q) <= r < start(q + 1) and ptr(q) <= p < ptr(q + 1)
+        and i = r and j = idx(p) }
+    index start[nrun + 1] { range 0 <= start(q) <= nrow  property strictly increasing  property start(0) = 0
+        property start(nrun) = nrow }
+    index ptr[nrun + 1] { range 0 <= ptr(q) <= nnz  property increasing  property ptr(0) = 0  property ptr(nrun) =
+        nnz }
+    index idx[nnz] { range 0 <= idx(p) < ncol  property strictly increasing within ptr }
+    index at[nrun] { range 0 <= at(q) <= len }
+    value val[len] at [at(q) + (r - start(q))*(ptr(q + 1) - ptr(q)) + p - ptr(q)]
+}
+layout offset_coo(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = row(p) + off(p) }
+    index row[nnz] { range 0 <= row(p) < nrow  property forall p, q : p < q and off(p) = off(q) => row(p) < row(q) }
+    index off[nnz] { range -nrow < off(p) < ncol  property increasing }
+    value val[nnz] at [p]
+}
+layout skewed(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = s(p) - col(p) and j = col(p) }
+    index s[nnz] { range 0 <= s(p) < nrow + ncol  property increasing }
+    index col[nnz] { range 0 <= col(p) < ncol  property forall p, q : p < q and s(p) = s(q) => col(p) < col(q) }
+    value val[nnz] at [p]
+}
+layout ell_sorted_rows(nrow, ncol) {
+    size w
+    relation { [q, d] -> [i, j] : 0 <= q < nrow and 0 <= d < w and i = perm(q) and j = col(q, d) and 0 <= j }
+    index perm[nrow] { range 0 <= perm(q) < nrow  property injective }
+    index col[nrow, w] { range -1 <= col(q, d) < ncol  property forall q, r, d : q < r and col(r, d) >= 0 => col(q,
+        d) >= 0 }
+    value val[nrow, w] at [q, d]
+}
+layout diag_lengths(nrow, ncol) {
+    size nd
+    relation { [d, p] -> [i, j] : 0 <= d < nd and first(d) <= p <= last(d) and i = p and j = p + off(d) }
+    index off[nd] { range -nrow < off(d) < ncol  property strictly increasing }
+    index first[nd] { range 0 <= first(d) < nrow }
+    index last[nd] { range 0 <= last(d) < nrow property forall d : first(d) <= last(d) }
+    value val[nd, nrow] at [d, p]
+}
+layout three_uses(nrow, ncol) {
+    relation { [e] -> [i, j] : 0 <= e < ncol and j = e and i = a(e) and 0 <= a(e)
+            or 0 <= e < ncol and j = e and i = b(e) and 0 <= b(e)
+            or 0 <= e < ncol and j = e and i = c(e) and 0 <= c(e) }
+    index a[ncol] { range -1 <= a(e) < nrow }
+    index b[ncol] { range -1 <= b(e) < nrow property forall e : a(e) >= 0 or b(e) >= 0 => not a(e) = b(e) }
+    index c[ncol] { range -1 <= c(e) < nrow property forall e : a(e) >= 0 or c(e) >= 0 => not a(e) = c(e) property
+        forall e : b(e) >= 0 or c(e) >= 0 => not b(e) = c(e) }
+    value val[ncol] at [e]
+}
+layout tile_csr(nrow, ncol) {
+    size nnz, nt
+    relation { [pi, p] -> [i, j] : 0 <= pi < nrow and beg(pi) <= p < fin(pi) and i = pi and j = col(floor(p/3), p
+        mod 3) }
+    index beg[nrow] { range 0 <= beg(r) <= nnz }
+    index fin[nrow] { range 0 <= fin(r) <= nnz property forall r : beg(r) <= fin(r) property forall r, s : r < s =>
+        fin(r) <= beg(s)}
+    index col[nt, 3] { range 0 <= col(t, s) < ncol }
+    value val[nt, 3] at [floor(p/3), p mod 3]
+}
+layout envelope(nrow, ncol) {
+    size room
+    relation { [pi, p] -> [i, j] : 0 <= pi < nrow and lo(pi) <= p <= pi and p < ncol and i = pi and j = p }
+    index lo[nrow] { range 0 <= lo(r) <= nrow  property forall p : lo(p) <= p + 1 property increasing }
+    index ptr[nrow + 1] { range 0 <= ptr(r) <= room  property ptr(0) = 0 property ptr(nrow) = room property forall
+        p : ptr(p + 1) = ptr(p) + p + 1 - lo(p) }
+    value val[room] at [ptr(pi) + p - lo(pi)]
+}
+layout width_blocks(nrow, ncol) {
+    size len
+    relation { [c, k, r] -> [i, j] : 0 <= 4*c < nrow and 0 <= k < width(c) and 0 <= r < 4 and i = 4*c + r and j =
+        col(off(c) + 4*k + r) and 0 <= j }
+    index width[ceil(nrow/4)] { range 0 <= width(c) <= ncol }
+    index off[ceil(nrow/4) + 1] { range 0 <= off(c) <= len  property off(0) = 0  property forall c : off(c + 1) =
+        off(c) + 4*width(c) }
+    index col[len] { range -1 <= col(p) < ncol }
+    value val[len] at [off(c) + 4*k + r]
+}
+layout counters(nrow, ncol) {
+    size nnz
+    relation { [pi, p] -> [i, j] : 0 <= pi < nrow and ptr(pi) <= p < ptr(pi + 1) and i = pi and j = col(p) }
+    index ptr[nrow + 1] { range 0 <= ptr(r) <= nnz  property increasing  property ptr(0) = 0  property ptr(nrow) =
+        nnz }
+    index many[nrow] { range 0 <= many(r) <= ncol  property forall r : many(r) = ptr(r + 1) - ptr(r) }
+    index col[nnz] { range 0 <= col(p) < ncol  property strictly increasing within ptr }
+    value val[nnz] at [p]
+}
+layout hilo(nrow, ncol) {
+    size nnz
+    relation { [pi, p] -> [i, j] : 0 <= pi < nrow and ptr(pi) <= p < ptr(pi + 1) and i = pi and j = 8*hi(p) + lo(p)
+        }
+    index ptr[nrow + 1] { range 0 <= ptr(r) <= nnz  property increasing  property ptr(0) = 0  property ptr(nrow) =
+        nnz }
+    index hi[nnz] { range 0 <= hi(p) <= ncol  property increasing within ptr }
+    index lo[nnz] { range 0 <= lo(p) < 8 }
+    value val[nnz] at [p]
+}
 """
 LIMITED = {"interval", "one_interval", "widths", "disjoint_intervals", "plusminus", "plus_minus_rows", "edges",
-           "two_heads", "skygap", "upper_skyline"}  # fmt: skip
+           "two_heads", "skygap", "upper_skyline", "interval_lengths", "interval_strict", "envelope",
+           "three_uses"}  # fmt: skip
 """Layouts that do not hold every array."""
 
 DENSE = np.array([[0, 4, 6, 0], [0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 2, 3]])
@@ -353,6 +487,9 @@ def test_there_and_back(name: str) -> None:
         ("tiles", DENSE, {"ptr": [0, 2, 2, 3, 4, 6], "col": [[[1, 0], [2, 2], [0, 3]]]}),
         ("plusminus", [[5, 0], [0, 7], [-5, 0], [0, -7]], {"head": [0, 1], "tail": [2, 3], "val": [5, 7]}),
         ("sell_widths", DENSE, {"width": [2], "off": [0, 16]}),
+        ("counters", DENSE, {"many": [2, 0, 1, 1, 2]}),
+        ("equal_rows", DENSE, {"ptr": [0, 2, 2, 3, 4, 6]}),
+        ("offset_coo", DENSE, {"off": [-3, -2, -2, -1, 1, 2], "row": [3, 2, 4, 4, 0, 0]}),
         ("staircase", DENSE[:3], {"stop": [3, 3, 3]}),
         ("falling_staircase", DENSE[:3], {"begin": [1, 1, 0]}),
         ("one_interval", [0, 5, 5, 0], {"left": [1], "right": [3], "val": [5]}),

@@ -7,9 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spfgen.facts.formula import ZERO, Bin, Call, Compare, Expr, Formula, Num, Var, conjunction, substitute, within
+from spfgen.facts.formula import (
+    ZERO,
+    Bin,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Var,
+    conjunction,
+    conjuncts,
+    substitute,
+    within,
+)
 from spfgen.ir import fresh
 from spfgen.layout.nodes import IndexArray, Layout
+from spfgen.layout.proofs import rises
 
 
 @dataclass(frozen=True)
@@ -42,11 +56,13 @@ class View:
     layout: Layout
     starts: tuple[str | None, ...]
     places: tuple[str | None, ...]
+    limits: tuple[str, str] | None = None
+    """The sizes between which a position lies, where that is asked for."""
 
 
 @lru_cache(maxsize=1024)
-def view_of(layout: Layout, parts: tuple[Part, ...]) -> View:
-    """With a part for each dimension."""
+def view_of(layout: Layout, parts: tuple[Part, ...], limited: str | None = None) -> View:
+    """With a part for each dimension; `limited`: a position of which no more than a range is looked at."""
     names = (*layout.parameters, *layout.sizes, *layout.positions, *layout.coordinates)
     taken = {*names, *layout.arrays, *(n for n, _ in layout.constants)}
 
@@ -84,7 +100,10 @@ def view_of(layout: Layout, parts: tuple[Part, ...]) -> View:
         known.append(within(values[old], ZERO, Var(extent)))
         starts.append(start)
         places.append(place)
-    sizes = (*layout.parameters, *layout.sizes, *(s for s in starts if s is not None))
+    limits = None if limited is None else (new("from_position"), new("to_position"))
+    if limited is not None and limits is not None:
+        known.append(within(Var(limited), *map(Var, limits)))
+    sizes = (*layout.parameters, *layout.sizes, *(s for s in starts if s is not None), *(limits or ()))
     made = Layout(
         f"{layout.name}_view",
         tuple(n for _, n in coordinates),
@@ -101,7 +120,32 @@ def view_of(layout: Layout, parts: tuple[Part, ...]) -> View:
         layout.fill,
         turned=tuple(replace(t, relation=substitute(t.relation, values)) for t in layout.turned),
     )
-    return View(made, tuple(starts), tuple(places))
+    return View(made, tuple(starts), tuple(places), limits)
+
+
+@dataclass(frozen=True)
+class Rising:
+    """A position, and the array that says which coordinate, of this dimension, it is at: it never falls."""
+
+    position: str
+    array: str
+    dimension: int
+
+
+@lru_cache(maxsize=256)
+def rising(layout: Layout) -> tuple[Rising, ...]:
+    """The positions that a search finds."""
+    found = []
+    for part in conjuncts(layout.relation):
+        match part:
+            case Compare("=", Var(name), Call(array, (Var(position),))) if name in layout.coordinates:
+                if (
+                    position in layout.positions
+                    and len(layout.index(array).extents) == 1
+                    and rises(layout, array).proved
+                ):
+                    found.append(Rising(position, array, layout.coordinates.index(name)))
+    return tuple(found)
 
 
 def sizes_of(view: View, sizes: Mapping[str, int], starts: Sequence[int], extents: Sequence[int]) -> dict[str, int]:

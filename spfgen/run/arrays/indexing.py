@@ -19,7 +19,7 @@ import numpy as np
 from spfgen import tuning
 from spfgen.layout.points import TooLarge, expanded, room_for, to_coordinates
 from spfgen.layout.proofs import stored_once
-from spfgen.layout.view import Along, Fixed, Listed, Part, View, sizes_of, view_of
+from spfgen.layout.view import Along, Fixed, Listed, Part, View, rising, sizes_of, view_of
 from spfgen.run.arrays.entries import entries_of, normal, numbered, same
 from spfgen.run.arrays.words import OutOfRange
 from spfgen.run.calls.bind import is_scipy
@@ -213,15 +213,32 @@ class _Access:
             return dict(enumerate(self.tensor.shape)), dict(enumerate(everything.coords)), everything.values
         own = () if led is None else led.dims
         parts = tuple(Listed(0) if d in own else p.part for d, p in enumerate(self.picks))
-        view = view_of(self.tensor.layout, parts)
+        found = None if led is not None else self.searched()
+        view = view_of(self.tensor.layout, parts, None if found is None else found[0])
         kept = [d for d, p in enumerate(self.picks) if not p.drop and d not in own]
         names: list[Any] = [*([own] if led else []), *kept]
         shape = {d: self.picks[d].length for d in kept}
         extents = [*([led.count] if led else []), *shape.values()]
         starts = [p.start for p in self.picks]
         places = {} if led is None else dict(zip(led.dims, led.places, strict=True))
-        found, values = _scanned(self.tensor, view, starts, extents, places, numpy)
-        return shape, dict(zip(names, found, strict=True)), values
+        limits = {} if found is None or view.limits is None else dict(zip(view.limits, found[1], strict=True))
+        columns, values = _scanned(self.tensor, view, starts, extents, places, numpy, limits)
+        return shape, dict(zip(names, columns, strict=True)), values
+
+    def searched(self) -> tuple[str, tuple[int, int]] | None:
+        """A position of which a search says between which of its values the coordinates of one dimension lie."""
+        tensor = self.tensor
+        if all(tensor.arrays[a.name].size < tuning.PACK_BY_NUMPY for a in tensor.layout.indexes):
+            return None
+        for one in rising(tensor.layout):
+            array, pick = tensor.arrays[one.array], self.picks[one.dimension]
+            if array.size < tuning.PACK_BY_NUMPY or pick.length in (0, tensor.shape[one.dimension]):
+                continue
+            ends = sorted((pick.start, pick.start + pick.step * (pick.length - 1)))
+            low, high = (array.dtype.type(min(e, np.iinfo(array.dtype).max)) for e in ends)  # of its type: no copy
+            begin = int(np.searchsorted(array, low))
+            return one.position, (begin, int(np.searchsorted(array, high, "right")))
+        return None
 
 
 def _scanned(
@@ -230,11 +247,12 @@ def _scanned(
     starts: Sequence[int],
     extents: Sequence[int],
     places: Mapping[int, Array],
-    numpy: bool = False,
+    numpy: bool,
+    limits: Mapping[str, int],
 ) -> tuple[tuple[Array, ...], Array]:
     """(a column for each dimension of the view, values): few with numpy, many with generated C, if not `numpy`; until
     there have been so many that it pays to compile it."""
-    sizes = sizes_of(view, tensor.sizes, starts, extents)
+    sizes = {**sizes_of(view, tensor.sizes, starts, extents), **limits}
     arrays = {**tensor.arrays, **{n: places[d] for d, n in enumerate(view.places) if n is not None}}
     values = {v.name: tensor.arrays[v.name] for v in tensor.layout.values}
     if numpy:

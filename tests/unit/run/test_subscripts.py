@@ -61,10 +61,13 @@ def dense_of(found):
         ("csc", np.s_[(5, 7), (slice(None), 5), (slice(None), slice(3, 9)), (slice(None), [4, 4, -1])]),
         ("ell", np.s_[(5, 7), 5, 10:20, [4, 4, 1199]]),
         ("bcsr(R=2, C=3)", np.s_[(5, 7), 5, 11:20, [4, 4, 1199]]),
+        ("coo", np.s_[(5, 7), 5, 11:20, -1]),
+        ("dcsr", np.s_[(5, 7), 5, 11:20, -1]),
         ("dense", np.s_[(5, 7), (slice(2), slice(10)), ([3, 5, 5], [1, 2, 0])]),
     ],
 )
-def test_few_places_of_many(name, keys, matrix, looked_at) -> None:
+def test_few_places_of_many(name, keys, matrix, looked_at, monkeypatch) -> None:
+    monkeypatch.setattr(tuning, "PACK_BY_NUMPY", 1000)
     tensor, dense = spfgen.pack(matrix, name), matrix.toarray()
     for key in keys:
         looked_at[0] = 0

@@ -85,7 +85,7 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
 def _no_loop(
     name: str, span: Span | None, is_found: bool, loops: Sequence[Scan], written: Mapping[str, str]
 ) -> SpecError:
-    what = "is looked for" if is_found else "is none, or is merged with others"
+    what = "is looked for" if is_found else "has none of its own: it follows from others, or is merged"
     known = sorted({written.get(n.dim, n.dim) for n in loops} & {*written.values()})
     hints = (f"loops: {', '.join(known) or 'none'}", f"`order {name}, ...` asks for a loop over it")
     return SpecError(f"expected a loop, but `{name}` {what}", span, hints)

@@ -120,6 +120,14 @@ class Unsupported(SpfgenError):
     title = "unsupported"
 
 
+class TooManyCases(Unsupported):
+    """A product of `tensors`, each of which is stored in several ways."""
+
+    def __init__(self, message: str, span: Span | None, notes: tuple[str, ...], tensors: tuple[str, ...]) -> None:
+        super().__init__(message, span, notes)
+        self.tensors = tensors
+
+
 class ToolError(SpfgenError):
     """The C compiler failed or is missing; carries its command line and output."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, product
 
-from spfgen.errors import Span, SpecError
+from spfgen import limits
+from spfgen.errors import Span, SpecError, Unsupported
 from spfgen.facts.formula import (
     ZERO,
     Call,
@@ -23,7 +24,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.proofs import apart
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Piece, Space, pieces
+from spfgen.sets.named import Piece, Space, TooManyPieces, pieces
 from spfgen.sets.uf import Encoder, QuantifiedCall
 
 ALTERNATIVES = 64
@@ -44,8 +45,16 @@ def check_layout(layout: Layout) -> None:
             ("say in each what the others are not: `j < i` in one, `i < j` in the other",),
         )
     found = list(islice(_alternatives(layout.relation), ALTERNATIVES + 1))
-    for relation in found if len(found) <= ALTERNATIVES else [layout.relation]:
-        _check_alternative(layout, relation)
+    try:
+        for relation in found if len(found) <= ALTERNATIVES else [layout.relation]:
+            _check_alternative(layout, relation)
+    except TooManyPieces:
+        raise Unsupported(
+            f"the alternatives of layout `{layout.name}` make more than {limits.PIECES} pieces when they are "
+            "multiplied out",
+            layout.span,
+            ("write the relation with fewer `or`, `!=`, `min` and `max`, joined by `and`: k of them make 2^k pieces",),
+        ) from None
 
 
 def _alternatives(relation: Formula) -> Iterator[Formula]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import InternalError
+from spfgen import limits
+from spfgen.errors import InternalError, Unsupported
 from spfgen.facts.formula import (
     And,
     Bin,
@@ -495,8 +496,17 @@ def _split(space: Space, union: Any) -> list[Piece]:
 Encode = Callable[[Call], str]
 
 
+class TooManyPieces(Unsupported):
+    """Alternatives multiplied out make more pieces than are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the alternatives of a formula make more than {limits.PIECES} pieces when they are multiplied out"
+        )
+
+
 def pieces(space: Space, formula: Formula, encode: Encode, defined: Iterable[Formula] = ()) -> list[Piece]:
-    """The points of `space` where the formula holds, as disjoint pieces.
+    """The points of `space` where the formula holds, as disjoint pieces. Raises TooManyPieces.
 
     `encode` names the dimension that stands for a call. `defined` are conditions under each of which a call has a
     value; where it has none the formula does not speak of it, and then no piece does. Raises NotAffine.
@@ -557,7 +567,12 @@ def _set(space: Space, formula: Formula, encode: Encode) -> Any:
         case And(parts):
             result = isl.Set.universe(space.isl)
             for part in parts:
-                result = result.intersect(_set(space, part, encode))
+                own = _set(space, part, encode)
+                result = result.intersect(own)
+                if result.n_basic_set() > max(limits.PIECES, own.n_basic_set()):
+                    result = _without_empty(result)
+                    if result.n_basic_set() > max(limits.PIECES, own.n_basic_set()):
+                        raise TooManyPieces
             return result
         case Or(parts):
             result = isl.Set.empty(space.isl)
@@ -575,6 +590,16 @@ def _set(space: Space, formula: Formula, encode: Encode) -> Any:
         case Forall(bound, body):
             return _set(space, Not(Exists(bound, Not(body))), encode)
     raise InternalError(f"no set for {formula!r}")
+
+
+def _without_empty(union: Any) -> Any:
+    basics: list[Any] = []
+    union.foreach_basic_set(basics.append)
+    result = isl.Set.empty(union.get_space())
+    for basic in basics:
+        if not basic.is_empty():
+            result = result.union(basic.to_set())
+    return result.coalesce()
 
 
 def _comparison_set(space: Space, formula: Compare, encode: Encode) -> Any:

@@ -24,7 +24,7 @@ from spfgen.space.from_steps import join_steps
 from spfgen.space.lost import doubts
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
-from spfgen.space.products import has_sum
+from spfgen.space.products import has_sum, is_long_by_element
 from spfgen.space.recurrences import reads_the_rest
 from spfgen.space.runs import is_about_runs
 from spfgen.space.schedule import forced_finds, read_schedule
@@ -212,6 +212,8 @@ def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
             return "a sum is needed only where a factor of it is stored"
         if any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
             return "operands in one order are merged"
+        if any(is_long_by_element(s) for s in kernel.statements):
+            return "a product of sums would be written out as many products"
     if any(s.target.tensor in computed and not is_zero_on_fills(s.value) for s in kernel.statements):
         return "a result is not 0 where nothing is stored"
     if any(a.tensor in computed for s in kernel.statements for a in accesses(s.value)):

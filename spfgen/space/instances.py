@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
-from spfgen.errors import InternalError, SpecError
+from spfgen import limits
+from spfgen.errors import InternalError, SpecError, TooManyCases
 from spfgen.facts.domains import arguments_inside, inside_arrays
 from spfgen.facts.formula import (
     TRUE,
     ZERO,
+    And,
     Call,
     Compare,
     Exists,
     Expr,
     Forall,
     Formula,
+    Not,
+    Or,
     Var,
     calls,
     conjunction,
@@ -35,10 +40,10 @@ from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.digits import with_digits
-from spfgen.layout.nodes import Turned, ValueArray
+from spfgen.layout.nodes import Layout, Turned, ValueArray
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
-from spfgen.sets.named import Piece, Space
+from spfgen.sets.named import Piece, Space, TooManyPieces
 from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, defined_pieces, in_domain, merge_equal_calls
 from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
@@ -96,8 +101,51 @@ def make_instances(
     if labels is not None:
         labels |= taken
     indices = _indices(statement, everything, ranges, over)
-    for combination in product(*choices):
-        yield from _pieces(statement, term, combination, indices, tensors, ranges)
+    several = {a.tensor: n for a in everything if (n := ways(tensors[a.tensor].layout)) > 1}
+    is_multiplied = sum(a.tensor in several for a in everything) > 1
+    count = 0
+    for number, combination in enumerate(product(*choices)):
+        try:
+            for instance in _pieces(statement, term, combination, indices, tensors, ranges):
+                count += 1
+                if is_multiplied and count > limits.CASES:
+                    raise _too_many(statement, everything, tensors)
+                yield instance
+        except TooManyPieces:
+            if not is_multiplied:
+                raise
+            raise _too_many(statement, everything, tensors) from None
+        if is_multiplied and number > limits.CASES**2:
+            raise _too_many(statement, everything, tensors)
+
+
+def _too_many(statement: lang.Statement, found: Sequence[lang.Access], tensors: Mapping[str, Tensor]) -> TooManyCases:
+    several = [(a.tensor, n) for a in found if (n := ways(tensors[a.tensor].layout)) > 1]
+    names = [*dict.fromkeys(n for n, _ in several)]
+    layouts = ", ".join(f"`{x}`" for x in dict.fromkeys(tensors[n].layout.name for n in names))
+    return TooManyCases(
+        f"a product of {', '.join(names)} has up to {prod(n for _, n in several)} cases, and no more than "
+        f"{limits.CASES} are written out: {layouts} can store an entry in several ways",
+        statement.span,
+        (f"convert them first to a layout with one way, as csr or csf: {names[0]}.convert('csr')",),
+        tensors=tuple(names),
+    )
+
+
+def ways(layout: Layout) -> int:
+    """In how many ways a layout can store an entry: alternatives of its relation, or value arrays."""
+    return max(len(layout.values), sum(_count(part.relation) for part in layout.alternatives))
+
+
+def _count(formula: Formula) -> int:
+    match formula:
+        case And(parts):
+            return prod(map(_count, parts))
+        case Or(parts):
+            return sum(map(_count, parts))
+        case Compare("!=") | Not(Compare("=")):
+            return 2
+    return 1
 
 
 def _indices(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import itemgetter
 
+from spfgen import limits
+from spfgen.errors import Span, Unsupported
 from spfgen.facts.formula import Formula, conjunction, rename, variables
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
@@ -13,9 +16,6 @@ from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Instance, Tensor
-
-MOST_TERMS = 64
-"""A product of sums that makes more products than these is not multiplied out."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,50 @@ def apart(value: lang.Value, taken: Iterable[str], ranges: Ranges) -> tuple[lang
     return of(value), replace(ranges, limits=limits)
 
 
+def multiplied_out(value: lang.Value) -> tuple[int, lang.Value]:
+    """How many products the largest product of several sums within a value makes, multiplied out, and which it is."""
+    most: tuple[int, lang.Value] = (0, value)
+
+    def terms(node: lang.Value) -> int:
+        nonlocal most
+        match node:
+            case lang.Apply("add" | "subtract", (left, right)):
+                return terms(left) + terms(right)
+            case lang.Apply("multiply", (left, right)):
+                first, second = terms(left), terms(right)
+                if first > 1 and second > 1:
+                    most = max(most, (first * second, node), key=itemgetter(0))
+                return first * second
+            case lang.Apply("divide", (inner, _)) | lang.Apply("negative", (inner,)) | lang.Reduce("add", _, inner):
+                return terms(inner)
+        return 1
+
+    terms(value)
+    return most
+
+
+def is_long_by_element(statement: lang.Statement) -> bool:
+    """Whether a value has a product of sums that is long when it is multiplied out, and is no sum over products: then
+    it is computed point by point."""
+    count, node = multiplied_out(statement.value)
+    own = {n for s in statement.target.subscripts for n in variables(s)}
+    read = {n for a in accesses(node) for s in a.subscripts for n in variables(s)}
+    return count > limits.TERMS and read <= own
+
+
+def too_many(value: lang.Value, span: Span | None) -> Unsupported | None:
+    """The refusal of a product of sums that is too long; None where none is."""
+    count, node = multiplied_out(value)
+    if count <= limits.PRODUCTS:
+        return None
+    return Unsupported(
+        f"a product of sums makes {count} products when it is multiplied out, and no more than {limits.PRODUCTS} are "
+        "written out",
+        getattr(node, "span", None) or span,
+        ("compute the sums first, in a call of their own, and multiply the results",),
+    )
+
+
 class _NotLinearError(Exception):
     """A value is no sum of products."""
 
@@ -96,7 +140,7 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
             if several and (not quotients or _summed(left) & _indices(right) or _summed(right) & _indices(left)):
                 raise _NotLinearError
             first, second = list(_linear(left, quotients)), list(_linear(right, quotients))
-            if len(first) * len(second) > MOST_TERMS:
+            if len(first) * len(second) > limits.PRODUCTS:
                 raise _NotLinearError
             for a, b in product(first, second):
                 conditions = [c for c in (a.where, b.where) if c is not None]

@@ -18,7 +18,7 @@ from spfgen.layout.proofs import as_output
 from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Group, Tensor
-from spfgen.space.products import Term, apart, instances_of, linear_terms
+from spfgen.space.products import Term, apart, instances_of, linear_terms, too_many
 from spfgen.space.values import check_divisors, make_expression
 
 
@@ -64,7 +64,7 @@ def check_entries(
             check_divisors(statement, term, tensors, ranges)
         return
     name = statement.target.tensor
-    raise Unsupported(
+    raise too_many(statement.value, statement.span) or Unsupported(
         f"the pattern of `{name}` is not computed of a value that is more than a sum of products",
         statement.target.span or statement.span,
         (f"declare `{name}` dense, or write the sums within the value into tensors of their own first",),

@@ -26,7 +26,7 @@ from spfgen.space.extents import Ranges
 from spfgen.space.instances import AtTarget, make_instances
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Group, Instance, Tensor
-from spfgen.space.products import MOST_TERMS, Term, instances_of, linear_terms
+from spfgen.space.products import Term, instances_of, linear_terms, too_many
 
 WRAPPING = ("add", "subtract", "multiply", "negative")
 MOST_BYTES = 4
@@ -206,8 +206,8 @@ class _Apart:
         if value not in self.known:
             terms = linear_terms(value, quotients=True)
             if terms is None:
-                raise Unsupported(
-                    f"a sum of something else than at most {MOST_TERMS} products and quotients is not compiled",
+                raise too_many(value, self.statement.span) or Unsupported(
+                    "a sum of something else than products and quotients is not compiled",
                     value.span or self.statement.span,
                     ("write the value, or the sums within it, into a tensor by a statement of its own, and sum that",),
                 )

@@ -5,12 +5,12 @@ A kernel is compiled for each text and choice of layouts, and kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from spfgen.errors import DataError, UsageError, a_type
+from spfgen.errors import DataError, TooManyCases, UsageError, a_type
 from spfgen.kernel import Kernel, checked_prune, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
@@ -39,6 +39,10 @@ class _Text:
 
 
 _KERNELS: dict[tuple[Any, ...], Kernel] = {}
+
+
+_CONVERTED: dict[tuple[Any, ...], tuple[list[str], Any]] = {}
+"""Operands, each stored in several ways, that are too many for one kernel; and layouts, to keep them alive."""
 
 
 def evaluate(
@@ -93,9 +97,35 @@ def prepared(
             layout = canonical(tensor.layout)
             tensors[name] = tensor
         layouts.append((name, layout))
-    kernel = _kernel((statements, functions), text, layouts, wanted, checked_threads(threads))
+    key = (statements, functions, *[id(layout) for _, layout in layouts])
+    if key not in _CONVERTED:
+        try:
+            kernel = _kernel((statements, functions), text, layouts, wanted, checked_threads(threads))
+        except TooManyCases as error:
+            of_many = [n for n in error.tensors if n not in text.targets and isinstance(tensors[n], Tensor)]
+            if not of_many:
+                raise
+            remember(_CONVERTED, key, (of_many, layouts))
+    if key in _CONVERTED:
+        return prepared(
+            statements,
+            {**operands, **dict(functions), **_converted(tensors, _CONVERTED[key][0])},
+            threads,
+            validate,
+            out,
+        )
     checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
     return kernel, tensors, checked
+
+
+def _converted(tensors: Mapping[str, object], names: Sequence[str]) -> dict[str, Tensor]:
+    """The operands of those names in layouts that store an entry in one way."""
+    found: dict[str, Tensor] = {}
+    for name in names:
+        tensor = tensors[name]
+        assert isinstance(tensor, Tensor)
+        found[name] = tensor.convert({1: "sv", 2: "csr"}.get(tensor.layout.rank, "csf"))
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,13 @@
+"""All numbers beyond which something is not written out: it is said in another way, or refused with the number.
+
+What is refused could be compiled, in minutes or hours, into C of hundred thousands of lines.
+"""
+
+TERMS = 4
+"""Products that an element-wise product of sums is multiplied out into; more are computed point by point."""
+PRODUCTS = 16
+"""Products that any product of sums is multiplied out into."""
+CASES = 16
+"""Cases of a product: the ways in which its operands are stored, multiplied out."""
+PIECES = 64
+"""Pieces of a set whose alternatives are multiplied out."""

@@ -11,3 +11,11 @@ CASES = 16
 """Cases of a product: the ways in which its operands are stored, multiplied out."""
 PIECES = 64
 """Pieces of a set whose alternatives are multiplied out."""
+STATEMENTS = 150
+"""Statements of a kernel."""
+OPERANDS = 100
+"""Operands of a statement that store coordinates."""
+FACTORS = 24
+"""Factors of a product that store coordinates."""
+SUMS = 12
+"""Sums one in another."""

@@ -28,6 +28,7 @@ from spfgen.space.products import has_sum, is_long_by_element
 from spfgen.space.recurrences import reads_the_rest
 from spfgen.space.runs import is_about_runs
 from spfgen.space.schedule import forced_finds, read_schedule
+from spfgen.space.size import check_size
 from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
@@ -40,6 +41,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
 
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
+    check_size(kernel, layouts)
     if beyond := beyond_sums(kernel, layouts):
         return join_steps(kernel, layouts, beyond)
     try:

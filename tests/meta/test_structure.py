@@ -66,7 +66,16 @@ def test_imports_follow_the_pipeline(path: Path) -> None:
     folder = place[0]
     for name in imported(path):
         parts = name.split(".")
-        if len(parts) < 2 or parts[1] in ("errors", "folder", "ir", "progress", "rt", "tuning", "__version__"):
+        if len(parts) < 2 or parts[1] in (
+            "errors",
+            "folder",
+            "ir",
+            "limits",
+            "progress",
+            "rt",
+            "tuning",
+            "__version__",
+        ):
             continue
         if folder == "run" and parts[1] in ("api", "kernel", "pipeline", "tuned"):
             continue  # jobs, tuning and calls with a text are clients of the Python door

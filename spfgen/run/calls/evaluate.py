@@ -20,7 +20,7 @@ from spfgen.lang.trace import Functions, among, check_used
 from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.calls.bind import is_number
-from spfgen.run.calls.foreign import dense_layout, layout_for_output, tensor_of
+from spfgen.run.calls.foreign import candidates, dense_layout, layout_for_output, tensor_of
 from spfgen.run.calls.form import canonical, remember
 from spfgen.run.calls.seen import checked_mode
 from spfgen.run.tensor import Tensor
@@ -124,7 +124,8 @@ def _converted(tensors: Mapping[str, object], names: Sequence[str]) -> dict[str,
     for name in names:
         tensor = tensors[name]
         assert isinstance(tensor, Tensor)
-        found[name] = tensor.convert({1: "sv", 2: "csr"}.get(tensor.layout.rank, "csf"))
+        rank = tensor.layout.rank
+        found[name] = tensor.convert(candidates("scipy.csr" if rank == 2 else "scipy.coo", rank)[0].declaration.name)
     return found
 
 

@@ -565,6 +565,10 @@ class _Calls:
                 why = "its extents or its pattern do not follow from the other operands"
                 said = ", ".join(f"'{i}': ..." for i in self._makers[declared.name].unknown(tensors, sizes)) or "..."
                 hint = f"pass it (values are overwritten), or its extents with sizes={{{said}}}"
+                own = zip(declared.layout.parameters, declared.extents, strict=True)
+                known = [f"`{declared.name}.{p}` is `{e}`" for p, e in own if e != f"{declared.name}.{p}"]
+                if f"'{declared.name}." in said and known:
+                    hint += f" ({', '.join(known)})"
             raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
         return made
 

@@ -9,7 +9,7 @@ PRODUCTS = 16
 """Products that any product of sums is multiplied out into."""
 CASES = 16
 """Cases of a product: the ways in which its operands are stored, multiplied out."""
-PIECES = 64
+PIECES = 32
 """Pieces of a set whose alternatives are multiplied out."""
 STATEMENTS = 150
 """Statements of a kernel."""

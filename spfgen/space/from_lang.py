@@ -7,6 +7,7 @@ For every additive term: the relations of all accesses, with coordinates replace
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -16,6 +17,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.products import first_beyond
 from spfgen.lang.show import show_value
 from spfgen.lang.types import DEFAULT_VALUE, element_type, promoted
+from spfgen.lang.typing import all_steps
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import as_assembled, is_zero_on_fills
@@ -26,6 +28,7 @@ from spfgen.space.names import accesses, check_accesses, check_names, with_scala
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.products import has_sum, is_long_by_element
 from spfgen.space.recurrences import reads_the_rest
+from spfgen.space.result_types import result_types
 from spfgen.space.runs import is_about_runs
 from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.size import check_size
@@ -42,6 +45,8 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
     check_size(kernel, layouts)
+    if _converted(kernel) is not None and _converted(typed := _with_result_types(kernel)) is None:
+        kernel = typed
     if beyond := beyond_sums(kernel, layouts):
         return join_steps(kernel, layouts, beyond)
     try:
@@ -51,6 +56,27 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
             raise
         which = "a divisor may not be stored" if isinstance(error, UnstoredDivisor) else "values lie in several arrays"
         return join_steps(kernel, layouts, which)
+
+
+def _with_result_types(kernel: lang.Kernel) -> lang.Kernel:
+    """Results whose types the text leaves open have those of what is computed, where it says those of all operands."""
+    declared = with_scalars(kernel)
+    types = {d.name: element_type(d.use.value_type) for d in declared if d.use.value_type is not None}
+    said = {name: found.name for name, found in types.items() if found is not None}
+    written = {s.target.tensor for s in all_steps(kernel.statements) if isinstance(s, lang.Statement)}
+    local = {d.name for d in declared if d.local}
+    operands = [d for d in declared if d.name not in written | local]
+    if not operands or any(d.name not in said for d in operands):
+        return kernel
+    try:
+        found = result_types(kernel, said)
+    except SpecError:  # is raised where the program is made
+        return kernel
+    tensors = (
+        replace(d, use=replace(d.use, value_type=found[d.name])) if d.name in found and d.name not in said else d
+        for d in declared
+    )
+    return replace(kernel, tensors=tuple(tensors))
 
 
 def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:

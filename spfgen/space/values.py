@@ -124,6 +124,8 @@ def converted_within(statement: lang.Statement, types: Mapping[str, str], sizes:
     """The first operation of a value that numpy makes in another type than the whole is combined in: `x + a*b` of
     float64 and int8 multiplies int8. None where all are made in that one, or it makes no difference."""
     whole = TYPES[combined_type(statement, types)]
+    if whole.kind in "fc" and {types[a.tensor] for a in accesses(statement.value)} <= {whole.name}:
+        return None
 
     def leaf(value: Any) -> Kind:
         return TYPES[types[value.tensor]]

@@ -154,7 +154,7 @@ def test_several_sums_in_the_loop_of_a_solve(
 def test_a_reversed_solve_looks_for_segments_in_both_of_its_passes() -> None:
     """The inspector of levels needs what finds keep above the loops inside, too."""
     text = "x[i, k] = b[i, k] - sum(j < i: L[i, j]*x[j, k])"
-    schedule = "relation { [i] -> [r] : r = -i }; order j"
+    schedule = "relation { [i] -> [r] : r = -i }"
     kernel = spfgen.compile(text, L="coo", b="dense", x="dense", schedule=schedule)
     rng = np.random.default_rng(1)
     lower = np.tril(np.where(rng.random((6, 6)) < 0.5, rng.integers(1, 4, (6, 6)), 0), -1).astype(float)

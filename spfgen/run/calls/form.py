@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from spfgen.errors import DataError
 from spfgen.facts.formula import Expr, Var, evaluate
 from spfgen.lang.fills import fill_text
@@ -21,6 +19,8 @@ class Form:
     """`indexes`, `values`: names of arrays; `sizes`: names of parameters and sizes, in the order of the C struct."""
 
     def __init__(self, layout: Layout) -> None:
+        import numpy as np  # not above: making a kernel imports this module, and generating C needs no numpy
+
         self.layout = layout
         self.indexes = tuple(a.name for a in layout.indexes)
         self.types = {a.name: frozenset(np.dtype(t) for t in a.types) for a in layout.indexes}

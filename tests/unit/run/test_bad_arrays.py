@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import spfgen
 from spfgen.catalogue import layouts_of_rank
 from spfgen.errors import DataError
+from spfgen.lang.types import MARK_TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import storable
 from spfgen.run.calls.bind import bind
@@ -131,7 +132,8 @@ def test_wrong_index_arrays_are_refused(how) -> None:
     refused = 0
     for text, name in arrays(values=False):
         before = TENSORS[text].arrays[name]
-        if before.size:
+        index = next(a for a in TENSORS[text].layout.indexes if a.name == name)
+        if before.size and not (how == "bool" and index.types == MARK_TYPES):
             with pytest.raises(DataError, match=f"(?s)`{name}`.*{words}"):
                 remade(text, name, change(before))
             refused += 1

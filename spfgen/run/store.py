@@ -135,6 +135,8 @@ def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None)
             arrays = {n: file[n] for n in layout.arrays}
             sizes = {n: int(file[n]) for n in (*layout.parameters, *layout.sizes) if n in names - set(arrays)}
             extents = tuple(map(int, file["shape"])) if "shape" in names else None
+    except SpfgenError:  # a ValueError, too
+        raise
     except (OSError, *DAMAGE):
         return None  # whoever reads its entries says what is wrong with it
     try:

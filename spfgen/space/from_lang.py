@@ -45,8 +45,9 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
     check_size(kernel, layouts)
-    if _converted(kernel) is not None and _converted(typed := _with_result_types(kernel)) is None:
-        kernel = typed
+    if first_beyond(kernel.statements) is None and _converted(kernel) is not None:
+        typed = _with_result_types(kernel)
+        kernel = kernel if _converted(typed) is not None else typed
     if beyond := beyond_sums(kernel, layouts):
         return join_steps(kernel, layouts, beyond)
     try:

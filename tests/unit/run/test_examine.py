@@ -60,7 +60,7 @@ def test_a_layout_that_cannot_be_packed(check) -> None:
     assert (code, err) == (0, "")
     assert "properties   hold together" in out
     assert "one may be stored twice" in out
-    assert "cannot be derived: the array `other` is neither" in out
+    assert "cannot be derived: its size `more` cannot be derived" in out
     assert "size `more`, constant `B`, index array `other`" in out
     assert "unused       note: size `m`\n" in out
     assert out.count("equal to the dense meaning") == 4

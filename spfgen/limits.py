@@ -7,7 +7,7 @@ TERMS = 4
 """Products that an element-wise product of sums is multiplied out into; more are computed point by point."""
 PRODUCTS = 16
 """Products that any product of sums is multiplied out into."""
-CASES = 16
+CASES = 24
 """Cases of a product: the ways in which its operands are stored, multiplied out."""
 PIECES = 32
 """Pieces of a set whose alternatives are multiplied out."""

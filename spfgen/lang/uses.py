@@ -33,10 +33,10 @@ def divides(value: Any) -> bool:
 
 
 def outside_of_reductions(value: Any) -> Iterator[Any]:
-    """The nodes of a value that no reduction is around, nor subscripts."""
+    """The nodes of a value that no reduction is around, nor subscripts, nor those of the functions that it calls."""
     yield value
     if not isinstance(value, Reduce | Access):
-        for part in children(value):
+        for part in value.arguments if isinstance(value, Apply) else children(value):
             yield from outside_of_reductions(part)
 
 

@@ -124,8 +124,8 @@ def _too_many(statement: lang.Statement, found: Sequence[lang.Access], tensors: 
     names = [*dict.fromkeys(n for n, _ in several)]
     layouts = ", ".join(f"`{x}`" for x in dict.fromkeys(tensors[n].layout.name for n in names))
     return TooManyCases(
-        f"a product of {', '.join(names)} has up to {prod(n for _, n in several)} cases, and no more than "
-        f"{limits.CASES} are written out: {layouts} can store an entry in several ways",
+        f"a product of {', '.join(names)} has more than the {limits.CASES} cases that are written out: "
+        f"{layouts} can store an entry in several ways, which makes {prod(n for _, n in several)} or more in all",
         statement.span,
         (f"convert them first to a layout with one way, as csr or csf: {names[0]}.convert('csr')",),
         tensors=tuple(names),

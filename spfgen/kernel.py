@@ -13,6 +13,7 @@ from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
+from spfgen.lang.types import INDEX_TYPES
 from spfgen.lang.uses import read_first
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
@@ -350,7 +351,8 @@ class Kernel:
             kinds = tuple((a.name, found.arrays[a.name].dtype.name) for a in tensor.layout.indexes)
             uses[tensor.name] = (found.dtype.name, kinds)
             if tensor.typed:
-                _check_types(tensor, *uses[tensor.name])
+                value, kinds = uses[tensor.name]
+                _check_types(tensor, value, tuple((n, k) for n, k in kinds if n not in self._open_marks(tensor)))
         program = self._declared.program
         if all(uses[t.name] == (t.value_type, t.index_types) for t in program.tensors):
             return self._declared, Entry(program, self._function(self._declared))
@@ -366,6 +368,12 @@ class Kernel:
             typed.append(replace(declaration, use=use))
         made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
         return made, Entry(made.program, self._function(made))
+
+    def _open_marks(self, tensor: Declared) -> set[str]:
+        """The index arrays that hold marks, whose types the text does not say: those of the operand are taken."""
+        uses = [d.use for d in self._kernel.tensors if d.name == tensor.name and d.use.index_type is None]
+        said = {name for use in uses for name, _ in use.array_types}
+        return {a.name for a in tensor.layout.indexes if uses and a.name not in said and a.types != INDEX_TYPES}
 
     def _function(self, made: Compiled) -> Any:
         """The function that a C compiler makes of it."""
@@ -618,10 +626,11 @@ def _check_holds(name: str, tensor: Tensor, dtype: str) -> None:
 
 
 def _check_types(declared: Declared, value: str, kinds: tuple[tuple[str, str], ...]) -> None:
-    """Declared types are met. Raises DataError."""
-    if (value, kinds) != (declared.value_type, declared.index_types):
+    """Declared types are met: of the values, and of these index arrays. Raises DataError."""
+    wanted = tuple((n, k) for n, k in declared.index_types if n in dict(kinds))
+    if (value, kinds) != (declared.value_type, wanted):
         raise DataError(
-            f"expected `{declared.name}` with {_types_text(declared.value_type, declared.index_types)}, "
+            f"expected `{declared.name}` with {_types_text(declared.value_type, wanted)}, "
             f"but it has {_types_text(value, kinds)}",
             None,
             ("convert it, or leave the types out of the kernel: they are then taken from the operands",),

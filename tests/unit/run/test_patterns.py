@@ -96,3 +96,12 @@ def test_a_mark_is_a_byte() -> None:
         spfgen.tensor("bit_map_pattern", shape=(1, 1), stored=np.array([[2]], np.uint8))
     with pytest.raises(DataError, match="of type int32 or int64, but its type is uint8"):
         spfgen.tensor("csr_pattern", shape=(1, 1), rowptr=np.array([0, 0], np.uint8), colidx=np.zeros(0, np.int32))
+
+
+@pytest.mark.parametrize("kind", ["uint8", "bool", "int32", "int64"])
+def test_marks_of_any_type_are_taken_where_the_text_says_that_of_values_alone(kind: str) -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]", A="byte_map<double>", y="dense")
+    packed = spfgen.pack(np.array([[1.0, 0], [0, 3]]), "byte_map")
+    marks = {"stored": packed.arrays["stored"].astype(kind)}
+    given = spfgen.tensor("byte_map", shape=(2, 2), **{**packed.arrays, **marks})
+    assert kernel(A=given).tolist() == [1, 3]

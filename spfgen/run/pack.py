@@ -47,12 +47,14 @@ def pack_entries(
     """As layout.pack.pack, faster; coordinates may be int32 too.
 
     Fewer than `small` entries are packed by a table where the layout has one, else with numpy, until there have been
-    many.
+    many. So are more, if they come in the order of the layout: the table does not sort them then.
     """
     values = np.asarray(values)
-    if len(values) < small:
-        found = by_table(layout, shape, coords, values, index_types or {}, duplicates)
+    form, count = form_of(layout), len(values)
+    if count < small or (small and form.in_order + count < tuning.CONVERT_COMPILED):
+        found = by_table(layout, shape, coords, values, index_types or {}, duplicates, small)
         if found is not None:
+            form.in_order += count if count >= small else 0
             return found
     with suppress(Fall, NoKey, ToolError):
         return _packed(layout, shape, coords, values, index_types or {}, duplicates, threads, small)

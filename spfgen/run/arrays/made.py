@@ -35,7 +35,10 @@ def tensor_from(entries: Entries | Coordinates, layouts: Iterable[Layout]) -> An
 
 def _where_it_fits(layout: Layout, entries: Entries | Coordinates) -> Tensor | None:
     """In the layout, if it has places for all; what is stored but equals the fill needs none."""
-    for some in dict.fromkeys((entries, pruned(entries))):
+    with suppress(DataError, Unsupported):
+        return packed_in(layout, entries)
+    some = pruned(entries)
+    if some is not entries:
         with suppress(DataError, Unsupported):
             return packed_in(layout, some)
     return None
@@ -44,8 +47,9 @@ def _where_it_fits(layout: Layout, entries: Entries | Coordinates) -> Tensor | N
 def packed_in(layout: Layout, entries: Entries | Coordinates) -> Tensor:
     """Raises DataError for entries that the layout has no place for, Unsupported for one that cannot be packed."""
     fill = plain_fill(entries.fill)
-    data = Coordinates(entries.shape, entries.coords, entries.values, fill)
-    return packed(refilled(layout, fill), data)
+    if not isinstance(entries, Coordinates):  # which were looked at when they were made
+        entries = Coordinates(entries.shape, entries.coords, entries.values, fill)
+    return packed(refilled(layout, fill), entries)
 
 
 def in_layout(entries: Entries, layout: Any) -> Any:

@@ -264,10 +264,10 @@ def concatenate(parts: Sequence[Any], axis: Any = 0) -> Any:
     parts = [refilled(p, first.fill) for p in parts]
     starts = np.cumsum([0, *(p.shape[along] for p in parts)])
     shape = tuple(int(starts[-1]) if d == along else n for d, n in enumerate(first.shape))
-    coords = [
-        np.concatenate([p.coords[d] + (int(s) if d == along else 0) for p, s in zip(parts, starts, strict=False)])
-        for d in range(rank)
-    ]
+    coords = [np.concatenate([p.coords[d] for p in parts]) for d in range(rank)]
+    ends = np.cumsum([len(p.values) for p in parts])
+    for start, begin, end in zip(starts[1:], ends, ends[1:], strict=False):
+        coords[along][begin:end] += start
     values = np.concatenate([p.values for p in parts])
     if isinstance(first, Coordinates):
         return Coordinates(shape, tuple(coords), values, first.fill)

@@ -41,6 +41,8 @@ class Form:
         """See `conversion.pads`."""
         self.table: Any = False
         """See `by_table.table`."""
+        self.in_order = 0
+        """How many entries a table packed because they came in order, see `pack.pack_entries`."""
         self._shapes: dict[Any, tuple[int, ...]] = {}
 
     def shape(self, array: str, sizes: Mapping[str, int]) -> tuple[int, ...]:

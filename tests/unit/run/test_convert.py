@@ -252,6 +252,34 @@ def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
     assert tries >= 2, "the way through C was not taken"
 
 
+@pytest.mark.parametrize("name", ["csr", "csc", "coo", "dcsr", "bcsr", "dia"])
+def test_many_entries_in_order_need_no_compilation(monkeypatch, name):
+    layout, shape = get(name, **({"rank": 2} if name == "coo" else {})), (9, 9)
+    dense = np.diag(np.arange(1.0, 10)) + np.diag(np.ones(8), 1) + np.diag(np.ones(8), -1)
+    coords = np.nonzero(dense)
+    wanted = pack(layout, shape, coords, dense[coords])
+    coords, values = to_coordinates(layout, wanted.sizes, wanted.arrays, wanted.arrays)
+    kept = values != 0
+    coords, values = tuple(c[kept] for c in coords), values[kept]
+    form, compiled = form_of(layout), list[int]()
+    monkeypatch.setattr(form, "in_order", 0)
+    packed = packing._packed
+    monkeypatch.setattr(packing, "_packed", lambda *own: (compiled.append(1), packed(*own))[1])
+    same(packing.pack_entries(layout, shape, coords, values, small=5), wanted)
+    assert (compiled, form.in_order) == ([], len(values))
+    twice = tuple(np.repeat(c, 2) for c in coords)
+    got = packing.pack_entries(layout, shape, twice, np.repeat(values, 2), small=5)
+    same(got, pack(layout, shape, twice, np.repeat(values, 2)))
+    assert not compiled
+    turned = tuple(c[::-1] for c in coords)
+    same(packing.pack_entries(layout, shape, turned, values[::-1], small=5), wanted)
+    assert compiled, "entries that have to be sorted"
+    del compiled[:]
+    form.in_order = tuning.CONVERT_COMPILED
+    same(packing.pack_entries(layout, shape, coords, values, small=5), wanted)
+    assert compiled, "there were many"
+
+
 def test_scipy_arrays_are_converted_as_they_are(monkeypatch):
     """Sorted or not, with duplicates, explicit zeros, in any format; what is wrong is said."""
     sparse = pytest.importorskip("scipy.sparse")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen import tuning
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.arrays.eager import dense_of
 from spfgen.run.calls.form import refilled
@@ -147,6 +148,26 @@ def test_what_is_wrong() -> None:
             wrong()
     with pytest.raises(np.exceptions.AxisError):
         spfgen.flip(tensor, 2)
+
+
+@pytest.mark.parametrize("compiled", [1, 10**6], ids=["left in their order", "sorted"])
+@pytest.mark.parametrize("name", ["csr", "csc", "coo", "coo_unsorted", "bcsr", "dia", "csr fill 7"])
+def test_parts_of_several_extents(name: str, compiled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the entries of large parts stay as they come, or are sorted first."""
+    monkeypatch.setattr(tuning, "CONVERT_COMPILED", compiled)
+    random = np.random.default_rng(4)
+    for axis in (0, 1, -1):
+        shapes = [(4, 4), (4, 4)] + [(n, 4) if axis == 0 else (4, n) for n in (6, 0, 2)]
+        dense = [np.where(random.random(s) < 0.4, random.integers(1, 9, s), 7.0 * ("fill" in name)) for s in shapes]
+        parts = [spfgen.pack(d, name) for d in dense]
+        before = [{n: a.copy() for n, a in p.arrays.items()} for p in parts]
+        made = spfgen.concatenate(parts, axis)
+        np.testing.assert_array_equal(made.to_numpy(), np.concatenate(dense, axis))
+        np.testing.assert_array_equal(spfgen.concatenate(parts[:1], axis).to_numpy(), dense[0])
+        np.testing.assert_array_equal(spfgen.stack(parts[:2], axis).to_numpy(), np.stack(dense[:2], axis))
+        for part, arrays in zip(parts, before, strict=True):
+            for array, own in arrays.items():
+                np.testing.assert_array_equal(part.arrays[array], own)
 
 
 def test_large_extents() -> None:

@@ -111,8 +111,9 @@ def subscript(tensor: Tensor, key: Any) -> Coordinates:
 
 
 def whole(tensor: Tensor) -> Coordinates:
-    """The entries, each once."""
-    return transpose(tensor, range(tensor.ndim))
+    """The entries, each once: many as they are stored, the order in which their layout takes them."""
+    found = tensor.to_coo()
+    return _once(tensor, found.shape, found.coords, found.values, tuning.PACK_BY_NUMPY)
 
 
 def transpose(tensor: Tensor, order: Sequence[int]) -> Coordinates:
@@ -298,13 +299,20 @@ def _axes_of(columns: Mapping[Any, Array], group: _Group) -> Sequence[Array]:
     return np.unravel_index(point, group.points) if len(group.axes) > 1 else [point]
 
 
-def _once(tensor: Tensor, shape: tuple[int, ...], coords: Sequence[Array], values: Array) -> Coordinates:
-    """Entries in any order, without padding; those at one coordinate are added."""
+def _once(
+    tensor: Tensor,
+    shape: tuple[int, ...],
+    coords: Sequence[Array],
+    values: Array,
+    most_sorted: int = tuning.CONVERT_COMPILED,
+) -> Coordinates:
+    """Entries in any order, without padding; those at one coordinate are added. From `most_sorted` on they are left in
+    their order where each is known to stand once."""
     fill = tensor.fill_value
     kept = ~same(values, fill) if pads(tensor.layout) else np.ones(len(values), bool)
     if not kept.all():
         values, coords = values[kept], [c[kept] for c in coords]
-    if len(values) < tuning.CONVERT_COMPILED or not stored_once(tensor.layout).proved:
+    if len(values) < most_sorted or not stored_once(tensor.layout).proved:
         found = normal(shape, coords, values, fill)
         return Coordinates(shape, tuple(found.coords), found.values, found.fill)
     return Coordinates(shape, tuple(np.asarray(c, np.int64) for c in coords), values, fill)

@@ -150,11 +150,11 @@ def test_what_is_wrong() -> None:
         spfgen.flip(tensor, 2)
 
 
-@pytest.mark.parametrize("compiled", [1, 10**6], ids=["left in their order", "sorted"])
+@pytest.mark.parametrize("many", [1, 10**6], ids=["left in their order", "sorted"])
 @pytest.mark.parametrize("name", ["csr", "csc", "coo", "coo_unsorted", "bcsr", "dia", "csr fill 7"])
-def test_parts_of_several_extents(name: str, compiled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_several_extents(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the entries of large parts stay as they come, or are sorted first."""
-    monkeypatch.setattr(tuning, "CONVERT_COMPILED", compiled)
+    monkeypatch.setattr(tuning, "PACK_BY_NUMPY", many)
     random = np.random.default_rng(4)
     for axis in (0, 1, -1):
         shapes = [(4, 4), (4, 4)] + [(n, 4) if axis == 0 else (4, n) for n in (6, 0, 2)]

@@ -111,11 +111,13 @@ def show(node: Node) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """`exact`: no rounding; `plain`: zeros have the sign that numpy gives them."""
+    """`exact`: no rounding; `plain`: zeros have the sign that numpy gives them; `single`: something was rounded to
+    float32."""
 
     value: Any
     exact: bool = True
     plain: bool = True
+    single: bool = False
 
 
 def meaning(node: Node, arrays: Mapping[str, Array], shape: tuple[int, int]) -> Found:
@@ -139,7 +141,7 @@ def meaning(node: Node, arrays: Mapping[str, Array], shape: tuple[int, int]) -> 
                 raise Skipped
             if name in ("max", "min") and (not shape[1] or found.dtype == bool):
                 raise Skipped
-            return Found(REDUCTIONS[name](found, axis=1), inner.exact, False)
+            return Found(REDUCTIONS[name](found, axis=1), inner.exact, False, inner.single)
     raise ValueError(node)
 
 
@@ -165,7 +167,8 @@ def applied(name: str, arguments: Sequence[Found]) -> Found:
         exact = False
     if name == "absolute" and "c" in kinds:
         exact = False
-    return Found(found, exact, False)
+    single = any(a.single for a in arguments) or (not exact and found.dtype in (np.float32, np.complex64))
+    return Found(found, exact, False, single)
 
 
 def _take(name: str, values: Sequence[Any], kinds: Sequence[str]) -> None:
@@ -175,7 +178,8 @@ def _take(name: str, values: Sequence[Any], kinds: Sequence[str]) -> None:
         raise Skipped
     if name in DTYPES and not _fits(first, name):
         raise Skipped
-    divides = name == "divide" or (name in ("floor_divide", "remainder", "fmod") and bool({*kinds} & {"f", "c"}))
+    whole = np.result_type(*values).kind in "biu"  # uint64 and int64 meet in float64
+    divides = name == "divide" or (name in ("floor_divide", "remainder", "fmod") and not whole)
     if divides and np.any(np.asarray(values[1]) == 0):
         raise Skipped  # a 0 that is not stored is the result, whatever divides it
     if name == "reciprocal" and kinds[0] in "iu" and np.any(first == 0):

@@ -22,10 +22,10 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-def close(found: Array, wanted: Array, exact: bool) -> bool:
+def close(found: Array, wanted: Array, exact: bool, single: bool) -> bool:
     if wanted.dtype.kind in "biu" or exact:
         return bool(np.array_equal(found, wanted, equal_nan=wanted.dtype.kind in "fc"))
-    single = wanted.dtype in (np.float32, np.complex64)
+    single = single or wanted.dtype in (np.float32, np.complex64)
     with np.errstate(all="ignore"):
         scale = 2e-5 if single else 1e-11
         return bool(np.allclose(found, wanted, rtol=scale, atol=scale, equal_nan=True))
@@ -59,7 +59,7 @@ def problem(case: Case, seed: int) -> str:
         expected = np.broadcast_to(own.value, free)
         if result.dtype != expected.dtype:
             return f"type: {name} is {result.dtype}, not {expected.dtype}"
-        if result.shape != expected.shape or not close(result, expected, own.exact):
+        if result.shape != expected.shape or not close(result, expected, own.exact, own.single):
             if result.shape == expected.shape and result.size:
                 differs = ~np.isclose(result, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
                 at = tuple(int(k) for k in np.argwhere(differs)[0]) if differs.any() else (0,) * result.ndim

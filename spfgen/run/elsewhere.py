@@ -164,7 +164,7 @@ def _for_jax(array: Any, name: str) -> Any:
     fit; a CopyWarning says that floats are rounded."""
     import jax
 
-    if jax.config.jax_enable_x64 or array.dtype.kind == "b":  # type: ignore[attr-defined]
+    if jax.config.jax_enable_x64 or array.dtype.kind == "b":
         return array
     narrow = np.dtype({"i": "int32", "u": "uint32", "f": "float32", "c": "complex64"}[array.dtype.kind])
     if array.dtype.itemsize <= narrow.itemsize:

@@ -82,7 +82,7 @@ def test_a_list_is_not_gone_through_for_each_column(case: str) -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("case", ["the larger one", "its complement", "one above the other"])
+@pytest.mark.parametrize("case", ["the larger one", "a mask", "its complement", "one above the other"])
 def test_rows_count_where_they_are_gone_through(case: str) -> None:
     """csr has all rows, whatever is stored in them; columns cost nothing."""
     text, fills = SPARSE[case]

@@ -319,3 +319,13 @@ def test_a_condition_that_an_outer_loop_decides_is_asked_there(text: str, layout
             np.testing.assert_array_equal(np.asarray(found), expected)
     if layout == "csr":
         assert works[0] < works[1] / 4
+
+
+@pytest.mark.parametrize("text", ["C[i,j] = where(A[i,j] > 2, B[i,j], 0)", "C[i,j] = B[i,j]*(A[i,j] > 2)"])
+def test_no_table_is_as_long_as_an_extent_that_no_array_has(text: str) -> None:
+    """It would not fit: the rows are short, but there are 2^40 columns."""
+    rows, columns = np.array([0, 0, 1, 3]), np.array([5, 2**40 - 1, 7, 2**39])
+    given = {n: spfgen.pack(((rows, columns), np.array(v)), "csr", shape=(4, 2**40))
+             for n, v in (("A", [3.0, 1, 4, 5]), ("B", [1.0, 2, 3, 4]))}  # fmt: skip
+    found = spfgen.evaluate(text, out="csr", prune=True, **given).to_coo()
+    assert (found.coords[1].tolist(), found.values.tolist()) == ([5, 7, 2**39], [1, 3, 4])

@@ -23,7 +23,7 @@ from spfgen.plan.build.drivers import driven, rough
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.finds.choose import choose_once
 from spfgen.plan.nodes import (
     Accumulate,
     Do,
@@ -153,7 +153,7 @@ def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
         body = Accumulate(target, "+=", body)
     if part.need is None:
         body = narrowed(instance, body, steps, context, [s.dim for s in steps[:outer]])
-    nest = choose_finds(instance, with_finds(body), steps, context)[0].body
+    nest = choose_once(instance, with_finds(body), steps, context)
     check_nest(instance, nest)
     if part.need is not None and context.falling:
         nest = _downwards(nest, part.need, steps)

@@ -19,7 +19,20 @@ from spfgen.plan.finds import inverse, loop, search, sequential, table
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
-from spfgen.plan.nodes import Bound, Cheapest, Find, Plan, Reach, Rejected, Scan, Version, chain, with_body
+from spfgen.plan.nodes import (
+    Bound,
+    Cheapest,
+    Find,
+    Plan,
+    Reach,
+    Rejected,
+    Scan,
+    State,
+    Table,
+    Version,
+    chain,
+    with_body,
+)
 from spfgen.space.nodes import ForcedFind, Instance
 
 BY_KEY = (search, sequential, table)
@@ -57,6 +70,22 @@ def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context:
         chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
         result.append(Version(Cheapest(plus(*(p.cost for p in chosen))), _built(plan, found, chosen)))
     return result
+
+
+def choose_once(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> Plan:
+    """The nest with one algorithm for each find, for callers that have no versions: the cheapest of those that need no
+    memory for an extent along which no tensor has an array, which may be huge."""
+    found = _asked(instance, plan, steps, context)
+    choices = [[p for p in f.proposals if _has_room(p, context)] or f.proposals for f in found]
+    (numbers,) = cheapest([[p.cost for p in c] for c in choices], context.stored, 1)
+    return _built(plan, found, tuple(c[n] for c, n in zip(choices, numbers, strict=True)))
+
+
+def _has_room(proposal: Proposal, context: Context) -> bool:
+    nodes = [setup.node for setup in proposal.setups]
+    extents = [e for n in nodes if isinstance(n, State) for e in n.extents]
+    extents += [n.extent for n in nodes if isinstance(n, Table)]
+    return proposal.frugal or {v for e in extents for v in variables(e)} <= context.held
 
 
 def _with_frugal(

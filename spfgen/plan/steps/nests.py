@@ -31,7 +31,7 @@ from spfgen.plan.build.drivers import driven
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.finds.choose import choose_once
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
 from spfgen.plan.steps.said import said_of, written_in
@@ -348,7 +348,7 @@ class Nests(State):
             for step in reversed(steps):
                 body = wrapped(step, body, parallel)
             body = with_finds(narrowed(instance, body, steps, context, around=env.known))
-            nest = choose_finds(instance, body, steps, context)[0].body
+            nest = choose_once(instance, body, steps, context)
             if context.level > 1:
                 nest = with_early_exits(instance, nest)
             check_nest(instance, nest)

@@ -143,6 +143,12 @@ class Extents:
                     else ("declare a `size` of its own for it",),
                 )
 
+    def is_decided(self, key: Key, made: Collection[str]) -> bool:
+        """Whether a size, a number or a tensor has this extent that is not one of the results that a call makes."""
+        root = self.find(key)
+        members = [k for k in self.parent if self.find(k) == root]
+        return any(k[0] in ("size", "number") or (k[0] == "tensor" and k[1] not in made) for k in members)
+
     def name(self, key: Key) -> str:
         return self.names[self.find(key)]
 

@@ -22,6 +22,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import as_assembled, is_zero_on_fills
 from spfgen.space.extents import Extents
+from spfgen.space.following import Following
 from spfgen.space.from_steps import join_steps
 from spfgen.space.lost import doubts
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
@@ -97,6 +98,8 @@ def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         groups.append(group)
         temporaries += sums
     schedule = read_schedule(kernel, by_name, groups)
+    inputs, outputs = inputs_and_outputs(kernel.statements)
+    following = Following(extents, [(target, reads) for target, *reads in uses], outputs - inputs)
     return Program(
         kernel.name,
         kernel.doc,
@@ -115,6 +118,7 @@ def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         level=kernel.level,
         agreements=tuple(extents.agreements()),
         doubts=doubts(kernel, by_name, extents),
+        derived=tuple(following.rules()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -24,9 +25,8 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
-from spfgen.sets.affine import Affine, NotAffine
-from spfgen.sets.uf import linear
 from spfgen.space.extents import Extents, Key
+from spfgen.space.following import beyond, last, least
 from spfgen.space.names import unbounded
 from spfgen.space.normal import Inside, Joined, Normal, moved
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Tie
@@ -111,9 +111,7 @@ class IndexExtents:
         root = self.extents.find(key)
         if root not in self.extents.names:
             return self.least(index)
-        members = [k for k in self.extents.parent if self.extents.find(k) == root]
-        decided = any(k[0] in ("size", "number") or (k[0] == "tensor" and k[1] not in self.made) for k in members)
-        return self.extents.value(self.extents.names[root]), decided
+        return self.extents.value(self.extents.names[root]), self.extents.is_decided(root, self.made)
 
     def least(self, index: str) -> tuple[Expr, bool] | None:
         """Of an index that one access repeats."""
@@ -214,20 +212,14 @@ class IndexExtents:
 
     def beyond(self, subscript: Expr) -> Expr | None:
         """One more than the largest value of a subscript; None where that is not known."""
+        return beyond(self.sizes(subscript), self.normal.taken, self.bounded)
+
+    def bounded(self, index: str) -> Expr | None:
+        """The extent; None where nothing bounds the index."""
         try:
-            affine = linear(self.sizes(subscript))
-            result: Expr = Num(affine.constant + 1)
-            for atom, k in affine.terms:
-                if not isinstance(atom, str):
-                    return None
-                if atom not in self.normal.taken:
-                    result = Bin("+", result, Bin("*", Num(k), Var(atom)))
-                elif k > 0 or self.extent_of(atom):
-                    last = Bin("-", self.extent_of(atom), ONE)
-                    result = Bin("+", result, last if k == 1 else Bin("*", Num(k), last)) if k > 0 else result
-        except (NotAffine, SpecError):
+            return self.extent_of(index)
+        except SpecError:
             return None
-        return self.extent_of(subscript.name) if isinstance(subscript, Var) else Bin("max", result, ZERO)
 
     def make_all_own(self) -> None:
         """All such extents. Raises SpecError where one is not known."""
@@ -312,47 +304,16 @@ class IndexExtents:
         return None
 
     def by_reads(self, index: str) -> Expr | None:
-        """As far as the accesses lie within their tensors, which have the index with other things in a subscript."""
-        best: Expr | None = None
-        for access in self.bounding:
-            if access.tensor in self.made:
-                continue
-            for k, subscript in enumerate(access.subscripts):
-                if index not in variables(subscript):
-                    continue
-                try:
-                    affine = linear(self.sizes(subscript))
-                except NotAffine:
-                    continue
-                limit = self.last(index, affine, self.tensor(access.tensor, k))
-                if limit is not None:
-                    best = limit if best is None else Bin("max", best, limit)
-        return None if best is None else Bin("max", best, ZERO)
-
-    def last(self, index: str, affine: Affine, extent: Expr) -> Expr | None:
-        """One more than the largest value of the index with 0 <= affine < extent, others being what they may be."""
-        factor = affine.coefficient(index)
-        if not factor:
-            return None
-        rest: Expr = Num(affine.constant)
-        for atom, k in affine.terms:
-            if not isinstance(atom, str):
-                return None
-            if atom == index:
-                continue
-            if atom in self.normal.taken:
-                if (k < 0) != (factor > 0):
-                    continue  # what leaves the index most is 0
-                other = self.known(atom)
-                if other is None:
-                    return None
-                most = Bin("*", Num(abs(k)), Bin("-", other, ONE))
-                rest = Bin("-" if k < 0 else "+", rest, most)
-            else:
-                rest = Bin("+", rest, Bin("*", Num(k), Var(atom)))
-        if factor > 0:
-            return Bin("+", Bin("/", Bin("-", Bin("-", extent, ONE), rest), Num(factor)), ONE)
-        return Bin("+", Bin("/", rest, Num(-factor)), ONE)
+        """The largest extent with which all accesses that have the index in a larger subscript lie in their tensors."""
+        found = [
+            last(index, self.sizes(s), self.tensor(a.tensor, k), self.normal.taken, self.known)
+            for a in self.bounding
+            if a.tensor not in self.made
+            for k, s in enumerate(a.subscripts)
+            if index in variables(s)
+        ]
+        known = [e for e in found if e is not None]
+        return Bin("max", least(known), ZERO) if known else None
 
     def check_bounded(self, index: str, body: Any) -> None:
         """Raises SpecError for an index that is in no subscript and in no condition."""
@@ -391,7 +352,21 @@ class IndexExtents:
                 yield self.sizes(one), self.sizes(other), True
         for name, made_of in self.computed.items():
             yield Var(name), self.sizes(made_of), True
+        yield from self.of_results()
         yield from self.by_links()
+
+    def of_results(self) -> Iterator[tuple[Expr, Expr, bool]]:
+        """Extents that only results have, along subscripts that are more than an index: what is written lies inside."""
+        most: dict[str, list[Expr | None]] = {}
+        for target in self.targets:
+            for k, subscript in enumerate(target.subscripts if target.tensor in self.made - self.own else ()):
+                key: Key = ("tensor", target.tensor, k)
+                if not isinstance(subscript, Var) and not self.extents.is_decided(key, self.made):
+                    most.setdefault(self.extents.name(key), []).append(self.beyond(subscript))
+        for name, found in most.items():
+            known = [e for e in found if e is not None]
+            if len(known) == len(found):
+                yield Var(name), self.sizes(reduce(lambda a, b: Bin("max", a, b), known)), False
 
     def by_links(self) -> Iterator[tuple[Expr, Expr, bool]]:
         """What the wholes and the parts of links make of each other, for extents that no operand decides."""

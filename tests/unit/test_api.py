@@ -226,9 +226,9 @@ def test_extents_that_only_the_caller_knows() -> None:
     assert ones(a=1.0, sizes={"i": 3}).tolist() == [1.0] * 3
     with pytest.raises(UsageError, match=r"output `y`(.|\n)*sizes=\{'i': \.\.\.\}"):
         ones(a=1.0)
-    filter_of = spfgen.compile("y[i, j, k] = A[i + p, j + q]*w[p, q]*x[k]", A="csr", w="dense", x="dense")
+    filled = spfgen.compile("y[i, j, k] = a*x[k]", x="dense")
     with pytest.raises(UsageError, match=r"sizes=\{'i': \.\.\., 'j': \.\.\.\}"):
-        filter_of(A=DENSE, w=np.ones((2, 2)), x=X)
+        filled(a=1.0, x=X)
     with pytest.raises(DataError, match=r"size given for `i` is 4 and y\.n_1 is 3"):
         ones(a=1.0, y=np.zeros(3), sizes={"i": 4})
     with pytest.raises(UsageError, match=r"`k` is neither(.|\n)*known: i"):

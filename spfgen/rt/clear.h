@@ -9,7 +9,7 @@ static inline void spfgen_clear(void *array, int64_t count, size_t size, bool fa
         return;
     }
     size_t bytes = (size_t)count * size;
-    char *at = array;
+    char *at = (char *)array;
 #ifdef __AVX__
     if (far && bytes >= 256) {
         const size_t before = (64 - (uintptr_t)at % 64) % 64; /* whole lines are written at once */

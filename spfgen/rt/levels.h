@@ -73,9 +73,9 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
     if (iterations < 1 || iterations >= INT32_MAX || (uint64_t)iterations > SIZE_MAX / 32) {
         return false;
     }
-    order->depth = calloc(2 * (size_t)iterations + SPFGEN_LEVELS_SIZES, sizeof(int64_t));
-    order->work = malloc((size_t)iterations * sizeof(int64_t));
-    order->nearest = malloc((size_t)iterations * sizeof(int32_t));
+    order->depth = (int64_t *)calloc(2 * (size_t)iterations + SPFGEN_LEVELS_SIZES, sizeof(int64_t));
+    order->work = (int64_t *)malloc((size_t)iterations * sizeof(int64_t));
+    order->nearest = (int32_t *)malloc((size_t)iterations * sizeof(int32_t));
     if (!order->depth || !order->work || !order->nearest) {
         spfgen_levels_forget(order);
         return false;
@@ -182,12 +182,12 @@ static inline bool spfgen_levels_room(spfgen_levels *order, int64_t levels) {
     const size_t units = fits ? (size_t)levels * threads : 0;
     order->levels = levels;
     order->units = (int64_t)units;
-    order->run = malloc(2 * (blocks + 1) * sizeof(int32_t));
-    order->unit = calloc(units + 3, sizeof(int64_t));
-    order->wait = calloc(units + 1, sizeof(int64_t));
-    order->done = malloc(threads * SPFGEN_LEVELS_PADDING * sizeof(int64_t));
-    order->seen = malloc(threads * (size_t)spfgen_levels_seen(order->threads) * sizeof(int64_t));
-    order->latest = calloc(units ? units * threads : 1, sizeof(int32_t));
+    order->run = (int32_t *)malloc(2 * (blocks + 1) * sizeof(int32_t));
+    order->unit = (int64_t *)calloc(units + 3, sizeof(int64_t));
+    order->wait = (int64_t *)calloc(units + 1, sizeof(int64_t));
+    order->done = (int64_t *)malloc(threads * SPFGEN_LEVELS_PADDING * sizeof(int64_t));
+    order->seen = (int64_t *)malloc(threads * (size_t)spfgen_levels_seen(order->threads) * sizeof(int64_t));
+    order->latest = (int32_t *)calloc(units ? units * threads : 1, sizeof(int32_t));
     return fits && order->run && order->unit && order->wait && order->done && order->seen && order->latest;
 }
 
@@ -220,7 +220,7 @@ static inline bool spfgen_levels_list(spfgen_levels *order, const spfgen_list *l
     order->shift = 0;
     order->size = 1;
     order->listed = 1;
-    order->place = malloc(2 * (size_t)n * sizeof(int64_t));
+    order->place = (int64_t *)malloc(2 * (size_t)n * sizeof(int64_t));
     if (!order->place || !spfgen_levels_room(order, spfgen_lists_places(order->lists, list, order->place))) {
         return false;
     }
@@ -246,7 +246,7 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
                                         const unsigned char *single, int64_t depths) {
     const int64_t blocks = ((order->iterations - 1) >> order->shift) + 1;
     const int64_t threads = order->threads;
-    int64_t *const total = calloc(3 * (size_t)depths, sizeof(int64_t));
+    int64_t *const total = (int64_t *)calloc(3 * (size_t)depths, sizeof(int64_t));
     if (!total) {
         return false;
     }
@@ -257,7 +257,7 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
         levels += k == 0 || !single[k] || !single[k - 1];
         level[k] = levels - 1;
     }
-    order->place = malloc(2 * (size_t)blocks * sizeof(int64_t));
+    order->place = (int64_t *)malloc(2 * (size_t)blocks * sizeof(int64_t));
     if (!order->place || !spfgen_levels_room(order, levels)) {
         free(total);
         return false;
@@ -357,7 +357,7 @@ static inline int64_t spfgen_levels_least_way(const spfgen_levels *kept) {
 
 /* Besides levels, the lists that may be faster; without, if there is no memory for them. */
 static inline void spfgen_levels_add(spfgen_levels *order, const spfgen_list *list, int64_t threads) {
-    spfgen_levels *const other = calloc(1, sizeof(spfgen_levels));
+    spfgen_levels *const other = (spfgen_levels *)calloc(1, sizeof(spfgen_levels));
     if (other) {
         other->iterations = order->iterations;
         other->allowed = order->allowed;
@@ -378,9 +378,9 @@ static inline void spfgen_levels_add(spfgen_levels *order, const spfgen_list *li
    the same), or there is no memory. */
 static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const int64_t n = order->iterations;
-    int64_t *const work = malloc((size_t)n * sizeof(int64_t)); /* of each block */
-    int64_t *const sums = malloc(2 * (size_t)n * sizeof(int64_t));
-    unsigned char *const single = malloc((size_t)n);
+    int64_t *const work = (int64_t *)malloc((size_t)n * sizeof(int64_t)); /* of each block */
+    int64_t *const sums = (int64_t *)malloc(2 * (size_t)n * sizeof(int64_t));
+    unsigned char *const single = (unsigned char *)malloc((size_t)n);
     double serial = 0;
     double all = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -439,7 +439,7 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
    there is memory for it. */
 static inline bool spfgen_levels_needs(spfgen_levels *order) {
     const int64_t threads = order->threads;
-    int64_t *const known = malloc((size_t)threads * (size_t)threads * sizeof(int64_t)); /* to each thread, of each */
+    int64_t *const known = (int64_t *)malloc((size_t)threads * (size_t)threads * sizeof(int64_t)); /* to each thread, of each */
     for (int write = 0; known && write < 2; write++) { /* first how many there are */
         int64_t count = 0;
         for (int64_t k = 0; k < threads * threads; k++) {
@@ -462,7 +462,7 @@ static inline bool spfgen_levels_needs(spfgen_levels *order) {
         }
         order->wait[order->units] = count;
         if (!write) {
-            order->need = malloc((2 * (size_t)count + 1) * sizeof(int64_t));
+            order->need = (int64_t *)malloc((2 * (size_t)count + 1) * sizeof(int64_t));
             write += !order->need;
         }
     }

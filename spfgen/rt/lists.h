@@ -96,10 +96,10 @@ static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list
     if ((other && other->all == parts) || iterations > n / 2 || (double)longest * (double)threads > 32.0 * (double)n) {
         return true;
     }
-    list->free = calloc(3 * (size_t)threads, sizeof(double));
-    list->end = malloc((size_t)(parts + longest * threads) * sizeof(float));
-    list->thread = malloc((size_t)parts * sizeof(int16_t));
-    list->part = malloc((size_t)n * sizeof(int32_t));
+    list->free = (double *)calloc(3 * (size_t)threads, sizeof(double));
+    list->end = (float *)malloc((size_t)(parts + longest * threads) * sizeof(float));
+    list->thread = (int16_t *)malloc((size_t)parts * sizeof(int16_t));
+    list->part = (int32_t *)malloc((size_t)n * sizeof(int32_t));
     if (!list->free || !list->end || !list->thread || !list->part) {
         return false;
     }
@@ -112,7 +112,7 @@ static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list
 /* Room for all lists; NULL if none is made, or there is no memory. */
 static inline spfgen_lists *spfgen_lists_new(int64_t iterations, int64_t threads, const int64_t *work,
                                              const int32_t *nearest) {
-    spfgen_lists *const lists = threads <= INT16_MAX ? calloc(1, sizeof(spfgen_lists)) : NULL;
+    spfgen_lists *const lists = threads <= INT16_MAX ? (spfgen_lists *)calloc(1, sizeof(spfgen_lists)) : NULL;
     if (!lists) {
         return NULL;
     }

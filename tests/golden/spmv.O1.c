@@ -2,6 +2,10 @@
 
 #include "spmv.h"
 
+#ifdef __cplusplus
+#define restrict __restrict
+#endif
+
 #ifdef _OPENMP
 #include <omp.h>
 #else

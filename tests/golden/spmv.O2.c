@@ -3,6 +3,10 @@
 #include "spmv.h"
 #include <stdlib.h>
 
+#ifdef __cplusplus
+#define restrict __restrict
+#endif
+
 #ifdef _OPENMP
 #include <omp.h>
 #else
@@ -216,8 +220,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             || spfgen_predictable_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
-    int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));
-    double *y_parts = spfgen_memory(parts, 1, sizeof(double));
+    int64_t *i_shared = (int64_t *)spfgen_memory(parts, 1, sizeof(int64_t));
+    double *y_parts = (double *)spfgen_memory(parts, 1, sizeof(double));
     if (!i_shared || !y_parts) {
         free(i_shared);
         free(y_parts);

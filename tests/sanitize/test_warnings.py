@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -130,3 +131,36 @@ def test_steps_give_no_warnings_and_headers_are_for_cpp(tmp_path: Path, name: st
             command = [compiler, *STRICT, *flags, file]
             result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
             assert result.returncode == 0, f"{' '.join(command)}\n{result.stderr[:3000]}"
+    for compiler in ("g++", "clang++"):
+        if shutil.which(compiler):
+            command = [compiler, "-std=c++17", "-x", "c++", "-fopenmp", "-Wall", "-Werror", "-fsyntax-only", "k.c"]
+            result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+            if "_Complex" in kernel.source:
+                assert "complex numbers: compile this as C99" in result.stderr
+            else:
+                assert result.returncode == 0, f"{' '.join(command)}\n{result.stderr[:3000]}"
+
+
+def read_only(text: str, header: str) -> str:
+    """The same, but operands are structs whose arrays are all `const`: C refuses what would write to one."""
+    for whole, name, fields in re.findall(r"(typedef struct ((?!spfgen)\w+) \{(.*?)\n\} \2;)", header, re.DOTALL):
+        constant = re.sub(r"^    (?!const )(\w[\w ]*)\*", r"    const \1*", fields, flags=re.MULTILINE)
+        text = text.replace(whole, f"{whole}\ntypedef struct {{{constant}\n}} {name}_read;")
+        text = text.replace(f"const {name} *", f"const {name}_read *")
+    return text
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_arrays_of_operands_are_only_read(tmp_path: Path, written: bool) -> None:
+    for number, steps in enumerate((*STEPS.values(), "tensor x, y : dense  y[i] = max(x[i], y[i])")):
+        kernel = spfgen.parse(f"{ROTATED} kernel k {{ {steps} }}").kernels["k"].compile()
+        source = kernel.source.replace("const double *restrict", "double *restrict") if written else kernel.source
+        folder = tmp_path / f"{number}_{written}"
+        folder.mkdir()
+        (folder / "k.h").write_text(read_only(kernel.header, kernel.header))
+        (folder / "k.c").write_text(read_only(source, kernel.header))
+        command = ["cc", "-std=c99", "-fsyntax-only", "-Wcast-qual", "-Werror", "-Wno-unknown-pragmas", "k.c"]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        noticed = "discards" in result.stderr
+        assert noticed == (source != kernel.source), f"{steps}\n{result.stderr[:3000]}"
+        assert result.returncode == noticed, f"{steps}\n{result.stderr[:3000]}"

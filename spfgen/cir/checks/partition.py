@@ -21,7 +21,7 @@ def workspace(w: Writer, kind: str, name: str, words: c.Expr, threads: c.Expr) -
     """Memory for so many words of each thread, all zero; there may be none."""
     memory = c.Call("spfgen_workspace", (words, threads, c.Call("sizeof", (c.Name(kind),))))
     missing = c.If(c.Un("!", c.Name(name)), c.Block(tuple(w.failed(MEMORY))))
-    return [c.Declare(f"{kind} *", name, memory), missing]
+    return [c.Declare(f"{kind} *", name, c.Cast(f"{kind} *", memory)), missing]
 
 
 def partitioned(w: Writer, about: str, count: str, ends: tuple[str, str], body: Sequence[c.Stmt]) -> c.Stmt:

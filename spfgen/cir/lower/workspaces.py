@@ -35,8 +35,8 @@ def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
         threads = c.Name("threads") if w.each_thread else c.Int(1)
         size = c.Call("sizeof", (c.Name(w.kind),))
         function = "spfgen_large_memory" if w.filled else "spfgen_workspace" if w.cleared else "spfgen_memory"
-        value = c.Call(function, (count, threads, size))
-        lines.append(c.Declare(f"{w.kind} *", w.name, value))
+        memory = c.Cast(f"{w.kind} *", c.Call(function, (count, threads, size)))
+        lines.append(c.Declare(f"{w.kind} *", w.name, memory))
     if not workspaces:
         return lines
     missing: c.Expr = c.Un("!", c.Name(workspaces[0].name))

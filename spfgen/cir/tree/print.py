@@ -456,12 +456,19 @@ def print_file(file: File) -> str:
         parts = [comment, f"#ifndef {file.guard}\n#define {file.guard}", includes]
         parts += [_EXTERN_OPEN, *items, _EXTERN_CLOSE, f"#endif /* {file.guard} */"]
     else:
-        parts = [comment, includes, *items]
+        words = {word for item in items for word in _WORD.findall(item)}
+        parts = [comment, includes, *(lines for word, lines in _FOR_CPP.items() if word in words), *items]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 _EXTERN_OPEN = '#ifdef __cplusplus\nextern "C" {\n#endif'
 _EXTERN_CLOSE = "#ifdef __cplusplus\n}\n#endif"
+_WORD = re.compile(r"\b(?:restrict|_Complex)\b")
+_FOR_CPP = {
+    "_Complex": '#ifdef __cplusplus\n#error "complex numbers: compile this as C99; the header is for C++, too"\n#endif',
+    "restrict": "#ifdef __cplusplus\n#define restrict __restrict\n#endif",
+}
+"""What a C file with one of these words tells a compiler of C++."""
 
 
 def _include(name: str) -> str:

@@ -226,7 +226,6 @@ class Operators:
 
 
 _OF_SCIPY = {
-    "todense": "`toarray()` makes a dense array",
     "multiply": "write `A * B`",
     "power": "write `A ** n`",
     "maximum": "write `numpy.maximum(A, B)`",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ DTYPES = frozenset(np.dtype(n) for n in TYPES)
 
 LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
+
+PRIORITY = 20.0
+"""Above the 10.1 of scipy's arrays."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,6 +99,24 @@ class Tensor(Operators):
         from spfgen.run.arrays.entries import entries_of
 
         return int(np.count_nonzero(differs_as_number(entries_of(self).values, self.layout.fill)))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays; memory that several of them share counts once."""
+        return sum({_address(a): a.nbytes for a in sorted(self.arrays.values(), key=lambda a: a.nbytes)}.values())
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes
+
+    @property
+    def __array_priority__(self) -> float:
+        """Above that of the arrays of numpy and scipy. dask asks for it before it looks for the functions of a type of
+        chunks, which are registered then."""
+        if "dask.array" in sys.modules:
+            from spfgen.cluster.backend import register
+
+            register()
+        return PRIORITY
 
     @property
     def real(self) -> Tensor:
@@ -159,6 +181,10 @@ class Tensor(Operators):
 
     def toarray(self) -> Array:
         """`to_numpy`, as scipy calls it."""
+        return self.to_numpy()
+
+    def todense(self) -> Array:
+        """`to_numpy`, as PyData/Sparse and scipy call it."""
         return self.to_numpy()
 
     def to_scipy(self, format: str | None = None) -> Any:  # noqa: A002
@@ -351,6 +377,11 @@ class Tensor(Operators):
 
         def __getattr__(self, name: str) -> Any:
             raise unknown_attribute(self, name)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        from spfgen.cluster.backend import token
+
+        return token(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self.layout, dict(self.sizes), dict(self.arrays))

@@ -15,7 +15,8 @@ import numpy as np
 
 from spfgen.errors import ArgumentError, ConversionError, DataError
 from spfgen.run.arrays import eager, functions
-from spfgen.run.arrays.made import is_full, of_coordinates
+from spfgen.run.arrays.entries import Entries
+from spfgen.run.arrays.made import is_full, of_coordinates, tensor_from
 from spfgen.run.arrays.reductions import axes_of, axis_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.operators import Operators
@@ -128,6 +129,14 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.swapaxes: lambda a, axis1, axis2: a.transpose(_swapped(a.ndim, axis1, axis2)),
         np.round: lambda a, decimals=0: eager.rounded(a, decimals),
         np.copy: lambda a, order="K", subok=False: a.copy(),
+        np.take: _take,
+        np.array: _like,
+        np.asarray: _like,
+        np.asanyarray: _like,
+        np.full_like: _full_like,
+        np.zeros_like: lambda a, dtype=None, order="K", shape=None: _full_like(a, 0, dtype, order, shape),
+        np.empty_like: lambda a, dtype=None, order="K", shape=None: _full_like(a, 0, dtype, order, shape),
+        np.ones_like: lambda a, dtype=None, order="K", shape=None: _full_like(a, 1, dtype, order, shape),
         np.isclose: eager.near,
         np.clip: eager.clipped,
         np.array_equal: lambda a1, a2, equal_nan=False: eager.equal(a1, a2, equal_nan),
@@ -161,6 +170,30 @@ def _reduction(name: str) -> Callable[..., Any]:
         return getattr(a, method)(axis, keepdims=bool(keepdims), **more)
 
     return reduction
+
+
+def _like(object: Any, dtype: Any = None) -> Any:  # noqa: A002
+    """numpy.asarray(..., like=tensor), which makes no tensor of what is none: signs and subscripts take arrays."""
+    if not isinstance(object, Tensor):
+        return np.asarray(object, dtype)
+    return object if dtype is None else object.astype(dtype)
+
+
+def _take(a: Any, indices: Any, axis: Any = None) -> Any:
+    """numpy.take: a subscript in one dimension."""
+    if axis is None:
+        return functions.reshape(a, -1)[indices]
+    return a[(*[slice(None)] * axis_of(axis, a.ndim), indices)]
+
+
+def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", shape: Any = None) -> Any:
+    """numpy.full_like: a tensor that stores nothing, in the layout of `a` where it can, with that fill value. It has no
+    `order`."""
+    kind = np.dtype(dtype or a.dtype)
+    extents = a.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+    nowhere = tuple(np.zeros(0, np.int64) for _ in extents)
+    entries = Entries(extents, nowhere, np.zeros(0, kind), np.asarray(fill_value).astype(kind)[()])
+    return tensor_from(entries, eager.layouts_of([a]))
 
 
 def _size(a: Any, axis: Any = None) -> int:

@@ -1,4 +1,4 @@
-"""The documentation with Sphinx: `sphinx-build docs site`. `made/pages.py` makes each page: it runs the blocks."""
+"""The documentation with Sphinx: `sphinx-build docs site`. `made/pages.py` runs the blocks of each page."""
 
 from __future__ import annotations
 

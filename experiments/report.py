@@ -308,10 +308,9 @@ def plots_in(folder: Path = RESULTS) -> frozenset[str]:
     return frozenset(path.stem for path in folder.glob("*.svg"))
 
 
-def page() -> tuple[str, dict[str, str]]:
-    """(Markdown, plots by path) for the documentation."""
-    plots = {f"plots/{path.name}": path.read_text(encoding="utf-8") for path in sorted(RESULTS.glob("*.svg"))}
-    return results(known(), "plots/", plots_in()), plots
+def page(plots: str) -> str:
+    """Markdown for the documentation, with links to plots in this folder."""
+    return results(known(), plots, plots_in())
 
 
 # --- plots ---------------------------------------------------------------------------------------------

@@ -15,22 +15,28 @@ from docs.made import generators, pages
 
 DOCS = pages.ROOT / "docs"
 PAGES = sorted(p.name for p in DOCS.glob("*.md"))
-CHAPTERS = ("csr", "csf")
-"""A few layouts stand for all, which are drawn when the whole is built."""
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PAGES)
-def test_blocks_of_pages(name, monkeypatch) -> None:
-    def some() -> generators.Made:
-        found = {n: generators.chapter(n) for n in CHAPTERS}
-        return "\n".join(t for t, _ in found.values()), {f"pictures/{n}.svg": p for n, (_, p) in found.items()}
-
-    monkeypatch.setitem(generators.ALL, "gallery", some)
+def test_blocks_of_pages(name) -> None:
     text, pictures = pages.made(DOCS / name)
     assert text.startswith("# ")
-    assert "<!-- made" not in text
     assert all("<svg" in content for path, content in pictures.items() if path.endswith(".svg"))
+
+
+@pytest.mark.parametrize("name", [n for n in generators.ALL if n != "gallery"])
+def test_what_is_generated_is_current(name) -> None:
+    found = {m["name"]: m["text"] for page in PAGES for m in pages.MADE.finditer((DOCS / page).read_text())}
+    assert found[name] == pages.generated(name)[0], "run `python -m docs.made`"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", generators.drawn())
+def test_chapters_of_layouts_are_current(name) -> None:
+    text, picture = generators.chapter(name)
+    assert text.strip() in (DOCS / "layouts.md").read_text(), "run `python -m docs.made`"
+    assert picture == (DOCS / "pictures" / f"{name}.svg").read_text(), "run `python -m docs.made`"
 
 
 def test_a_page_that_does_not_do_what_it_says(tmp_path: Path) -> None:

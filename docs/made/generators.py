@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 from docs.made import papers
-from docs.made.pages import ROOT, UNRUN
+from docs.made.pages import ROOT
 from experiments import report
 
 Made = tuple[str, dict[str, str]]
@@ -95,16 +94,20 @@ def loop() -> Made:
 
 def gallery() -> Made:
     """Every layout that comes with spfgen: doc, picture, relation, what is proved of it, which finds it allows."""
-    from spfgen.lang.nodes import LayoutAlias
-    from spfgen.lang.spec import builtin, builtin_names
-
     parts, pictures = [], {}
-    names = [n for n in builtin_names() if not isinstance(builtin(n), LayoutAlias)]
-    for name in names[::4] if os.environ.get(UNRUN) else names:
+    for name in drawn():
         text, picture = chapter(name)
         parts.append(text)
         pictures[f"pictures/{name}.svg"] = picture
     return "\n".join(parts), pictures
+
+
+def drawn() -> list[str]:
+    """The layouts that have a chapter."""
+    from spfgen.lang.nodes import LayoutAlias
+    from spfgen.lang.spec import builtin, builtin_names
+
+    return [n for n in builtin_names() if not isinstance(builtin(n), LayoutAlias)]
 
 
 def chapter(name: str) -> tuple[str, str]:
@@ -238,7 +241,7 @@ def types() -> Made:
 
 def performance() -> Made:
     """The tables that the experiments recorded."""
-    return report.page()
+    return report.page("../experiments/results/"), {}
 
 
 def features() -> Made:

@@ -6,7 +6,8 @@
 - ```` ```console ```` holds commands after `$`, run in that folder; what they print is shown below each. A comment
   `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most.
 - Pictures that commands leave in the folder belong to the page: `![csr](csr.svg)`.
-- `<!-- made: NAME -->` is replaced by what the generator of that name makes.
+- What the generator NAME makes stands between `<!-- made: NAME -->` and `<!-- end: NAME -->`, so that pages are whole
+  where they are read as files. `python -m docs.made` writes it anew, pictures too; a test says where that is due.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S
 )
-MADE = re.compile(r"^<!-- made: (\w+) -->$", re.M)
+MADE = re.compile(r"^<!-- made: (?P<name>\w+) -->\n(?P<text>.*?)^<!-- end: (?P=name) -->$", re.M | re.S)
 UNRUN = "SPFGEN_PAGES_UNRUN"
 """With this variable blocks do not run, and their pictures are empty: the tests of pages run them."""
 EXIT = re.compile(r"\s+# exit code (\d+)$")
@@ -45,26 +46,36 @@ def made(page: Path, links: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
 
     Raises PageError.
     """
-    pictures: dict[str, str] = {}
-
-    def generated(match: re.Match[str]) -> str:
-        from docs.made import generators
-
-        text, more = generators.ALL[match[1]]()
-        pictures.update(more)
-        return text
-
+    text = page.read_text(encoding="utf-8")
     if os.environ.get(UNRUN):
-        text = page.read_text(encoding="utf-8")
-        pictures |= dict.fromkeys(re.findall(r"\]\((\w+\.svg)\)", text), '<svg xmlns="http://www.w3.org/2000/svg"/>')
-        return MADE.sub(generated, text), pictures
+        return text, dict.fromkeys(re.findall(r"\]\((\w+\.svg)\)", text), '<svg xmlns="http://www.w3.org/2000/svg"/>')
     with tempfile.TemporaryDirectory(prefix="spfgen-docs-") as folder:
         runner = _Runner(page.name, Path(folder))
         for name in links:
             (Path(folder) / name).symlink_to(ROOT / name)
-        text = BLOCK.sub(runner.block, page.read_text(encoding="utf-8"))
-        pictures |= {file.name: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.svg")}
-    return MADE.sub(generated, text), pictures
+        text = BLOCK.sub(runner.block, text)
+        return text, {file.name: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.svg")}
+
+
+def generated(name: str) -> tuple[str, dict[str, str]]:
+    """(what stands between the two marks of this generator, files by path from the folder of the pages)."""
+    from docs.made import generators
+
+    text, files = generators.ALL[name]()
+    return f"\n{text.strip()}\n\n", files
+
+
+def write(page: Path) -> None:
+    """Writes anew what is generated in a page, and the files that it needs."""
+
+    def made_anew(match: re.Match[str]) -> str:
+        text, files = generated(match["name"])
+        for path, content in files.items():
+            (page.parent / path).parent.mkdir(exist_ok=True)
+            (page.parent / path).write_text(content, encoding="utf-8")
+        return f"<!-- made: {match['name']} -->\n{text}<!-- end: {match['name']} -->"
+
+    page.write_text(MADE.sub(made_anew, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 class _Runner:

@@ -88,10 +88,11 @@ def _text(groups: _Groups, cell: Cell) -> None:
 
 
 def _label(groups: _Groups, label: Label) -> None:
+    """The text above a white outline of it, where arrows end beside it. Not all renderers know `paint-order`."""
     size, fill, family = FONTS[label.kind]
-    around = {"paint_order": "stroke", "stroke": EMPTY, "stroke_width": 2.5}  # arrows end beside it
-    group = groups.of(font_family=family, font_size=size, fill=fill, text_anchor=label.anchor, **around)
-    _add(group, "text", x=label.x, y=label.y).text = label.text
+    font = {"font_family": family, "font_size": size, "text_anchor": label.anchor}
+    for more in ({"fill": EMPTY, "stroke": EMPTY, "stroke_width": 2.5, "aria_hidden": "true"}, {"fill": fill}):
+        _add(groups.of(**font, **more), "text", x=label.x, y=label.y).text = label.text
 
 
 def _arrow(groups: _Groups, arrow: Arrow) -> None:

@@ -1,0 +1,6 @@
+"""Writes anew what is generated in the pages: `python -m docs.made`."""
+
+from docs.made.pages import ROOT, write
+
+for page in sorted((ROOT / "docs").glob("*.md")):
+    write(page)

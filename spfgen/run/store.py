@@ -7,7 +7,8 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,10 @@ ABOUT, TEXT, ARRAY = "spfgen", "layout", "array."
 """Entries of the file: a JSON text, the layout's text, and one for each array."""
 
 
-def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> None:
-    """See Tensor.save."""
+def save(
+    tensor: Tensor, path: str | os.PathLike[str], force: bool = False, beside: Mapping[str, str] | None = None
+) -> None:
+    """See Tensor.save. `beside` are texts of further entries, which `load_tensor` leaves alone."""
     target = Path(_checked(path))
     if not target.name.lower().endswith(ENDING):
         raise UsageError(f"expected a file ending in {ENDING}, but got {target}")
@@ -57,6 +60,18 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
         raise UsageError(f"expected a file to write, but {path} is something else")
     if target.exists() and not force:
         raise UsageError(f"expected a new file, but {path} exists", None, ("overwrite it with force=True",))
+    about, text = said_of(tensor)
+    texts = {**(beside or {}), ABOUT: json.dumps(about), TEXT: text}
+    entries: dict[str, Any] = {name: np.array(said) for name, said in texts.items()}
+    entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **entries)
+    replace_file(target, stream.getvalue())
+
+
+def said_of(tensor: Tensor) -> tuple[dict[str, Any], str]:
+    """What a file says of a tensor beside its arrays: what `tensor_of_file` takes, and the layout's text. Raises
+    DataError where the arrays are not what they were, Unsupported for a layout without a text."""
     check_unchanged(tensor)
     layout = tensor.layout
     about = {
@@ -68,11 +83,32 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
     text = text_of(layout)
     if _layout(text, layout.name, dict(layout.constants)).fill_text != layout.fill_text:
         about |= {"format": WITH_FILL, "fill": layout.fill_text}
-    entries: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), TEXT: np.array(text)}
-    entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
-    stream = io.BytesIO()
-    np.savez_compressed(stream, allow_pickle=False, **entries)
-    replace_file(target, stream.getvalue())
+    return about, text
+
+
+def tensor_of_file(about: Mapping[str, Any], text: str, arrays: Mapping[str, Any]) -> Tensor:
+    """The tensor of which `said_of` said this; its arrays are checked against its layout. Raises DataError, and what
+    DAMAGE lists for what is not written as it should be."""
+    if about["format"] not in (FORMAT, WITH_FILL):
+        raise DataError(f"its format is {about['format']}, and this spfgen reads {FORMAT} and {WITH_FILL}")
+    fill = fill_number(about["fill"]) if about["format"] == WITH_FILL else None
+    layout = _layout(text, about["layout"], about["constants"], fill)
+    return make_tensor(layout, arrays, None, about["sizes"])
+
+
+def shape_said(about: Mapping[str, Any], text: str) -> tuple[int, ...]:
+    """The shape of the tensor of which `said_of` said this; arrays are not needed. Raises as `tensor_of_file`."""
+    layout = _layout(text, about["layout"], about["constants"])
+    return tuple(int(about["sizes"][p]) for p in layout.parameters)
+
+
+def texts_of(path: str | os.PathLike[str], *names: str) -> dict[str, str]:
+    """Those entries of a file of a tensor that are texts; no array is read. Raises DataError."""
+    with _reading(path), np.load(path, allow_pickle=False) as file:
+        if not isinstance(file, Mapping):
+            raise DataError("it holds no tensor of spfgen")
+        _check_bytes(file)
+        return {n: str(file[n]) for n in names if n in file}
 
 
 def _checked(path: object) -> str | os.PathLike[str]:
@@ -88,7 +124,7 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
     `path` is no path.
     """
     _checked(path)
-    try:
+    with _reading(path):
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, Mapping) or ABOUT not in file or TEXT not in file:
                 raise DataError("it holds no tensor of spfgen")
@@ -96,11 +132,14 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
             about = json.loads(str(file[ABOUT]))
             arrays = {n.removeprefix(ARRAY): file[n] for n in file if n.startswith(ARRAY)}
             text = str(file[TEXT])
-        if about["format"] not in (FORMAT, WITH_FILL):
-            raise DataError(f"its format is {about['format']}, and this spfgen reads {FORMAT} and {WITH_FILL}")
-        fill = fill_number(about["fill"]) if about["format"] == WITH_FILL else None
-        layout = _layout(text, about["layout"], about["constants"], fill)
-        return make_tensor(layout, arrays, None, about["sizes"])
+        return tensor_of_file(about, text, arrays)
+
+
+@contextmanager
+def _reading(path: object) -> Iterator[None]:
+    """Whatever goes wrong is a DataError about the file."""
+    try:
+        yield
     except InternalError:
         raise
     except SpfgenError as error:

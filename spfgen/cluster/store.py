@@ -1,0 +1,362 @@
+"""Tensors in blocks in files: an .npz or a group of Zarr for each block, opened without reading an array.
+
+Nothing that a file says is executed or unpickled. A block is checked when it is read: what it says of itself against
+what the whole says of it, its arrays against its layout; a DataError names the file, the block and the array.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise, product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.run.store import ABOUT, DAMAGE, TEXT, load_tensor, said_of, save, shape_said, tensor_of_file, texts_of
+from spfgen.run.tensor import Tensor
+
+Bounds = tuple[int, ...]
+Place = tuple[int, ...]
+Box = tuple[tuple[int, int], ...]
+BLOCK = "block"
+"""The entry of an .npz, and the attribute of a group, that says where the block lies."""
+BLOCKS = "blocks"
+"""The attribute of a Zarr root that says the bounds along each axis."""
+CODECS = frozenset("bytes zstd gzip blosc crc32c transpose".split())
+"""Of Zarr: others may be anything, such as pickles."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in blocks in files. `parts[place]` reads the block at that place of the grid that `bounds` make: a
+    function without arguments, that goes to other processes."""
+
+    bounds: tuple[Bounds, ...]
+    parts: Mapping[Place, Callable[[], Tensor]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(b[-1] for b in self.bounds)
+
+    def boxes(self) -> dict[Place, Box]:
+        """(from, below) along each axis, of each block."""
+        return _boxes(self.bounds)
+
+    def to_dask_array(self) -> Any:
+        """An array of dask with these blocks as its chunks, each read when it is needed. The first is read at once:
+        the others are taken to have its dtype, fill value and layout."""
+        import dask.array as da
+        from dask.base import tokenize
+        from dask.highlevelgraph import HighLevelGraph
+
+        from spfgen.cluster.backend import register
+
+        register()
+        places = sorted(self.parts)
+        name = f"read-{tokenize(self.bounds, [self.parts[p] for p in places])}"
+        graph = HighLevelGraph.from_collections(name, {(name, *p): (self.parts[p],) for p in places})
+        chunks = tuple(tuple(high - low for low, high in pairwise(b)) for b in self.bounds)
+        first = self.parts[places[0]]()
+        return da.Array(graph, name, chunks, meta=first[(slice(0, 0),) * first.ndim], dtype=first.dtype)
+
+
+def _boxes(bounds: Sequence[Bounds]) -> dict[Place, Box]:
+    sides = [list(enumerate(pairwise(b))) for b in bounds]
+    return {tuple(k for k, _ in some): tuple(side for _, side in some) for some in product(*sides)}
+
+
+def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Stored:
+    """Blocks in files: a pattern or a list of names of .npz files, or a folder that `to_zarr` wrote.
+
+    Files that `to_npz` wrote say where their blocks lie; others that Tensor.save wrote are put one below the other, in
+    the order of the list, for a pattern in that of the numbers in their names. Raises DataError, UsageError.
+    """
+    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
+        return _opened_zarr(os.fspath(path))
+    if isinstance(path, str | os.PathLike):
+        pattern = Path(path)
+        files = sorted(map(os.fspath, pattern.parent.glob(pattern.name)), key=_by_numbers)
+    else:
+        files = [os.fspath(p) for p in path]
+    if not files:
+        raise UsageError(f"expected files of blocks, but there are none at {path}")
+    return _opened_npz(files)
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", name)]
+
+
+# ---- .npz
+
+
+@dataclass(frozen=True)
+class NpzBlock:
+    """Reads a block; `stamp` tells versions of the file apart."""
+
+    path: str
+    box: Box
+    stamp: tuple[int, int]
+
+    def __call__(self) -> Tensor:
+        with _about(self.path, self.box):
+            return _fitting(load_tensor(self.path), self.box)
+
+
+def _opened_npz(files: Sequence[str]) -> Stored:
+    said = [texts_of(f, BLOCK, ABOUT, TEXT) for f in files]
+    where = _said_boxes(files, said) if any(BLOCK in s for s in said) else _stacked(files, said)
+    named = {place: file for file, (place, _) in zip(files, where, strict=True)}
+    boxes = dict(where)
+    rank = len(where[0][0])
+    sides = [{place[d]: box[d] for place, box in boxes.items() if len(place) == rank} for d in range(rank)]
+    if len(boxes) < len(files) or prod(map(len, sides)) != len(files):
+        raise DataError(
+            f"expected a file for each block of a grid, but {_among(files)} are twice there, or some missing"
+        )
+    bounds = tuple((0, *[side[k][1] for k in sorted(side)]) for side in sides)
+    wrong = next((named[p] for p, box in _boxes(bounds).items() if boxes.get(p) != box), None)
+    if wrong is not None:
+        raise DataError(f"expected blocks that lie side by side, but {wrong} lies elsewhere")
+    return Stored(bounds, {p: NpzBlock(named[p], box, _stamp(named[p])) for p, box in boxes.items()})
+
+
+def _among(files: Sequence[str]) -> str:
+    return f"some of the {len(files)} from {files[0]} to {files[-1]}"
+
+
+def _stacked(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
+    """Of files that do not say where they belong: one below the other."""
+    found: list[tuple[Place, Box]] = []
+    begin = 0
+    for number, (file, one) in enumerate(zip(files, said, strict=True)):
+        with _about(file, None):
+            shape = shape_said(json.loads(one[ABOUT]), one[TEXT])
+        box = ((begin, begin + shape[0]), *[(0, n) for n in shape[1:]])
+        found.append(((number, *[0] * (len(shape) - 1)), box))
+        begin += shape[0]
+        if found[0][1][1:] != box[1:]:
+            message = f"expected blocks that go one below the other, but {files[0]} and {file} differ in other extents"
+            raise DataError(message, None, ("`to_npz` writes files that say where they belong",))
+    return found
+
+
+def _said_boxes(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
+    found: list[tuple[Place, Box]] = []
+    for file, one in zip(files, said, strict=True):
+        with _about(file, None):
+            if BLOCK not in one:
+                raise DataError("it does not say where its block lies, as others do")
+            about = json.loads(one[BLOCK])
+            found.append((tuple(map(int, about["place"])), _box(about["bounds"])))
+    return found
+
+
+def _box(said: Any) -> Box:
+    box = tuple((int(low), int(high)) for low, high in said)
+    if not box or not all(0 <= low <= high for low, high in box):
+        raise ValueError("no bounds of a block")
+    return box
+
+
+def _stamp(file: str) -> tuple[int, int]:
+    found = Path(file).stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def to_npz(blocks: Any, path: str, *, force: bool = False) -> list[str]:
+    """Write each block to a file, from where it is: `to_npz(A, "A-*.npz")` writes A-0-0.npz and so on, and gives their
+    names. `blocks` are those of an array of dask or of another collection with `bounds`.
+
+    Raises UsageError for a path without a `*` and, without `force`, for files that exist.
+    """
+    if Path(path).name.count("*") != 1 or Path(path).suffix != ".npz":
+        raise UsageError(f"expected a path like A-*.npz, with a * for the place of the block, but it is {path}")
+    pattern = Path(path).absolute()  # workers may be elsewhere
+    folder, name = pattern.parent, pattern.name
+
+    def writer(place: Place, box: Box) -> NpzWriter:
+        return NpzWriter(os.fspath(folder / name.replace("*", "-".join(map(str, place)))), place, box, force)
+
+    written = _each(blocks, writer)
+    return sorted(written, key=_by_numbers)
+
+
+@dataclass(frozen=True)
+class NpzWriter:
+    path: str
+    place: Place
+    box: Box
+    force: bool
+
+    def __call__(self, block: Any) -> str:
+        tensor = _fitting(_as_tensor(block), self.box)
+        save(tensor, self.path, self.force, {BLOCK: json.dumps({"place": self.place, "bounds": self.box})})
+        return self.path
+
+
+def _each(blocks: Any, writer: Callable[[Place, Box], Any]) -> list[str]:
+    """What the writers give, which run where the blocks are."""
+    from dask.base import compute
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
+
+    bounds, name = bounds_of(blocks), f"write-{blocks.name}"
+    layer = {(name, *p): (writer(p, box), (blocks.name, *p)) for p, box in _boxes(bounds).items()}
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[blocks])
+    return list(compute(*[Delayed(key, graph, layer=name) for key in layer]))
+
+
+def bounds_of(blocks: Any) -> tuple[Bounds, ...]:
+    """Of an array of dask, from the sizes of its chunks; of what has `bounds`, these. Raises UsageError."""
+    if hasattr(blocks, "bounds"):
+        return tuple(tuple(b) for b in blocks.bounds)
+    if not hasattr(blocks, "chunks"):
+        raise UsageError("expected tensors in blocks, or an array of dask", None, ("`da.from_array` makes one",))
+    bounds = []
+    for sizes in blocks.chunks:
+        if any(n != n for n in sizes):
+            raise UsageError("expected chunks of known sizes", None, ("array.compute_chunk_sizes() finds them",))
+        bounds.append((0, *accumulate(sizes)))
+    return tuple(bounds)
+
+
+def _as_tensor(block: Any) -> Tensor:
+    from spfgen.api import pack
+
+    return block if isinstance(block, Tensor) else pack(block, "dense")
+
+
+# ---- Zarr
+
+
+@dataclass(frozen=True)
+class ZarrBlock:
+    path: str
+    name: str
+    box: Box
+    stamp: tuple[int, int]
+
+    def __call__(self) -> Tensor:
+        with _about(f"{self.path}/{self.name}", self.box):
+            group = _zarr().open_group(self.path, path=self.name, mode="r")
+            said = dict(group.attrs)
+            if _box(said[BLOCK]) != self.box:
+                raise DataError(f"it says that it lies at {_shown(_box(said[BLOCK]))}")
+            arrays = {n: _array(n, a) for n, a in group.arrays()}
+            return _fitting(tensor_of_file(said[ABOUT], said[TEXT], arrays), self.box)
+
+
+def _array(name: str, array: Any) -> Any:
+    """The numbers of an array of Zarr. Raises DataError where a chunk is missing, and for what is not plain numbers."""
+    codecs = {c["name"] for c in array.metadata.to_dict().get("codecs", [{"name": "those of another version"}])}
+    if not codecs <= CODECS or array.dtype.kind not in "biufc":
+        wrong = ", ".join(sorted(codecs - CODECS)) or str(array.dtype)
+        raise DataError(f"expected plain numbers in array `{name}`, but it has {wrong}")
+    if array.nchunks_initialized != array.nchunks:
+        there = f"{array.nchunks_initialized} of {array.nchunks} chunks are there"
+        raise DataError(f"expected all of array `{name}`, but {there}")
+    try:
+        return array[...]
+    except Exception as error:  # codecs raise what they like
+        raise DataError(f"array `{name}` is damaged ({error})") from error
+
+
+def _opened_zarr(path: str) -> Stored:
+    with _about(path, None):
+        said = dict(_zarr().open_group(path, mode="r").attrs)
+        if BLOCKS not in said:
+            raise DataError("its blocks were not all written, or it holds no tensor in blocks")
+        bounds = tuple(tuple(map(int, b)) for b in said[BLOCKS])
+        if not bounds or not all(b[0] == 0 and all(low <= high for low, high in pairwise(b)) for b in bounds):
+            raise DataError("its bounds do not rise from 0")
+        groups = {g.parent.name: g for g in Path(path).glob("*/zarr.json")}
+        if prod(len(b) - 1 for b in bounds) > len(groups):
+            raise DataError(f"its bounds make {_times(bounds)} blocks, but it has {len(groups)} groups")
+    parts = {}
+    for place, box in _boxes(bounds).items():
+        name = ".".join(map(str, place))
+        if name not in groups:
+            raise DataError(f"block {_shown(box)}: {path} has no group {name}")
+        parts[place] = ZarrBlock(os.fspath(Path(path).absolute()), name, box, _stamp(os.fspath(groups[name])))
+    return Stored(bounds, parts)
+
+
+def to_zarr(blocks: Any, path: str | os.PathLike[str], *, force: bool = False) -> str:
+    """Write each block to a group of a Zarr folder, from where it is, and give the path. `blocks` as for `to_npz`.
+
+    The folder appears with its bounds when all blocks are written. Raises UsageError for one that is there, unless
+    `force` says to replace it, and without the package zarr.
+    """
+    target = os.fspath(Path(path).absolute())
+    is_ours = Path(target, "zarr.json").is_file()
+    if Path(target).exists() and not (force and is_ours):
+        hint = ("replace it with force=True",) if is_ours else ()
+        raise UsageError(f"expected a new folder, but {path} exists", None, hint)
+    root = _zarr().open_group(target, mode="w", zarr_format=3)
+    _each(blocks, lambda place, box: ZarrWriter(target, ".".join(map(str, place)), box))
+    root.attrs[BLOCKS] = [list(b) for b in bounds_of(blocks)]
+    return target
+
+
+@dataclass(frozen=True)
+class ZarrWriter:
+    path: str
+    name: str
+    box: Box
+
+    def __call__(self, block: Any) -> str:
+        tensor = _fitting(_as_tensor(block), self.box)
+        about, text = said_of(tensor)
+        said = {ABOUT: about, TEXT: text, BLOCK: [list(side) for side in self.box]}
+        group = _zarr().open_group(self.path, path=self.name, mode="w", zarr_format=3, attributes=said)
+        for name, array in tensor.arrays.items():
+            group.create_array(name, data=array, config={"write_empty_chunks": True})
+        return self.name
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError:
+        raise UsageError("expected the package zarr, but it is not installed", None, ("pip install zarr",)) from None
+    return zarr
+
+
+# ---- what is said of them
+
+
+@contextmanager
+def _about(path: str, box: Box | None) -> Iterator[None]:
+    """Whatever goes wrong is a DataError that names the file and the block."""
+    which = "blocks" if box is None else f"block {_shown(box)}"
+    try:
+        yield
+    except UsageError:
+        raise
+    except SpfgenError as error:
+        message = error.message if path in error.message else f"{path} cannot be read: {error.message}"
+        raise DataError(f"{which}: {message}", None, error.notes) from error
+    except (OSError, *DAMAGE, RecursionError) as error:
+        raise DataError(f"{which}: {path} cannot be read: it is damaged ({error})") from error
+
+
+def _fitting(tensor: Tensor, box: Box) -> Tensor:
+    shape = tuple(high - low for low, high in box)
+    if tensor.shape != shape:
+        raise DataError(f"expected a block of shape {shape}, but it has {tensor.shape}")
+    return tensor
+
+
+def _shown(box: Box) -> str:
+    return "[" + ", ".join(f"{low}:{high}" for low, high in box) + "]"
+
+
+def _times(bounds: Sequence[Bounds]) -> str:
+    return " x ".join(str(len(b) - 1) for b in bounds)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.store import ABOUT, DAMAGE, TEXT, load_tensor, said_of, save, shape_said, tensor_of_file, texts_of
 from spfgen.run.tensor import Tensor
 
@@ -196,7 +197,7 @@ class NpzWriter:
     force: bool
 
     def __call__(self, block: Any) -> str:
-        tensor = _fitting(_as_tensor(block), self.box)
+        tensor = _fitting(tensor_of(block, "the block"), self.box)
         save(tensor, self.path, self.force, {BLOCK: json.dumps({"place": self.place, "bounds": self.box})})
         return self.path
 
@@ -225,12 +226,6 @@ def bounds_of(blocks: Any) -> tuple[Bounds, ...]:
             raise UsageError("expected chunks of known sizes", None, ("array.compute_chunk_sizes() finds them",))
         bounds.append((0, *accumulate(sizes)))
     return tuple(bounds)
-
-
-def _as_tensor(block: Any) -> Tensor:
-    from spfgen.api import pack
-
-    return block if isinstance(block, Tensor) else pack(block, "dense")
 
 
 # ---- Zarr
@@ -312,7 +307,7 @@ class ZarrWriter:
     box: Box
 
     def __call__(self, block: Any) -> str:
-        tensor = _fitting(_as_tensor(block), self.box)
+        tensor = _fitting(tensor_of(block, "the block"), self.box)
         about, text = said_of(tensor)
         said = {ABOUT: about, TEXT: text, BLOCK: [list(side) for side in self.box]}
         group = _zarr().open_group(self.path, path=self.name, mode="w", zarr_format=3, attributes=said)

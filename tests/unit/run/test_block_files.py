@@ -238,3 +238,9 @@ def test_misuse(tmp_path) -> None:
         store.to_zarr(blocked(), tmp_path / "A.zarr")
     store.to_zarr(2 * blocked(), tmp_path / "A.zarr", force=True)
     np.testing.assert_array_equal(store.opened(tmp_path / "A.zarr").to_dask_array().compute().to_numpy(), 2 * dense())
+
+
+@pytest.mark.parametrize("kind", ["npz", "zarr"])
+def test_blocks_of_numpy(kind: str, tmp_path) -> None:
+    where = written(kind, da.from_array(dense(), chunks=CHUNKS), tmp_path)
+    np.testing.assert_array_equal(store.opened(where).to_dask_array().compute().to_numpy(), dense())

@@ -19,3 +19,5 @@ FACTORS = 24
 """Factors of a product that store coordinates."""
 SUMS = 12
 """Sums one in another."""
+SHARED_REGIONS = 8
+"""Regions that several parts of a value have in common, each asked for at the points of a computed pattern."""

@@ -8,9 +8,10 @@ terms, not all combinations of them).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isinf
+from itertools import product
+from math import isinf, prod
 from typing import Any
 
 from spfgen.facts.formula import Compare, Formula, Var, conjuncts
@@ -18,6 +19,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
+from spfgen.limits import SHARED_REGIONS
 from spfgen.space.conditions import negated
 from spfgen.space.nodes import Tensor
 from spfgen.space.steps import Chosen, Gather, Gathered, Link, Linked, Tie
@@ -42,7 +44,9 @@ class Regions:
     """What is known of the values of a kernel: the `layouts` of its tensors; those that are `dense` have a value of
     their own everywhere. `inlined` are the values of scalars that nothing changes. Where they are `exact`, what is not
     stored is a number as any other: 0 times infinity is nan. With `reduced`, regions of reductions are those of what is
-    reduced, indices of the reduction included, if these have values at all."""
+    reduced, indices of the reduction included, if these have values at all. Where they are `apart`, what two parts of a
+    value have in common is written out: the regions of (a or b) and c are a with c, and b with c, not c alone, which is
+    cheaper to go through."""
 
     layouts: Mapping[str, Layout]
     dense: frozenset[str]
@@ -50,6 +54,11 @@ class Regions:
     inlined: Mapping[str, Any]
     exact: bool = False
     reduced: bool = False
+    apart: bool = False
+
+    def smallest(self, found: Sequence[list[Region] | None]) -> list[Region] | None:
+        """Where all of several values differ from their fills."""
+        return (shared(found) if self.apart else None) or smallest(found)
 
     def fill(self, value: Any) -> Any:
         """The value where no sparse tensor stores anything, if that is one number; else None."""
@@ -101,7 +110,7 @@ class Regions:
                 ending = [place for place, _ in self.deciding(value, fills)]
                 if ending:
                     parts = [(p, self.of(arguments[p])) for p in ending]
-                    return smallest([_unled(found) if p and op in SHORT else found for p, found in parts])
+                    return self.smallest([_unled(found) if p and op in SHORT else found for p, found in parts])
                 if value.function is not None and value.function.space is not None:
                     return self.declared(
                         value.function.space, dict(zip(value.function.parameters, arguments, strict=True))
@@ -173,7 +182,7 @@ class Regions:
             found.append(union([condition, choices[0] if fills[0] else choices[1]]))
         if common(fills[1], fills[2]) is not None:
             found.append(union(choices))
-        return smallest(found)
+        return self.smallest(found)
 
     def _stays(self, value: lang.Reduce) -> bool:
         """Whether several equal values are reduced to that value."""
@@ -206,7 +215,7 @@ class Regions:
             case lang.Apply("logical_or", parts):
                 return union([self.declared(p, arguments) for p in parts])
             case lang.Apply("logical_and", parts):
-                return smallest([self.declared(p, arguments) for p in parts])
+                return self.smallest([self.declared(p, arguments) for p in parts])
         return None
 
 
@@ -230,11 +239,30 @@ def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
     return min(known, key=len)
 
 
-def union(found: Sequence[list[Region] | None]) -> list[Region] | None:
-    if any(f is None for f in found):
+def shared(found: Sequence[list[Region] | None]) -> list[Region] | None:
+    """The same by all combinations of regions; None where these lead to other indices, or are more than
+    `SHARED_REGIONS`."""
+    known = [f for f in found if f is not None]
+    if not known or prod(map(len, known)) > SHARED_REGIONS or any(r.links for f in known for r in f):
+        return None
+    return union(
+        [
+            Region(
+                tuple(dict.fromkeys(a for r in parts for a in r.accesses)),
+                (),
+                tuple(dict.fromkeys(w for r in parts for w in r.where)),
+            )
+        ]
+        for parts in product(*known)
+    )
+
+
+def union(found: Iterable[list[Region] | None]) -> list[Region] | None:
+    known = [*found]
+    if any(f is None for f in known):
         return None
     result: list[Region] = []
-    for region in (r for f in found if f is not None for r in f):
+    for region in (r for f in known if f is not None for r in f):
         if not any(_covers(r, region) for r in result):
             result = [*(r for r in result if not _covers(region, r)), region]
     return result

@@ -555,9 +555,9 @@ def test_layouts_that_only_a_computed_pattern_can_have() -> None:
 def test_extents_that_nothing_says() -> None:
     kernel = spfgen.compile("C[i,i] = x[i]", x="dense", C="csr")
     check(kernel(x=D, sizes={"C.nrow": 6, "C.ncol": 6}), np.diag(D), np.diag(D))
-    shifted = spfgen.compile("C[i,j + 1] = A[i,j]", A="csr", C="csr")
+    either = spfgen.compile("C[i,j + k] = A[i,j]", A="csr", C="csr")
     with pytest.raises(UsageError, match="its extents"):
-        shifted(A=csr(SQUARE))
+        either(A=csr(SQUARE))
 
 
 def test_an_entry_that_the_layout_has_no_place_for() -> None:
@@ -782,3 +782,25 @@ def test_what_follows_from_a_computed_result_is_asked_for_its_place_in_the_kerne
     np.testing.assert_array_equal(kernel(A=below)["R2"].to_numpy(), 2 * below)
     with pytest.raises(DataError, match="R2"):
         kernel(A=below.T.copy())
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    {
+        "D[i,j] = (A[i,j] | B[i,j]) & C[i,j]": lambda a, b, c: (a | b) & c,
+        "D[i,j] = (A[i,j] & B[i,j]) ^ C[i,j]": lambda a, b, c: (a & b) | c,
+        "D[i,j] = A[i,j]*max(B[i,j], C[i,j])": lambda a, b, c: a & (b | c),
+        "D[i,j] = where(A[i,j] > 0, B[i,j], C[i,j])": lambda a, b, c: (a & b) | c,
+        "D[i,j] = max(A[i,j]*B[i,j], 0)*abs(C[i,j] - A[i,j])": lambda a, b, c: a & b,
+    }.items(),
+)
+@pytest.mark.parametrize("layouts", [("csr", "csr", "csr"), ("csr", "coo", "ell"), ("csc", "dcsr", "csr")])
+def test_a_computed_pattern_has_what_the_algebra_of_the_value_needs(text, needed, layouts) -> None:
+    rng = np.random.default_rng(3)
+    dense = [np.where(rng.random((9, 11)) < 0.3, rng.integers(1, 4, (9, 11)), 0) for _ in range(3)]
+    packed = [spfgen.pack(d, layout) for d, layout in zip(dense, layouts, strict=True)]
+    found = spfgen.evaluate(text, out="csr", **dict(zip("ABC", packed, strict=True)))
+    body = text.partition("=")[2].replace("[i,j]", "").replace("max", "np.maximum").replace("where", "np.where")
+    expected = eval(body, {"np": np, "abs": np.abs, **dict(zip("ABC", dense, strict=True))})
+    assert np.array_equal(found.to_numpy(), expected)
+    assert len(found.arrays["val"]) == needed(*(d != 0 for d in dense)).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import divides, outside_of_reductions
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
-from spfgen.plan.steps.env import Env, accesses_of, cast, joined, number_of
+from spfgen.plan.steps.env import Env, Leaf, accesses_of, cast, joined, number_of
 from spfgen.plan.steps.hoisting import Hoisting
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Region, union
@@ -266,8 +267,14 @@ class Equations(Hoisting):
             regions = [Region(())]
         everywhere = regions == [Region(())]
         conditions = self.where_it_runs(eq, access)
+        fewer = replace(self.regions, apart=True).of(eq.value) if same and not before else None
 
         def leaf(inner: Env) -> Plan:
+            if fewer and regions == found and {*fewer} != {*regions}:
+                return self.where_one_is(fewer, entry, inner)
+            return entry(inner)
+
+        def entry(inner: Env) -> Plan:
             lines, value = self.point_value(eq.value, inner)
             if eq.updates is not None or not (everywhere or rewritten):
                 return Block((*lines, *self.stored(eq, access, value, inner)))
@@ -284,6 +291,17 @@ class Equations(Hoisting):
         emptied = [Emptied(self.collected[eq.target])] if empties else []
         self.rewritten |= {eq.target} if rewritten else set()
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def where_one_is(self, regions: Sequence[Region], leaf: Leaf, env: Env) -> Plan:
+        """The leaf where one of the regions is at the point, so that a computed pattern has no more entries than
+        needed."""
+        lines: list[Plan] = []
+        flags: list[Any] = []
+        for region in regions:
+            more, flag, env, _ = self.present(region, env)
+            lines += more
+            flags.append(flag)
+        return Block((*lines, If(joined("logical_or", flags), leaf(env))))
 
     def entries_of(self, writer: Equation, eq: Equation) -> list[Region] | None:
         """Where an equation may have made entries of the target of another one, at whose places the regions are."""

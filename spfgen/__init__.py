@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from spfgen.api import (
         Kernel,
         Spec,
+        blocks,
         compile,  # noqa: A004
         einsum,
         evaluate,
@@ -63,6 +64,7 @@ __all__ = [
     "asarray",
     "aslinearoperator",
     "block",
+    "blocks",
     "broadcast_to",
     "compile",
     "concatenate",

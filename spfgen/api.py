@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,6 +28,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
+    from spfgen.cluster.blocked import Blocked
     from spfgen.run.tensor import Tensor
     from spfgen.run.tuners.tune_layouts import LayoutTuning
 
@@ -312,6 +314,46 @@ def load_tensor(path: str | Path) -> Tensor:
     return loaded(path)
 
 
+def blocks(
+    source: object,
+    cuts: Mapping[str | int, Any] | None = None,
+    /,
+    *,
+    count: Mapping[str | int, int] | None = None,
+    balance: Mapping[str | int, int] | None = None,
+    layout: LayoutHandle | Layout | str | None = None,
+    shape: Sequence[int] | None = None,
+) -> Blocked:
+    """A tensor in blocks, a collection of dask: `blocks(A, {"i": 100_000}, layout="csr")`.
+
+    Axes are named by number or as the layout names them, else i, j, k, ... `cuts` has the extent of a block along an
+    axis, or the extents of all; `count` the number of blocks; `balance` a number of blocks that store about as many
+    entries each. Axes that are not named are not cut. `source` is what `pack` takes (a tensor, a matrix of scipy, a
+    numpy array, coordinates and values), an array of dask, each of whose chunks is a block, or a function that is
+    called with the bounds of a block, `((0, 100), (0, 50))`, and gives the block; `shape` is that of the whole then.
+    Blocks are packed in `layout`; without one, numpy arrays stay what they are, and others keep their layout, or are
+    coordinates where it has no place for a block.
+
+    Texts (`evaluate`, `einsum`) and signs take the result as an operand, and what they give is in blocks, too. Nothing
+    is computed before `compute()`, which gives one tensor or array, or `persist()`. Needs `pip install
+    'spfgen[cluster]'`. Raises UsageError, DataError.
+    """
+    try:
+        from spfgen.cluster.made import blocks as made_of
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
+            raise
+        raise UsageError("expected dask, which holds blocks, but it is not installed", None,
+                         ("pip install 'spfgen[cluster]'",)) from None  # fmt: skip
+    return made_of(source, cuts, count, balance, layout, shape)
+
+
+def _in_blocks(values: Iterable[object]) -> bool:
+    """Whether an operand is in blocks: dask is not imported to know it."""
+    blocked = sys.modules.get("spfgen.cluster.blocked")
+    return blocked is not None and any(isinstance(v, blocked.Blocked) for v in values)
+
+
 def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
     """The rank at which a family has these arrays with these numbers of dimensions, when there is one."""
     if not handle.is_open:
@@ -419,6 +461,12 @@ def evaluate(
     """
     from spfgen.run.calls.evaluate import evaluate as evaluated
 
+    if _in_blocks(operands.values()):
+        from spfgen.cluster.program import evaluate as in_blocks
+
+        if positional or prune is not None:
+            raise UsageError("expected operands by name, and no `prune`, for operands in blocks")
+        return in_blocks(statements, operands, sizes, threads, out)
     if positional:
         raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
     return evaluated(statements, operands, sizes, threads, validate, out, prune)
@@ -446,7 +494,14 @@ def einsum(
     contracted one after another, with dense arrays in between. Raises UsageError, DataError.
     """
     from spfgen.run.calls.einsum import einsum as summed
+    from spfgen.run.calls.einsum import statement_of
 
+    if _in_blocks(arguments):
+        from spfgen.cluster.program import evaluate as in_blocks
+
+        if out is not None or dtype is not None:
+            raise UsageError("expected neither `out` nor `dtype` beside operands in blocks: results are new ones")
+        return in_blocks(*statement_of(arguments, layout), None, threads, layout)
     return summed(arguments, out, dtype, optimize, threads, validate, layout)
 
 
@@ -597,6 +652,7 @@ __all__ = [
     "KernelSpec",
     "LayoutHandle",
     "Spec",
+    "blocks",
     "checked_threads",
     "compile",
     "einsum",

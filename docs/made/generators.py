@@ -44,7 +44,7 @@ def folders() -> Made:
     )
     cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower")))
     run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
-    for folder in ("facts", "sets", "lang", "layout", "space", *plan, *cir, *run):
+    for folder in ("facts", "sets", "lang", "layout", "space", *plan, *cir, *run, "cluster"):
         rows = ["| module | what it does |", "| --- | --- |"]
         for path in sorted((ROOT / "spfgen" / folder).glob("*.py")):
             said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))

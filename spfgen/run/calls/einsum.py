@@ -59,6 +59,15 @@ def einsum(
     return _summed(rest, result, out, threads, validate, layout)
 
 
+def statement_of(arguments: Sequence[Any], layout: object) -> tuple[str, dict[str, Any]]:
+    """The subscripts as a statement, and the operands by their names in it: operands of any kind with shapes."""
+    subscripts, given = _arguments(arguments)
+    shapes = tuple([tuple(v.shape) if hasattr(v, "shape") else np.shape(v) for v in given])
+    labels, result = _labels(subscripts, tuple(map(len, shapes)))
+    text = _statement(labels, OUT if layout is None else RESULT, result, _stretched(labels, shapes))
+    return text, dict(zip(_names(len(given)), given, strict=True))
+
+
 def _dtype(dtype: Any) -> np.dtype[Any]:
     """Raises UsageError when it is none that kernels have."""
     wanted: np.dtype[Any] | None = None

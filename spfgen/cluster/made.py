@@ -1,0 +1,166 @@
+"""Tensors in blocks from what there is: tensors, matrices and arrays, arrays of dask, functions of a block's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from spfgen.cluster import cuts
+from spfgen.cluster.blocked import Blocked
+from spfgen.cluster.parts import Made, packed, split
+from spfgen.errors import UsageError
+from spfgen.run.calls.entries import own_entries
+from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.files.read import Coordinates
+from spfgen.run.tensor import Tensor
+
+
+def blocks(
+    source: Any,
+    asked: Mapping[Any, Any] | None,
+    count: Mapping[Any, int] | None,
+    balance: Mapping[Any, int] | None,
+    layout: Any,
+    shape: Sequence[int] | None,
+) -> Blocked:
+    """See spfgen.blocks."""
+    if isinstance(source, Blocked):
+        return source.rechunk(_bounds(source.shape, None, source.layout, asked, count, balance))
+    if hasattr(source, "__dask_graph__") and hasattr(source, "chunks"):
+        made = _of_dask(source, layout)
+        return made.rechunk(_bounds(made.shape, None, layout, asked, count, balance)) if asked or count else made
+    if callable(source) and not hasattr(source, "shape"):
+        if shape is None:
+            message = "expected the shape of the whole beside a function of bounds, but it is not said"
+            raise UsageError(message, None, ("write shape=(n, m)",))
+        return _of_function(source, _bounds(tuple(shape), None, layout, asked, count, balance), layout)
+    if isinstance(source, tuple):
+        from spfgen.api import pack
+        from spfgen.run.arrays.made import of_coordinates
+
+        source = pack(source, of_coordinates(len(np.atleast_2d(source[0]))), shape=shape)
+    if isinstance(source, np.ndarray) and layout is None:
+        return of_array(source, _bounds(source.shape, lambda: tensor_of(source, "A"), None, asked, count, balance))
+    tensor = tensor_of(source, "the operand")
+    bounds = _bounds(tensor.shape, lambda: tensor, layout or tensor.layout, asked, count, balance)
+    return of_tensor(tensor, bounds, layout)
+
+
+def _bounds(
+    shape: tuple[int, ...], entries: Any, layout: Any, asked: Any, count: Any, balance: Any
+) -> list[cuts.Bounds]:
+    """Where a person wants the axes cut. Raises UsageError."""
+    names = _names(layout, len(shape))
+    found: list[cuts.Bounds] = [(0, n) for n in shape]
+    for axis, how in cuts.by_name(asked, names).items():
+        found[axis] = cuts.cut(shape[axis], how, names[axis])
+    for axis, how in cuts.by_name(count, names).items():
+        found[axis] = cuts.by_count(shape[axis], cuts.checked_count(how, names[axis]))
+    wanted = cuts.by_name(balance, names)
+    if wanted and entries is None:
+        raise UsageError("expected `count`, because entries that are not here cannot be counted for `balance`")
+    stored = own_entries(entries()) if wanted else None
+    for axis, how in wanted.items():
+        assert stored is not None
+        found[axis] = cuts.by_entries(stored.coords[axis], shape[axis], cuts.checked_count(how, names[axis]))
+    return found
+
+
+def _names(layout: Any, rank: int) -> list[str]:
+    """What axes are called: as the layout does, else i, j, k, ..."""
+    from spfgen.api import handle_of
+
+    plain = ["i", "j", "k", "l", "m", "n"][:rank] if rank <= 6 else [f"i{k}" for k in range(rank)]
+    if layout is None or rank > 6:
+        return plain
+    found = handle_of(layout).layout(rank) if not hasattr(layout, "parameters") else layout
+    return list(found.coordinates) if len(found.coordinates) == rank else plain
+
+
+def _keyed(prefix: str, source: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> str:
+    return f"{prefix}-{tokenize(source, tuple(bounds), str(layout))}"
+
+
+def of_array(array: np.ndarray[Any, Any], bounds: Sequence[cuts.Bounds]) -> Blocked:
+    """A numpy array in blocks, which are numpy arrays."""
+    name = _keyed("blocks", array, bounds, None)
+    found = cuts.boxes(bounds)
+    layer = {(name, *k): np.ascontiguousarray(array[tuple(slice(*s) for s in box)]) for k, box in found.items()}
+    graph = HighLevelGraph.from_collections(name, layer)
+    return Blocked(graph, name, tuple(bounds), lambda: one_of(array.ndim, array.dtype), None, array.nbytes)
+
+
+def of_tensor(tensor: Tensor, bounds: Sequence[cuts.Bounds], layout: Any = None) -> Blocked:
+    """A tensor in blocks in a layout, or in its own where that has places for a block."""
+    entries = own_entries(tensor)
+    some = {k: packed(e, layout or tensor.layout, layout is not None) for k, e in split(entries, bounds).items()}
+    name = _keyed("blocks", tensor, bounds, layout)
+    graph = HighLevelGraph.from_collections(name, {(name, *k): block for k, block in some.items()})
+    memory = sum(a.nbytes for block in some.values() for a in block.arrays.values())
+    used = layout or tensor.layout
+
+    def example() -> Any:
+        return packed(_without_entries(entries), used, False)
+
+    return Blocked(graph, name, tuple(bounds), example, used, memory)
+
+
+def _of_dask(array: Any, layout: Any) -> Blocked:
+    """An array of dask: each chunk is a block."""
+    if any(np.isnan(n) for sizes in array.chunks for n in sizes):
+        raise UsageError("expected chunks of known sizes", None, ("array.compute_chunk_sizes() finds them",))
+    bounds = tuple((0, *np.cumsum(sizes, dtype=np.int64).tolist()) for sizes in array.chunks)
+    name = _keyed("blocks", array.name, bounds, layout)
+    layer = {(name, *k): (Made(layout, tuple(h - w for w, h in box), None, box), (array.name, *k))
+             for k, box in cuts.boxes(bounds).items()}  # fmt: skip
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
+    made = Made(layout, (1,) * array.ndim)
+    return Blocked(graph, name, bounds, lambda: made(one_of(array.ndim, array.dtype)), layout)
+
+
+def _of_function(function: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
+    """Blocks that a function of their bounds makes where they are needed."""
+    name = _keyed("blocks", function, bounds, layout)
+    found = cuts.boxes(bounds)
+    made = {k: Made(layout, tuple(h - w for w, h in box), function, box) for k, box in found.items()}
+    graph = HighLevelGraph.from_collections(name, {(name, *k): (one,) for k, one in made.items()})
+    first = next(iter(made.values()))
+    return Blocked(graph, name, tuple(bounds), lambda: small(first()), layout)
+
+
+def one_of(rank: int, dtype: Any) -> Any:
+    """An array of one number, which is a subscript of one place where it is an integer."""
+    kind = np.dtype(dtype)
+    return np.zeros((1,) * rank, kind) if kind.kind in "biu" else np.ones((1,) * rank, kind)
+
+
+def _without_entries(entries: Coordinates) -> Coordinates:
+    columns = tuple(c[:0] for c in entries.coords)
+    return replace(entries, shape=(1,) * len(columns), values=entries.values[:0], coords=columns)
+
+
+def small(value: Any) -> Any:
+    """One of extents 1 of the same kind."""
+    if isinstance(value, Blocked):
+        return value.example()
+    if not isinstance(value, Tensor | np.ndarray):
+        value = tensor_of(value, "the operand")
+    if isinstance(value, Tensor):
+        return packed(_without_entries(own_entries(value)), value.layout, False)
+    return one_of(value.ndim, value.dtype)
+
+
+def blocks_like(value: Any, bounds: Sequence[cuts.Bounds]) -> Blocked:
+    """A value with these bounds: in blocks already, or whole."""
+    if isinstance(value, Blocked):
+        return value.rechunk(bounds)
+    if isinstance(value, np.ndarray):
+        return of_array(value, bounds)
+    if hasattr(value, "__dask_graph__") and hasattr(value, "chunks"):
+        return _of_dask(value, None).rechunk(bounds)
+    return of_tensor(tensor_of(value, "the operand"), bounds)

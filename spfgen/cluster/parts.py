@@ -1,0 +1,210 @@
+"""What single tasks do: pack a block, put parts of blocks together, run the kernel, combine results.
+
+Blocks are tensors, or numpy arrays where they are dense without a layout. All is plain functions of plain values: dask
+sends them to workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spfgen.cluster.cuts import Bounds, Box, boxes
+from spfgen.errors import DataError, SpfgenError, Unsupported
+from spfgen.lang.ops import OPERATORS
+from spfgen.run.arrays.made import of_coordinates
+from spfgen.run.calls.entries import own_entries, pack_object
+from spfgen.run.files.read import Coordinates
+from spfgen.run.tensor import Tensor
+
+
+def packed(entries: Coordinates, layout: Any, strict: bool) -> Tensor:
+    """The entries in a layout; where that has no place for them and is only preferred, as coordinates."""
+    from spfgen.api import filled, handle_of
+
+    handle = filled(handle_of(layout), entries.fill)
+    try:
+        return pack_object(handle, entries, None, "sum")
+    except (DataError, Unsupported):
+        if strict:
+            raise
+    return pack_object(filled(handle_of(of_coordinates(len(entries.shape))), entries.fill), entries, None, "sum")
+
+
+def split(entries: Coordinates, bounds: Sequence[Bounds]) -> dict[tuple[int, ...], Coordinates]:
+    """The entries of each block, with coordinates that begin at 0 there; they are put in order once."""
+    counts = [len(b) - 1 for b in bounds]
+    which = [np.searchsorted(b, c, "right") - 1 for b, c in zip(bounds, entries.coords, strict=True)]
+    flat = np.zeros(len(entries.values), np.int64)
+    for count, own in zip(counts, which, strict=True):
+        flat = flat * count + own
+    order = np.argsort(flat, kind="stable")
+    ends = np.searchsorted(flat[order], np.arange(int(np.prod(counts)) + 1))
+    found = {}
+    for k, (place, box) in enumerate(boxes(bounds).items()):
+        some = order[ends[k] : ends[k + 1]]
+        coords = tuple(c[some] - low for c, (low, _) in zip(entries.coords, box, strict=True))
+        shape = tuple(high - low for low, high in box)
+        found[place] = Coordinates(shape, coords, entries.values[some], entries.fill)
+    return found
+
+
+def within(value: Any, box: Box) -> Any:
+    """The part of a block in a box, in its own coordinates."""
+    if all(low == 0 and high == n for (low, high), n in zip(box, value.shape, strict=True)):
+        return value
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value[tuple(slice(low, high) for low, high in box)])
+    entries = _inside(own_entries(value), box)
+    return packed(entries, value.layout, False)
+
+
+def _inside(entries: Coordinates, box: Box) -> Coordinates:
+    kept = np.ones(len(entries.values), bool)
+    for column, (low, high) in zip(entries.coords, box, strict=True):
+        kept &= (column >= low) & (column < high)
+    coords = tuple(c[kept] - low for c, (low, _) in zip(entries.coords, box, strict=True))
+    return Coordinates(tuple(h - w for w, h in box), coords, entries.values[kept], entries.fill)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Puts blocks into one tensor of `shape`: the k-th begins at `starts[k]`; `boxes[k]` is what is taken of it. The
+    result is in `layout`, or in that of the first block; a numpy array where a block is one."""
+
+    shape: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+    boxes: tuple[Box, ...]
+    layout: Any = None
+
+    def __call__(self, *blocks: Any) -> Any:
+        parts = [within(b, box) for b, box in zip(blocks, self.boxes, strict=True)]
+        if len(parts) == 1 and parts[0].shape == self.shape:
+            return parts[0]
+        if any(isinstance(p, np.ndarray) for p in parts):
+            return self._dense(parts)
+        entries = [own_entries(p) for p in parts]
+        columns = tuple(
+            np.concatenate([e.coords[d] + start[d] for e, start in zip(entries, self.starts, strict=True)])
+            for d in range(len(self.shape))
+        )
+        values = np.concatenate([e.values for e in entries])
+        whole = Coordinates(self.shape, columns, values, parts[0].fill)
+        return packed(whole, self.layout or parts[0].layout, self.layout is not None)
+
+    def _dense(self, parts: Sequence[Any]) -> Any:
+        arrays = [p if isinstance(p, np.ndarray) else p.to_numpy() for p in parts]
+        result = np.empty(self.shape, np.result_type(*arrays))
+        for array, start in zip(arrays, self.starts, strict=True):
+            result[tuple(slice(s, s + n) for s, n in zip(start, array.shape, strict=True))] = array
+        return result
+
+
+def joined(blocks: Any, bounds: Sequence[Bounds], layout: Any) -> Any:
+    """All blocks, in nested lists as dask delivers them, as one tensor or array; a number where there is no axis."""
+    flat = list(_flat(blocks, len(bounds)))
+    if not bounds:
+        return flat[0]
+    found = [*boxes(bounds).values()]
+    shape = tuple(b[-1] for b in bounds)
+    starts = tuple(tuple(low for low, _ in box) for box in found)
+    return Joined(shape, starts, tuple(tuple((0, h - w) for w, h in box) for box in found), layout)(*flat)
+
+
+def _flat(blocks: Any, depth: int) -> Any:
+    if depth <= 0:
+        yield from (blocks if isinstance(blocks, list) else [blocks])
+    elif depth == 1:
+        yield from blocks
+    else:
+        for some in blocks:
+            yield from _flat(some, depth - 1)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Packs what a function makes of the bounds of a block, or what is given."""
+
+    layout: Any
+    shape: tuple[int, ...]
+    function: Callable[[Box], Any] | None = None
+    box: Box = ()
+
+    def __call__(self, *given: Any) -> Any:
+        from spfgen.api import pack
+
+        value = self.function(self.box) if self.function else given[0]
+        shape = self.shape if isinstance(value, tuple) else None
+        try:
+            found = value if self.layout is None else pack(value, self.layout, shape=shape)
+        except SpfgenError as error:
+            raise type(error)(f"block {self.box}: {error.message}", error.span, error.notes) from error
+        if tuple(found.shape) != self.shape:
+            raise DataError(f"expected a block of shape {self.shape} for {self.box}, but it is {tuple(found.shape)}")
+        return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """Runs a statement on parts of operands, with one thread unless another number is said: tasks run side by side."""
+
+    text: str
+    names: tuple[str, ...]
+    target: str
+    sizes: tuple[tuple[str, int], ...] = ()
+    given: tuple[tuple[str, Any], ...] = ()
+    out: Any = None
+    threads: int | None = None
+    where: str = ""
+
+    def __call__(self, *parts: Any) -> Any:
+        from spfgen.run.calls.evaluate import evaluate
+
+        operands: Mapping[str, Any] = {**dict(self.given), **dict(zip(self.names, parts, strict=True))}
+        try:
+            found = evaluate(self.text, operands, dict(self.sizes) or None, self.threads or 1, "once", self.out)
+        except SpfgenError as error:
+            notes = (*error.notes, f"in the block of work {self.where} of `{self.text}`")
+            raise type(error)(error.message, None, notes) from None
+        return found
+
+
+@dataclass(frozen=True)
+class Combine:
+    """Results of two blocks of work as one, by an operator that may take them in any order."""
+
+    op: str
+    layout: Any = None
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        function = getattr(np, OPERATORS[self.op].name)
+        found = function(a, b)
+        if isinstance(found, Tensor) and self.layout is not None:
+            return packed(own_entries(found), self.layout, True)
+        return found
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A function of numpy, or of Python, block by block."""
+
+    function: Any
+    given: tuple[Any, ...]
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, *blocks: Any) -> Any:
+        left = iter(blocks)
+        return self.function(*[next(left) if g is BLOCK else g for g in self.given], **dict(self.options))
+
+
+class _Block:
+    """Stands for the place of a block; one object in each process."""
+
+    def __reduce__(self) -> str:
+        return "BLOCK"
+
+
+BLOCK = _Block()

@@ -1,0 +1,193 @@
+"""Programs over blocks give what they give without blocks, wherever axes are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spfgen
+
+dask = pytest.importorskip("dask")
+
+N, M = 11, 7
+LAYOUTS = [None, "csr", "csc", "coo", "dia"]
+
+
+@pytest.fixture(autouse=True)
+def _one_by_one():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def random_cut(rng: np.random.Generator, extent: int) -> tuple[int, ...]:
+    """Extents of blocks: empty ones among them, single places, more blocks than places."""
+    inner = np.sort(rng.integers(0, extent + 1, rng.integers(0, 5)))
+    return tuple(np.diff([0, *inner.tolist(), extent]).tolist())
+
+
+def operands(rng: np.random.Generator, layout: str | None) -> dict[str, object]:
+    def matrix(n: int, m: int) -> object:
+        dense = np.where(rng.random((n, m)) < 0.4, rng.integers(1, 9, (n, m)), 0).astype(float)
+        return dense if layout is None else spfgen.pack(dense, layout)
+
+    return {
+        "A": matrix(N, M),
+        "B": matrix(M, N),
+        "S": matrix(N, N),
+        "x": rng.integers(1, 9, M).astype(float),
+        "y": rng.integers(1, 9, N).astype(float),
+        "w": rng.integers(1, 4, 3).astype(float),
+        "at": rng.integers(0, N, N),
+        "c": 3.0,
+    }
+
+
+PROGRAMS = {
+    "r[i] = A[i,j]*x[j]": {},
+    "r[j] = A[i,j]*y[i]": {},
+    "r[i] = A[i,j]*x[j] + y[i]": {},
+    "r[i] = c*A[i,j]*x[j] - S[i,k]*y[k]": {},
+    "r[i,k] = A[i,j]*B[j,k]": {},
+    "r[i,k] = S[i,k]*A[i,j]*B[j,k]": {},
+    "r[i,j] = A[i,j] + B[j,i]": {},
+    "r[i,j] = max(A[i,j], y[i])": {},
+    "r = A[i,j]": {},
+    "r = max(i, j: A[i,j])": {},
+    "r[i] = min(j: A[i,j] + x[j])": {},
+    "r[i] = prod(j: A[i,j])": {},
+    "r[j] = any(i: A[i,j] > 4)": {},
+    "r[i] = argmax(j: A[i,j])": {},
+    "r[i] = sqrt(sum(j: A[i,j]))": {},
+    "r[i] = y[i-1] + y[i] + y[i+1]": {},
+    "r[i] = y[i-1] + y[i+1]": {"i": N},
+    "r[i,j] = S[i+r,j]*w[r]": {"i": N - 2},
+    "r[i] = S[2*i, j]*y[j]": {"i": 4},
+    "r[i] = y[at[i]]*i": {},
+    "r[at[i]] += y[i]": {"r.n_1": N},
+    "r[i,j] = S[i,j]*(i + 2*j)": {},
+    "r[i] = S[i,i]": {},
+    "r[i] = sum(j: S[i,j]*y[j] where j < i)": {},
+    "r[i,j] = S[i,j] where i < j": {},
+    "r[i] = coalesce(y[i-1], 5) + y[i]": {},
+    "r[i] = sum(j: A[i,j])/max(j: A[i,j] + 1)": {},
+    "r[i] = mod(y[i], 3)": {},
+    "r[k] = collapse(A[i,j], (i, j) -> k)": {"r.n_1": N * M},
+}
+
+
+def dense(value: object) -> np.ndarray:
+    return value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
+
+
+def in_blocks(rng: np.random.Generator, value: object) -> object:
+    if np.ndim(value) == 0 and not hasattr(value, "shape"):
+        return value
+    return spfgen.blocks(value, {k: random_cut(rng, n) for k, n in enumerate(value.shape)})
+
+
+def check(text: str, given: dict[str, object], blocked: dict[str, object], sizes: dict[str, int], out=None) -> None:
+    wanted = spfgen.evaluate(text, **given, sizes=sizes or None, out=out)
+    found = spfgen.evaluate(text, **blocked, sizes=sizes or None, out=out)
+    assert found.shape == np.shape(dense(wanted))
+    result = found.compute()
+    np.testing.assert_allclose(dense(result), dense(wanted), err_msg=f"{text}\n{found.explain()}")
+    assert isinstance(result, spfgen.Tensor) == isinstance(wanted, spfgen.Tensor)
+    assert dense(result).dtype == dense(wanted).dtype == found.dtype
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_programs_in_blocks(text: str, layout: str | None) -> None:
+    rng = np.random.default_rng([len(text), LAYOUTS.index(layout)])
+    used = {n: v for n, v in operands(rng, layout).items() if n in uses(text)}
+    for _ in range(2):
+        blocked = {n: v if rng.random() < 0.2 else in_blocks(rng, v) for n, v in used.items()}
+        if not any(hasattr(v, "bounds") for v in blocked.values()):
+            continue
+        check(text, used, blocked, PROGRAMS[text])
+
+
+def uses(text: str) -> set[str]:
+    from spfgen.lang.parse import parse_statements
+    from spfgen.lang.uses import accesses_in
+
+    return {a.tensor for a in accesses_in(parse_statements(text))}
+
+
+def test_what_cannot_be_computed_apart_is_refused() -> None:
+    x = spfgen.blocks(np.arange(6.0), {0: 2})
+    with pytest.raises(spfgen.SpfgenError, match="`r` is read along `i` while it is made"):
+        spfgen.evaluate("r[i] = r[i-1] + x[i]", x=x)
+    with pytest.raises(spfgen.SpfgenError, match="no value for the target `x`"):
+        spfgen.evaluate("x[i] += y[i]", x=x, y=x)
+    with pytest.raises(spfgen.SpfgenError, match="expected equations"):
+        spfgen.evaluate("for i { r[i] = x[i] }", x=x)
+    with pytest.raises(spfgen.SpfgenError, match="runs over 6 places and y has 5"):
+        spfgen.evaluate("r[i] = x[i]*y[i]", x=x, y=np.ones(5))
+    with pytest.raises(spfgen.SpfgenError, match="add up to 6 along `i`"):
+        spfgen.blocks(np.arange(6.0), {"i": (2, 5)})
+
+
+def test_several_equations() -> None:
+    dense = np.arange(12.0).reshape(4, 3)
+    found = spfgen.evaluate("y[i] = A[i,j]; z[j] = A[i,j]*y[i]", A=spfgen.blocks(dense, {"i": 3, "j": 2}))
+    np.testing.assert_allclose(found["z"].compute(), dense.T @ dense.sum(1))
+
+
+def test_signs_and_doors() -> None:
+    dense = np.diag(np.arange(1.0, 8))
+    dense[2, 5] = 3
+    A = spfgen.blocks(dense, {"i": 3, "j": 4}, layout="csr")
+    x = np.arange(7.0)
+    np.testing.assert_allclose((A @ x).compute(), dense @ x)
+    np.testing.assert_allclose((x @ A).compute(), x @ dense)
+    assert isinstance((A @ A.T).compute(), spfgen.Tensor)
+    np.testing.assert_allclose((A @ A.T).compute().to_numpy(), dense @ dense.T)
+    np.testing.assert_allclose((2 * A + A.T * A).compute().to_numpy(), 2 * dense + dense.T * dense)
+    np.testing.assert_allclose(A.sum(0).compute(), dense.sum(0))
+    np.testing.assert_allclose(A.max(1).compute(), dense.max(1))
+    np.testing.assert_allclose(spfgen.einsum("ij,ij->j", A, A).compute(), (dense**2).sum(0))
+    np.testing.assert_allclose(spfgen.einsum("ij,jk->ik", A, A, layout="csr").compute().to_numpy(), dense @ dense)
+    np.testing.assert_allclose(A.persist().compute().to_numpy(), dense)
+    np.testing.assert_allclose(A.matvec(x), dense @ x)
+
+
+def test_blocks_that_a_function_makes() -> None:
+    def made(bounds: tuple[tuple[int, int], ...]) -> np.ndarray:
+        (low, high), (left, right) = bounds
+        return np.add.outer(np.arange(low, high), np.arange(left, right))
+
+    A = spfgen.blocks(made, {"i": 2, "j": 3}, shape=(5, 7), layout="csr")
+    np.testing.assert_array_equal(A.compute().to_numpy(), np.add.outer(np.arange(5), np.arange(7)))
+    assert A.blocks == (3, 3)
+    assert len(A) == 5
+
+
+def test_blocks_that_weigh_the_same() -> None:
+    dense = np.triu(np.ones((20, 20)))
+    A = spfgen.blocks(spfgen.pack(dense, "csr"), balance={"i": 4})
+    weights = [int(dense[low:high].sum()) for low, high in zip(A.bounds[0], A.bounds[0][1:], strict=False)]
+    assert max(weights) - min(weights) <= 20
+    np.testing.assert_array_equal(A.compute().to_numpy(), dense)
+
+
+def test_one_text_for_blocks_within() -> None:
+    """A halo needs other numbers in the text at the ends alone: all blocks between them share a kernel."""
+    from spfgen.cluster.parts import Run
+
+    x = spfgen.blocks(np.arange(40.0), {0: 5})
+    found = spfgen.evaluate("r[i] = x[i-1] + x[i] + x[i+1]", x=x)
+    texts = {t[0].text for t in dict(found.graph).values() if isinstance(t, tuple) and isinstance(t[0], Run)}
+    assert len(texts) <= 3
+    assert "halo" in found.explain()
+
+
+def test_arrays_of_dask() -> None:
+    da = pytest.importorskip("dask.array")
+    dense = np.arange(30.0).reshape(5, 6) % 4
+    A = spfgen.blocks(da.from_array(dense, chunks=(2, 4)), layout="csr")
+    np.testing.assert_array_equal(A.compute().to_numpy(), dense)
+    np.testing.assert_allclose(spfgen.evaluate("y[i] = A[i,j]*x[j]", A=A, x=np.ones(6)).compute(), dense.sum(1))
+    back = spfgen.evaluate("y[i] = A[i,j]", A=A).to_dask_array()
+    np.testing.assert_allclose(back.compute(), dense.sum(1))

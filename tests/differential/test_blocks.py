@@ -138,19 +138,19 @@ def test_several_equations() -> None:
 def test_signs_and_doors() -> None:
     dense = np.diag(np.arange(1.0, 8))
     dense[2, 5] = 3
-    A = spfgen.blocks(dense, {"i": 3, "j": 4}, layout="csr")
+    a = spfgen.blocks(dense, {"i": 3, "j": 4}, layout="csr")
     x = np.arange(7.0)
-    np.testing.assert_allclose((A @ x).compute(), dense @ x)
-    np.testing.assert_allclose((x @ A).compute(), x @ dense)
-    assert isinstance((A @ A.T).compute(), spfgen.Tensor)
-    np.testing.assert_allclose((A @ A.T).compute().to_numpy(), dense @ dense.T)
-    np.testing.assert_allclose((2 * A + A.T * A).compute().to_numpy(), 2 * dense + dense.T * dense)
-    np.testing.assert_allclose(A.sum(0).compute(), dense.sum(0))
-    np.testing.assert_allclose(A.max(1).compute(), dense.max(1))
-    np.testing.assert_allclose(spfgen.einsum("ij,ij->j", A, A).compute(), (dense**2).sum(0))
-    np.testing.assert_allclose(spfgen.einsum("ij,jk->ik", A, A, layout="csr").compute().to_numpy(), dense @ dense)
-    np.testing.assert_allclose(A.persist().compute().to_numpy(), dense)
-    np.testing.assert_allclose(A.matvec(x), dense @ x)
+    np.testing.assert_allclose((a @ x).compute(), dense @ x)
+    np.testing.assert_allclose((x @ a).compute(), x @ dense)
+    assert isinstance((a @ a.T).compute(), spfgen.Tensor)
+    np.testing.assert_allclose((a @ a.T).compute().to_numpy(), dense @ dense.T)
+    np.testing.assert_allclose((2 * a + a.T * a).compute().to_numpy(), 2 * dense + dense.T * dense)
+    np.testing.assert_allclose(a.sum(0).compute(), dense.sum(0))
+    np.testing.assert_allclose(a.max(1).compute(), dense.max(1))
+    np.testing.assert_allclose(spfgen.einsum("ij,ij->j", a, a).compute(), (dense**2).sum(0))
+    np.testing.assert_allclose(spfgen.einsum("ij,jk->ik", a, a, layout="csr").compute().to_numpy(), dense @ dense)
+    np.testing.assert_allclose(a.persist().compute().to_numpy(), dense)
+    np.testing.assert_allclose(a.matvec(x), dense @ x)
 
 
 def test_blocks_that_a_function_makes() -> None:
@@ -158,18 +158,18 @@ def test_blocks_that_a_function_makes() -> None:
         (low, high), (left, right) = bounds
         return np.add.outer(np.arange(low, high), np.arange(left, right))
 
-    A = spfgen.blocks(made, {"i": 2, "j": 3}, shape=(5, 7), layout="csr")
-    np.testing.assert_array_equal(A.compute().to_numpy(), np.add.outer(np.arange(5), np.arange(7)))
-    assert A.blocks == (3, 3)
-    assert len(A) == 5
+    a = spfgen.blocks(made, {"i": 2, "j": 3}, shape=(5, 7), layout="csr")
+    np.testing.assert_array_equal(a.compute().to_numpy(), np.add.outer(np.arange(5), np.arange(7)))
+    assert a.blocks == (3, 3)
+    assert len(a) == 5
 
 
 def test_blocks_that_weigh_the_same() -> None:
     dense = np.triu(np.ones((20, 20)))
-    A = spfgen.blocks(spfgen.pack(dense, "csr"), balance={"i": 4})
-    weights = [int(dense[low:high].sum()) for low, high in zip(A.bounds[0], A.bounds[0][1:], strict=False)]
+    a = spfgen.blocks(spfgen.pack(dense, "csr"), balance={"i": 4})
+    weights = [int(dense[low:high].sum()) for low, high in zip(a.bounds[0], a.bounds[0][1:], strict=False)]
     assert max(weights) - min(weights) <= 20
-    np.testing.assert_array_equal(A.compute().to_numpy(), dense)
+    np.testing.assert_array_equal(a.compute().to_numpy(), dense)
 
 
 def test_one_text_for_blocks_within() -> None:
@@ -186,8 +186,8 @@ def test_one_text_for_blocks_within() -> None:
 def test_arrays_of_dask() -> None:
     da = pytest.importorskip("dask.array")
     dense = np.arange(30.0).reshape(5, 6) % 4
-    A = spfgen.blocks(da.from_array(dense, chunks=(2, 4)), layout="csr")
-    np.testing.assert_array_equal(A.compute().to_numpy(), dense)
-    np.testing.assert_allclose(spfgen.evaluate("y[i] = A[i,j]*x[j]", A=A, x=np.ones(6)).compute(), dense.sum(1))
-    back = spfgen.evaluate("y[i] = A[i,j]", A=A).to_dask_array()
+    a = spfgen.blocks(da.from_array(dense, chunks=(2, 4)), layout="csr")
+    np.testing.assert_array_equal(a.compute().to_numpy(), dense)
+    np.testing.assert_allclose(spfgen.evaluate("y[i] = A[i,j]*x[j]", A=a, x=np.ones(6)).compute(), dense.sum(1))
+    back = spfgen.evaluate("y[i] = A[i,j]", A=a).to_dask_array()
     np.testing.assert_allclose(back.compute(), dense.sum(1))

@@ -1,4 +1,6 @@
-#ifdef __linux__
+#if defined(__linux__) && defined(__cplusplus)
+#include <sys/mman.h>
+#elif defined(__linux__)
 int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which hides it from C99 */
 #endif
 

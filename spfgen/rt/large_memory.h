@@ -1,6 +1,8 @@
 /* Memory of which all is used: where it is much, the system is asked for large pages. New memory in small ones takes far
    longer to get than to fill. */
-#ifdef __linux__
+#if defined(__linux__) && defined(__cplusplus)
+#include <sys/mman.h>
+#elif defined(__linux__)
 int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which hides it from C99 */
 #endif
 

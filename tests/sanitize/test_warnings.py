@@ -131,9 +131,10 @@ def test_steps_give_no_warnings_and_headers_are_for_cpp(tmp_path: Path, name: st
             command = [compiler, *STRICT, *flags, file]
             result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
             assert result.returncode == 0, f"{' '.join(command)}\n{result.stderr[:3000]}"
-    for compiler in ("g++", "clang++"):
+    linked = ("-fopenmp", "-fPIC", "-shared", "-Wl,--no-undefined", "-o", "k.so")
+    for compiler, *flags in (("g++", *linked), ("clang++", "-fsyntax-only")):
         if shutil.which(compiler):
-            command = [compiler, "-std=c++17", "-x", "c++", "-fopenmp", "-Wall", "-Werror", "-fsyntax-only", "k.c"]
+            command = [compiler, "-std=c++17", "-x", "c++", "-Wall", "-Werror", *flags, "k.c"]
             result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
             if "_Complex" in kernel.source:
                 assert "complex numbers: compile this as C99" in result.stderr

@@ -58,6 +58,14 @@ def test_the_last_value_counts(body: str, layout: str) -> None:
     assert np.array_equal(found.to_numpy(), CASES[body]())
 
 
+@pytest.mark.parametrize("place", ["i-1,j", "2,j"])
+def test_places_outside_of_a_result_that_is_added_to_are_none(place: str) -> None:
+    text = f"kernel k {{ tensor A, B, C : csr  for i, j {{ C[i,j] += A[i,j]  C[{place}] += B[i,j] }} }}"
+    kernel = spfgen.parse(text).kernels["k"].compile()
+    found = kernel(A=spfgen.pack(A[:1], "csr"), B=spfgen.pack(B[:1], "csr"))
+    assert np.array_equal(found.to_numpy(), A[:1])
+
+
 def test_what_becomes_the_fill_again_is_not_stored() -> None:
     text = "kernel k { tensor A, C : csr  C[i,j] = A[i,j]  for i, j { if A[i,j] < 4 { C[i,j] = 0 } } }"
     found = spfgen.parse(text).kernels["k"].compile()(A=spfgen.pack(A, "csr"))

@@ -94,8 +94,7 @@ def grown(seed: int) -> Rewritten:
                 "let c = 2",
                 "while c >= 0 {",
                 f"  for i, j {{ C[i,j] {pick(('=', '+='))} c*A[i,j] }}",
-                "  c -= 1",
-                "}",
+                "  c -= 1 }",  # one line: a smaller case ends, too
             ]
         head = pick(("for i, j {", "for j, i {", "for i, j where i <= j {"))
         return [head, *inner(2, "  "), "}"]

@@ -9,12 +9,12 @@ from typing import Any
 from spfgen.facts.formula import Formula, Var
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import Append, Block, Entry, If, Let, Plan, Store
-from spfgen.plan.steps.env import Env, cast, key_of, number_of
+from spfgen.plan.steps.env import Env, cast, joined, key_of, number_of
 from spfgen.plan.steps.reductions import Reductions
 from spfgen.space.nodes import Read
 from spfgen.space.regions import Region
 from spfgen.space.steps import Equation
-from spfgen.space.typed import Scalar
+from spfgen.space.typed import Holds, Scalar
 
 
 class Stores(Reductions):
@@ -45,7 +45,9 @@ class Stores(Reductions):
         fill = self.tensors[access.tensor].layout.fill
         old = Scalar(self.fresh("before"), kind)
         new = cast(value, kind) if eq.updates is None else replace(eq.updates, arguments=(old, value))
-        return [Entry(table, kind, access.subscripts, cast(new, kind), old.name, number_of(fill, kind).value)]
+        entry = Entry(table, kind, access.subscripts, cast(new, kind), old.name, number_of(fill, kind).value)
+        inside = [Holds(c) for c in self.inside(access)]
+        return [If(joined("logical_and", inside), entry) if inside else entry]
 
     def delivered(self, name: str) -> list[Plan]:
         """All entries of a table, one after another, as those of a result: where an equation has written over what

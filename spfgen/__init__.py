@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         load_tensor,
         pack,
         parse,
+        read_blocks,
         tensor,
         tune_layouts,
     )
@@ -81,6 +82,7 @@ __all__ = [
     "pack",
     "pad",
     "parse",
+    "read_blocks",
     "repeat",
     "reshape",
     "roll",

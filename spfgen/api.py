@@ -7,8 +7,10 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -338,14 +340,44 @@ def blocks(
     is computed before `compute()`, which gives one tensor or array, or `persist()`. Needs `pip install
     'spfgen[cluster]'`. Raises UsageError, DataError.
     """
-    try:
+    with _needs_dask():
         from spfgen.cluster.made import blocks as made_of
+    return made_of(source, cuts, count, balance, layout, shape)
+
+
+def read_blocks(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    cuts: Mapping[str | int, Any] | None = None,
+    /,
+    *,
+    count: Mapping[str | int, int] | None = None,
+    layout: LayoutHandle | Layout | str | None = None,
+    shape: Sequence[int] | None = None,
+    size: int = 2**26,
+) -> Blocked:
+    """A tensor in blocks from files, each read when it is needed: `read_blocks("A-*.npz")`.
+
+    `path` is a pattern or a list of .npz files, a folder of Zarr, or one .mtx or .tns file, which is read in ranges of
+    about `size` bytes. `cuts` and `count` are those of `blocks`; without them blocks are those of the files. `layout`
+    is that of the blocks, without it that of the files, of a text coordinates. `shape` is needed for a .tns file that
+    does not say it. Values read from files are checked, and never unpickled. Raises DataError, UsageError.
+    """
+    with _needs_dask():
+        from spfgen.cluster.store import read_blocks as read
+    return read(path, cuts, count, layout, shape, size)
+
+
+@contextmanager
+def _needs_dask() -> Iterator[None]:
+    try:
+        import dask  # noqa: F401
+
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
             raise
-        raise UsageError("expected dask, which holds blocks, but it is not installed", None,
-                         ("pip install 'spfgen[cluster]'",)) from None  # fmt: skip
-    return made_of(source, cuts, count, balance, layout, shape)
+        hint = ("pip install 'spfgen[cluster]'",)
+        raise UsageError("expected dask, which holds blocks, but it is not installed", None, hint) from None
 
 
 def _in_blocks(values: Iterable[object]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,19 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         import dask.array as da
 
         return da.Array(self.graph, self.name, chunks=self.sizes, meta=self.example(), dtype=self.dtype)
+
+    def to_npz(self, path: str | PathLike[str], *, force: bool = False) -> list[str]:
+        """Write each block to a file, where it is: `A.to_npz("A-*.npz")`, which `spfgen.read_blocks` reads again. Gives
+        the names of the files. Raises UsageError."""
+        from spfgen.cluster.store import to_npz
+
+        return to_npz(self, path, force=force)
+
+    def to_zarr(self, path: str | PathLike[str], *, force: bool = False) -> str:
+        """Write each block to a group of a folder of Zarr, where it is. Raises UsageError."""
+        from spfgen.cluster.store import to_zarr
+
+        return to_zarr(self, path, force=force)
 
     # --- signs and functions of numpy ---
 

@@ -30,28 +30,28 @@ def blocks(
 ) -> Blocked:
     """See spfgen.blocks."""
     if isinstance(source, Blocked):
-        return source.rechunk(_bounds(source.shape, None, source.layout, asked, count, balance))
+        return source.rechunk(bounds_for(source.shape, None, source.layout, asked, count, balance))
     if hasattr(source, "__dask_graph__") and hasattr(source, "chunks"):
         made = _of_dask(source, layout)
-        return made.rechunk(_bounds(made.shape, None, layout, asked, count, balance)) if asked or count else made
+        return made.rechunk(bounds_for(made.shape, None, layout, asked, count, balance)) if asked or count else made
     if callable(source) and not hasattr(source, "shape"):
         if shape is None:
             message = "expected the shape of the whole beside a function of bounds, but it is not said"
             raise UsageError(message, None, ("write shape=(n, m)",))
-        return _of_function(source, _bounds(tuple(shape), None, layout, asked, count, balance), layout)
+        return _of_function(source, bounds_for(tuple(shape), None, layout, asked, count, balance), layout)
     if isinstance(source, tuple):
         from spfgen.api import pack
         from spfgen.run.arrays.made import of_coordinates
 
         source = pack(source, of_coordinates(len(np.atleast_2d(source[0]))), shape=shape)
     if isinstance(source, np.ndarray) and layout is None:
-        return of_array(source, _bounds(source.shape, lambda: tensor_of(source, "A"), None, asked, count, balance))
+        return of_array(source, bounds_for(source.shape, lambda: tensor_of(source, "A"), None, asked, count, balance))
     tensor = tensor_of(source, "the operand")
-    bounds = _bounds(tensor.shape, lambda: tensor, layout or tensor.layout, asked, count, balance)
+    bounds = bounds_for(tensor.shape, lambda: tensor, layout or tensor.layout, asked, count, balance)
     return of_tensor(tensor, bounds, layout)
 
 
-def _bounds(
+def bounds_for(
     shape: tuple[int, ...], entries: Any, layout: Any, asked: Any, count: Any, balance: Any
 ) -> list[cuts.Bounds]:
     """Where a person wants the axes cut. Raises UsageError."""

@@ -12,19 +12,22 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spfgen.cluster.cuts import Bounds, Box, boxes
+from spfgen.cluster.parts import Made
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.store import ABOUT, DAMAGE, TEXT, load_tensor, said_of, save, shape_said, tensor_of_file, texts_of
 from spfgen.run.tensor import Tensor
 
-Bounds = tuple[int, ...]
 Place = tuple[int, ...]
-Box = tuple[tuple[int, int], ...]
+if TYPE_CHECKING:
+    from spfgen.cluster.blocked import Blocked
+
 BLOCK = "block"
 """The entry of an .npz, and the attribute of a group, that says where the block lies."""
 BLOCKS = "blocks"
@@ -47,29 +50,25 @@ class Stored:
 
     def boxes(self) -> dict[Place, Box]:
         """(from, below) along each axis, of each block."""
-        return _boxes(self.bounds)
+        return boxes(self.bounds)
 
-    def to_dask_array(self) -> Any:
-        """An array of dask with these blocks as its chunks, each read when it is needed. The first is read at once:
-        the others are taken to have its dtype, fill value and layout."""
-        import dask.array as da
+    def to_blocked(self, layout: Any = None) -> Blocked:
+        """A collection of these blocks, each read when it is needed; with a layout they are packed in it then."""
         from dask.base import tokenize
         from dask.highlevelgraph import HighLevelGraph
 
-        from spfgen.cluster.backend import register
+        from spfgen.cluster.blocked import Blocked
+        from spfgen.cluster.made import small
 
-        register()
-        places = sorted(self.parts)
-        name = f"read-{tokenize(self.bounds, [self.parts[p] for p in places])}"
-        graph = HighLevelGraph.from_collections(name, {(name, *p): (self.parts[p],) for p in places})
-        chunks = tuple(tuple(high - low for low, high in pairwise(b)) for b in self.bounds)
-        first = self.parts[places[0]]()
-        return da.Array(graph, name, chunks, meta=first[(slice(0, 0),) * first.ndim], dtype=first.dtype)
+        def example() -> Any:
+            return small(made[min(made)][0](self.parts[min(made)]()))
 
-
-def _boxes(bounds: Sequence[Bounds]) -> dict[Place, Box]:
-    sides = [list(enumerate(pairwise(b))) for b in bounds]
-    return {tuple(k for k, _ in some): tuple(side for _, side in some) for some in product(*sides)}
+        name = f"read-{tokenize(self.bounds, sorted(self.parts.items()), str(layout))}"
+        made = {
+            p: (Made(layout, tuple(h - w for w, h in b), None, b), (self.parts[p],)) for p, b in self.boxes().items()
+        }
+        graph = HighLevelGraph.from_collections(name, {(name, *p): task for p, task in made.items()})
+        return Blocked(graph, name, self.bounds, example, layout)
 
 
 def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Stored:
@@ -94,6 +93,38 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", name)]
 
 
+def read_blocks(path: Any, asked: Any, count: Any, layout: Any, shape: Any, size: int) -> Blocked:
+    """See spfgen.read_blocks."""
+    from spfgen.cluster.made import blocks
+
+    if isinstance(path, str | os.PathLike) and re.search(r"\.(mtx|tns)(\.\w+)?$", os.fspath(path)):
+        return _of_text(os.fspath(path), asked, count, layout, shape, size)
+    found = opened(path)
+    if shape is not None and tuple(shape) != found.shape:
+        raise DataError(f"expected the shape {tuple(shape)}, but the blocks make {found.shape}")
+    made = found.to_blocked(layout)
+    return blocks(made, asked, count, None, layout, None) if asked or count else made
+
+
+def _of_text(path: str, asked: Any, count: Any, layout: Any, shape: Any, size: int) -> Blocked:
+    from dask.base import tokenize
+    from dask.highlevelgraph import HighLevelGraph
+
+    from spfgen.cluster.blocked import Blocked
+    from spfgen.cluster.made import bounds_for
+    from spfgen.cluster.ranges import graph_of, opened_text
+    from spfgen.run.arrays.made import of_coordinates
+
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise UsageError(f"expected a number of bytes to read at once, but it is {size!r}")
+    text = opened_text(path, shape)
+    bounds = tuple(bounds_for(text.shape, None, layout, asked, count, None))
+    wanted = layout or of_coordinates(len(bounds))
+    name = f"read-{tokenize(text, text.stamp, bounds, str(wanted), size)}"
+    graph = HighLevelGraph.from_collections(name, graph_of(text, bounds, wanted, size, name))
+    return Blocked(graph, name, bounds, lambda: text.example(wanted), wanted)
+
+
 # ---- .npz
 
 
@@ -114,18 +145,18 @@ def _opened_npz(files: Sequence[str]) -> Stored:
     said = [texts_of(f, BLOCK, ABOUT, TEXT) for f in files]
     where = _said_boxes(files, said) if any(BLOCK in s for s in said) else _stacked(files, said)
     named = {place: file for file, (place, _) in zip(files, where, strict=True)}
-    boxes = dict(where)
+    found = dict(where)
     rank = len(where[0][0])
-    sides = [{place[d]: box[d] for place, box in boxes.items() if len(place) == rank} for d in range(rank)]
-    if len(boxes) < len(files) or prod(map(len, sides)) != len(files):
+    sides = [{place[d]: box[d] for place, box in found.items() if len(place) == rank} for d in range(rank)]
+    if len(found) < len(files) or prod(map(len, sides)) != len(files):
         raise DataError(
             f"expected a file for each block of a grid, but {_among(files)} are twice there, or some missing"
         )
     bounds = tuple((0, *[side[k][1] for k in sorted(side)]) for side in sides)
-    wrong = next((named[p] for p, box in _boxes(bounds).items() if boxes.get(p) != box), None)
+    wrong = next((named[p] for p, box in boxes(bounds).items() if found.get(p) != box), None)
     if wrong is not None:
         raise DataError(f"expected blocks that lie side by side, but {wrong} lies elsewhere")
-    return Stored(bounds, {p: NpzBlock(named[p], box, _stamp(named[p])) for p, box in boxes.items()})
+    return Stored(bounds, {p: NpzBlock(named[p], box, _stamp(named[p])) for p, box in found.items()})
 
 
 def _among(files: Sequence[str]) -> str:
@@ -171,7 +202,7 @@ def _stamp(file: str) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-def to_npz(blocks: Any, path: str, *, force: bool = False) -> list[str]:
+def to_npz(blocks: Any, path: str | os.PathLike[str], *, force: bool = False) -> list[str]:
     """Write each block to a file, from where it is: `to_npz(A, "A-*.npz")` writes A-0-0.npz and so on, and gives their
     names. `blocks` are those of an array of dask or of another collection with `bounds`.
 
@@ -209,7 +240,7 @@ def _each(blocks: Any, writer: Callable[[Place, Box], Any]) -> list[str]:
     from dask.highlevelgraph import HighLevelGraph
 
     bounds, name = bounds_of(blocks), f"write-{blocks.name}"
-    layer = {(name, *p): (writer(p, box), (blocks.name, *p)) for p, box in _boxes(bounds).items()}
+    layer = {(name, *p): (writer(p, box), (blocks.name, *p)) for p, box in boxes(bounds).items()}
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[blocks])
     return list(compute(*[Delayed(key, graph, layer=name) for key in layer]))
 
@@ -275,7 +306,7 @@ def _opened_zarr(path: str) -> Stored:
         if prod(len(b) - 1 for b in bounds) > len(groups):
             raise DataError(f"its bounds make {_times(bounds)} blocks, but it has {len(groups)} groups")
     parts = {}
-    for place, box in _boxes(bounds).items():
+    for place, box in boxes(bounds).items():
         name = ".".join(map(str, place))
         if name not in groups:
             raise DataError(f"block {_shown(box)}: {path} has no group {name}")

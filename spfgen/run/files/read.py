@@ -109,9 +109,9 @@ def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinat
     LOGGER.debug("reading %s", path)
     with task(f"reading {Path(file).name}"), _blame(file):
         if kind == "mtx":
-            data = _read_mtx(file, _unpack(file))
+            data = read_market(file, _unpack(file))
         elif kind == "tns":
-            return _read_tns(file, _unpack(file), shape)
+            return read_tns(file, _unpack(file), shape)
         elif kind == "npy":
             data = _read_npy(file)
         else:
@@ -245,7 +245,7 @@ _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
 @dataclass(frozen=True)
-class _Header:
+class MarketHeader:
     """What the first lines of a Matrix Market file say, and where the entries begin."""
 
     dense: bool
@@ -271,10 +271,10 @@ class _Header:
         return rows * (rows - 1) // 2 if self.symmetry == "skew-symmetric" else rows * (rows + 1) // 2
 
 
-def _read_mtx(file: str, text: bytes) -> Coordinates | NDArray[Any]:
+def read_market(file: str, text: bytes) -> Coordinates | NDArray[Any]:
     import numpy as np
 
-    header = _mtx_header(file, text)
+    header = market_header(file, text)
     _check_mtx_entries(file, text, header)
     if header.stored == 0:
         return _empty_mtx(file, text, header)
@@ -285,10 +285,10 @@ def _read_mtx(file: str, text: bytes) -> Coordinates | NDArray[Any]:
     values = np.asarray(matrix.data)
     if header.field == "pattern":  # scipy makes up 1.0 for each; there were no numbers in the file
         values = np.ones(values.shape, np.bool_)
-    return _whole_matrix(file, header, Coordinates(header.shape, coords, _plain(file, values)))
+    return whole_matrix(file, header, Coordinates(header.shape, coords, _plain(file, values)))
 
 
-def _parsed_mtx(file: str, text: bytes, header: _Header) -> Any:
+def _parsed_mtx(file: str, text: bytes, header: MarketHeader) -> Any:
     """What is written in the file and no more: scipy reads it as a general matrix.
 
     Its own expansion of symmetric ones doubles entries that are stored on both sides and loses infinite complex ones.
@@ -314,7 +314,7 @@ def _parsed_mtx(file: str, text: bytes, header: _Header) -> Any:
         raise _mtx_error(file, text, header, str(error)) from error
 
 
-def _whole_matrix(file: str, header: _Header, half: Coordinates) -> Coordinates:
+def whole_matrix(file: str, header: MarketHeader, half: Coordinates) -> Coordinates:
     """With the entries on the other side of the diagonal. Raises DataError when the file is not what it says."""
     import numpy as np
 
@@ -331,7 +331,7 @@ def _whole_matrix(file: str, header: _Header, half: Coordinates) -> Coordinates:
     return Coordinates(half.shape, coords, np.concatenate([values, mirrored]))
 
 
-def _whole_array(file: str, header: _Header, array: NDArray[Any]) -> NDArray[Any]:
+def _whole_array(file: str, header: MarketHeader, array: NDArray[Any]) -> NDArray[Any]:
     """The array itself; a symmetric one from the column of its values on and below the diagonal, column by column."""
     import numpy as np
 
@@ -347,7 +347,7 @@ def _whole_array(file: str, header: _Header, array: NDArray[Any]) -> NDArray[Any
     return whole
 
 
-def _mirrored(file: str, header: _Header, values: NDArray[Any]) -> NDArray[Any]:
+def _mirrored(file: str, header: MarketHeader, values: NDArray[Any]) -> NDArray[Any]:
     """The values on the other side of the diagonal."""
     import numpy as np
 
@@ -360,7 +360,7 @@ def _mirrored(file: str, header: _Header, values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.negative(values))
 
 
-def _check_diagonal(file: str, header: _Header, values: NDArray[Any]) -> None:
+def _check_diagonal(file: str, header: MarketHeader, values: NDArray[Any]) -> None:
     """The diagonal of a skew-symmetric matrix is 0, that of a hermitian one is real. Nothing is known of nan."""
     wrong, what = None, ""
     if header.symmetry == "skew-symmetric":
@@ -371,7 +371,7 @@ def _check_diagonal(file: str, header: _Header, values: NDArray[Any]) -> None:
         raise DataError(f"expected a {header.symmetry} matrix, but {file} has a diagonal that is not {what}")
 
 
-def _check_one_side(file: str, header: _Header, half: Coordinates) -> None:
+def _check_one_side(file: str, header: MarketHeader, half: Coordinates) -> None:
     """No place is stored together with the mirrored one: there would be two meanings."""
     import numpy as np
 
@@ -388,7 +388,7 @@ def _check_one_side(file: str, header: _Header, half: Coordinates) -> None:
         )
 
 
-def _empty_mtx(file: str, text: bytes, header: _Header) -> Coordinates | NDArray[Any]:
+def _empty_mtx(file: str, text: bytes, header: MarketHeader) -> Coordinates | NDArray[Any]:
     import numpy as np
 
     if text[header.start :].strip():
@@ -400,7 +400,7 @@ def _empty_mtx(file: str, text: bytes, header: _Header) -> Coordinates | NDArray
     return data.to_dense() if header.dense else data
 
 
-def _mtx_header(file: str, text: bytes) -> _Header:
+def market_header(file: str, text: bytes) -> MarketHeader:
     banner = re.match(rb"[^\n]*+\n?", text)
     first = banner[0] if banner else b""
     words = first.decode("latin-1").lower().split()
@@ -429,10 +429,10 @@ def _mtx_header(file: str, text: bytes) -> _Header:
         raise DataError(f"{file}:{line}: expected sizes below 2^63, but got {_shown(text[begin:end])}")
     if symmetry != "general" and sizes[0] != sizes[1]:
         raise DataError(f"{file}:{line}: expected a square matrix ({symmetry}), but it is {_times(sizes[:2])}")
-    return _Header(dense, field, symmetry, sizes, end, line + 1)
+    return MarketHeader(dense, field, symmetry, sizes, end, line + 1)
 
 
-def _check_mtx_entries(file: str, text: bytes, header: _Header) -> None:
+def _check_mtx_entries(file: str, text: bytes, header: MarketHeader) -> None:
     """Check the form of every line, and that as many as announced can follow, before memory is asked for."""
     meaning = _VALUES[header.field][1]
     if not header.dense:
@@ -457,7 +457,7 @@ def _space_at_end(text: bytes) -> int:
     return len(tail) - len(tail.rstrip()) if tail.strip() else len(text) - len(text.rstrip())
 
 
-def _formed_by_pattern(text: bytes, header: _Header) -> int:
+def _formed_by_pattern(text: bytes, header: MarketHeader) -> int:
     """How much of the text is lines of the right form."""
     value, _ = _VALUES[header.field]
     if not header.dense:
@@ -467,7 +467,7 @@ def _formed_by_pattern(text: bytes, header: _Header) -> int:
     return found.end() if found else header.start
 
 
-def _formed(text: bytes, header: _Header) -> int | None:
+def _formed(text: bytes, header: MarketHeader) -> int | None:
     """The same by compiled C; None when there is no compiler.
 
     A pattern needs ten times as long as scipy needs to read the numbers.
@@ -489,7 +489,7 @@ def _formed(text: bytes, header: _Header) -> int | None:
     return int(check(text, header.start, len(text), 0 if header.dense else 2, numbers, sign, fraction))
 
 
-def _mtx_error(file: str, text: bytes, header: _Header, reason: str) -> DataError:
+def _mtx_error(file: str, text: bytes, header: MarketHeader, reason: str) -> DataError:
     found = re.match(r"Line (\d+): (.*)", reason)
     if not found:
         return DataError(f"expected a Matrix Market file, but {file}: {reason}")
@@ -526,10 +526,10 @@ class _List:
         return (line for line in _worded_lines(self.text) if line[0] > self.skipped)
 
 
-def _read_tns(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> Coordinates:
+def read_tns(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> Coordinates:
     import numpy as np
 
-    entries = _tns_header(file, text, shape)
+    entries = tns_header(file, text, shape)
     if entries.shape is not None and not _agree(shape, entries.shape):
         raise DataError(f"expected the shape {_times(shape or ())}, but {file} has {_times(entries.shape)}")
     known: tuple[int | None, ...] | None = shape if entries.shape is None else entries.shape
@@ -581,7 +581,7 @@ def _check_count(entries: _List, found: int) -> None:
         )
 
 
-def _tns_header(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> _List:
+def tns_header(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> _List:
     """What the first lines say: our comment, or a line with the order (and the number of entries) and one of extents.
 
     Raises DataError when such lines may just as well be the entries of a vector.

@@ -53,9 +53,9 @@ def test_there_and_back(kind: str, grid: str, tmp_path) -> None:
     chunks = GRIDS[grid]
     found = store.opened(written(kind, blocked(chunks=chunks), tmp_path))
     assert found.shape == (9, 7)
-    array = found.to_dask_array()
-    assert array.chunks == chunks
-    assert isinstance(array._meta, spfgen.Tensor)
+    array = found.to_blocked()
+    assert array.sizes == chunks
+    assert isinstance(array.example(), spfgen.Tensor)
     np.testing.assert_array_equal(array.compute().to_numpy(), dense())
     for place, (rows, columns) in found.boxes().items():
         part = pickle.loads(pickle.dumps(found.parts[place]))()
@@ -71,13 +71,13 @@ def test_layouts_and_fills(kind: str, tmp_path) -> None:
         (tmp_path / str(number)).mkdir()
         array = dense().astype(dtype)
         where = written(kind, blocked(layout, array=array), tmp_path / str(number))
-        found = store.opened(where).to_dask_array()
+        found = store.opened(where).to_blocked()
         assert found.dtype == dtype
         np.testing.assert_array_equal(found.compute().to_numpy(), array)
     one = spfgen.pack(np.where(dense() == 0, 1, dense()), "csr", fill=1)
     (tmp_path / "fill").mkdir()
     where = written(kind, da.from_array(one, chunks=(5, 5), asarray=False), tmp_path / "fill")
-    found = store.opened(where).to_dask_array().compute()
+    found = store.opened(where).to_blocked().compute()
     assert found.fill_value == 1
     np.testing.assert_array_equal(found.to_numpy(), one.to_numpy())
 
@@ -87,14 +87,14 @@ def test_files_that_save_wrote_go_one_below_the_other(tmp_path) -> None:
         spfgen.pack(np.full((2, 3), float(k)), "csr").save(tmp_path / f"B-{k}.npz")
     found = store.opened(tmp_path / "B-*.npz")
     assert (found.shape, found.bounds[0][:3]) == ((22, 3), (0, 2, 4))
-    np.testing.assert_array_equal(found.to_dask_array().compute().to_numpy()[:, 0], np.repeat(np.arange(11.0), 2))
+    np.testing.assert_array_equal(found.to_blocked().compute().to_numpy()[:, 0], np.repeat(np.arange(11.0), 2))
     spfgen.pack(np.ones((2, 4)), "csr").save(tmp_path / "B-11.npz")
     with pytest.raises(DataError, match=r"B-0.npz and .*B-11.npz differ"):
         store.opened(tmp_path / "B-*.npz")
 
 
 def test_nothing_is_read_before_it_is_needed(tmp_path) -> None:
-    array = store.opened(written("npz", blocked(), tmp_path)).to_dask_array()
+    array = store.opened(written("npz", blocked(), tmp_path)).to_blocked().to_dask_array()
     (tmp_path / "A-2-1.npz").unlink()
     np.testing.assert_array_equal(array[:4, :3].compute().to_numpy(), dense()[:4, :3])
     with pytest.raises(DataError, match=r"block \[4:9, 3:7\]: .*A-2-1.npz"):
@@ -229,7 +229,7 @@ def test_misuse(tmp_path) -> None:
     with pytest.raises(UsageError, match="exists"):
         store.to_npz(blocked(), tmp_path / "A-*.npz")
     store.to_npz(2 * blocked(), tmp_path / "A-*.npz", force=True)
-    np.testing.assert_array_equal(store.opened(tmp_path / "A-*.npz").to_dask_array().compute().to_numpy(), 2 * dense())
+    np.testing.assert_array_equal(store.opened(tmp_path / "A-*.npz").to_blocked().compute().to_numpy(), 2 * dense())
     pytest.importorskip("zarr")
     with pytest.raises(UsageError, match="exists"):
         store.to_zarr(blocked(), tmp_path, force=True)
@@ -237,10 +237,104 @@ def test_misuse(tmp_path) -> None:
     with pytest.raises(UsageError, match="exists"):
         store.to_zarr(blocked(), tmp_path / "A.zarr")
     store.to_zarr(2 * blocked(), tmp_path / "A.zarr", force=True)
-    np.testing.assert_array_equal(store.opened(tmp_path / "A.zarr").to_dask_array().compute().to_numpy(), 2 * dense())
+    np.testing.assert_array_equal(store.opened(tmp_path / "A.zarr").to_blocked().compute().to_numpy(), 2 * dense())
 
 
 @pytest.mark.parametrize("kind", ["npz", "zarr"])
 def test_blocks_of_numpy(kind: str, tmp_path) -> None:
     where = written(kind, da.from_array(dense(), chunks=CHUNKS), tmp_path)
-    np.testing.assert_array_equal(store.opened(where).to_dask_array().compute().to_numpy(), dense())
+    np.testing.assert_array_equal(store.opened(where).to_blocked().compute().to_numpy(), dense())
+
+
+@pytest.mark.parametrize("kind", ["npz", "zarr"])
+def test_blocked_tensors(kind: str, tmp_path) -> None:
+    blocks = spfgen.blocks(dense(), {0: 4, 1: 3}, layout="csr")
+    if kind == "npz":
+        blocks.to_npz(tmp_path / "A-*.npz")
+    else:
+        pytest.importorskip("zarr")
+        blocks.to_zarr(tmp_path / "A.zarr")
+    where = tmp_path / {"npz": "A-*.npz", "zarr": "A.zarr"}[kind]
+    found = spfgen.read_blocks(where)
+    assert (found.bounds, found.dtype, found.example().layout.name) == (blocks.bounds, float, "csr")
+    np.testing.assert_array_equal(found.compute().to_numpy(), dense())
+    found = spfgen.read_blocks(where, {0: 5}, layout="csc", shape=(9, 7))
+    assert found.bounds == ((0, 5, 9), (0, 7))
+    assert found.example().layout.name == "csc"
+    np.testing.assert_array_equal(found.compute().to_numpy(), dense())
+    with pytest.raises(DataError, match="the blocks make"):
+        spfgen.read_blocks(where, shape=(9, 8))
+
+
+HEADS = {"general": "real", "symmetric": "integer", "skew-symmetric": "real", "hermitian": "complex"}
+
+
+def market(symmetry: str, field: str, n: int = 9, ending: str = "\n") -> str:
+    random = np.random.default_rng(1)
+    places = [(i, j) for i in range(1, n + 1) for j in range(1, n + 1) if symmetry == "general" or i > j]
+    kept = [places[k] for k in random.permutation(len(places))[:20]]
+    value = {"real": "{}.25", "integer": "-{}", "complex": "{} 2.5", "pattern": ""}[field]
+    lines = [f"{i} {j} {value.format(k)}".strip() for k, (i, j) in enumerate(kept)]
+    lines.insert(7, "")
+    head = f"%%MatrixMarket matrix coordinate {field} {symmetry}{ending}% a comment{ending}{ending}{n} {n} 20{ending}"
+    return head + ending.join(lines)
+
+
+@pytest.mark.parametrize("symmetry", HEADS)
+@pytest.mark.parametrize("size", [1, 7, 40, 10**6])
+def test_ranges_of_matrix_market(symmetry: str, size: int, tmp_path) -> None:
+    for field in {HEADS[symmetry], "pattern"} if symmetry in ("general", "symmetric") else {HEADS[symmetry]}:
+        for ending in ("\n", "\r\n"):
+            path = tmp_path / "A.mtx"
+            path.write_text(market(symmetry, field, ending=ending) + ending * (size % 2), newline="")
+            whole = spfgen.load_tensor(path)
+            found = spfgen.read_blocks(path, {0: 4, 1: 5}, size=size, layout="csr")
+            assert found.dtype == whole.dtype
+            np.testing.assert_array_equal(found.compute().to_numpy(), whole.to_numpy())
+
+
+@pytest.mark.parametrize("head", ["", "# spfgen shape: 4 5 6\n", "3 3\n4 5 6\n", "# of others\n3\n4 5 6\n"])
+def test_ranges_of_frostt(head: str, tmp_path) -> None:
+    path = tmp_path / "A.tns"
+    path.write_text(head + "1 1 1 1.5\n4 5 6 2\n# a comment\n2 2 2 -1\n")
+    for size in (1, 9, 1000):
+        found = spfgen.read_blocks(path, {0: 2, 1: 2}, size=size, shape=(4, 5, 6))
+        np.testing.assert_array_equal(found.compute().to_numpy(), spfgen.load_tensor(path).to_numpy())
+    if head:
+        assert spfgen.read_blocks(path).shape == (4, 5, 6)
+    else:
+        with pytest.raises(UsageError, match=r"which .* does not say"):
+            spfgen.read_blocks(path)
+
+
+def test_wrong_lines_of_ranges(tmp_path) -> None:
+    path = tmp_path / "A.mtx"
+    good = market("general", "real")
+    lines = good.splitlines()
+    for at, wrong, words in (
+        (9, "1 2 x", "expected row"),
+        (20, "1 99 2.5", "within 9 x 9"),
+        (4, "0 1 2", "within 9 x 9"),
+    ):
+        path.write_text("\n".join([*lines[:at], wrong, *lines[at + 1 :]]))
+        for size in (10, 33, 1000):
+            with pytest.raises(DataError, match=rf"A.mtx:{at + 1}: .*{words}"):
+                spfgen.read_blocks(path, size=size).compute()
+    path.write_text("\n".join(lines[:-1]))
+    with pytest.raises(DataError, match=r"expected 20 entries .* but there are 19"):
+        spfgen.read_blocks(path, {0: 3}, size=50).compute()
+    path.write_text(market("symmetric", "real") + "\n1 5 2.0")
+    with pytest.raises(DataError, match="on and below the diagonal"):
+        spfgen.read_blocks(path, size=50).compute()
+    path.write_text("%%MatrixMarket matrix array real general\n1 1\n2.0\n")
+    with pytest.raises(UsageError, match="dense array"):
+        spfgen.read_blocks(path)
+    with pytest.raises(UsageError, match=r"a .mtx or .tns file"):
+        spfgen.read_blocks(tmp_path / "A.mtx.gz")
+    with pytest.raises(DataError, match="there is no"):
+        spfgen.read_blocks(tmp_path / "B.mtx")
+    path = tmp_path / "A.tns"
+    path.write_text("1 1 1\n2 2 2\n3 3 x\n4 4 4\n")
+    for size in (1, 7, 100):
+        with pytest.raises(DataError, match=r"A.tns:3: "):
+            spfgen.read_blocks(path, shape=(4, 4), size=size).compute()

@@ -325,7 +325,7 @@ def test_lines_are_checked_by_c_as_by_a_pattern():
     ]
     stops = []
     for field, dense in [(f, d) for f in reading._VALUES for d in (False, True) if not (d and f == "pattern")]:
-        header = reading._Header(dense, field, "general", (3, 3) if dense else (3, 3, 2), 2, 3)
+        header = reading.MarketHeader(dense, field, "general", (3, 3) if dense else (3, 3, 2), 2, 3)
         for _ in range(300):
             text = ("##" + "".join(random.choice(pieces, random.integers(0, 9)))).encode()
             stops.append(reading._formed(text, header))

@@ -139,20 +139,31 @@ def one_of(rank: int, dtype: Any) -> Any:
     return np.zeros((1,) * rank, kind) if kind.kind in "biu" else np.ones((1,) * rank, kind)
 
 
-def _without_entries(entries: Coordinates) -> Coordinates:
+def _without_entries(entries: Coordinates, extent: int = 1) -> Coordinates:
     columns = tuple(c[:0] for c in entries.coords)
-    return replace(entries, shape=(1,) * len(columns), values=entries.values[:0], coords=columns)
+    return replace(entries, shape=(extent,) * len(columns), values=entries.values[:0], coords=columns)
 
 
-def small(value: Any) -> Any:
-    """One of extents 1 of the same kind."""
+def nothing(value: Any, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of that shape that stores nothing, of the type and with the fill value of an operand."""
+    from spfgen.run.arrays.made import of_coordinates
+
+    example = small(value)
+    fill = example.layout.fill if isinstance(example, Tensor) else 0
+    columns = tuple(np.empty(0, np.int64) for _ in shape)
+    return packed(Coordinates(shape, columns, np.empty(0, example.dtype), fill), of_coordinates(len(shape)), True)
+
+
+def small(value: Any, extent: int = 1) -> Any:
+    """One of that extent along each axis, of the same kind, that stores nothing."""
     if isinstance(value, Blocked):
-        return value.example()
-    if not isinstance(value, Tensor | np.ndarray):
+        value = value.example()
+    elif not isinstance(value, Tensor | np.ndarray):
         value = tensor_of(value, "the operand")
     if isinstance(value, Tensor):
-        return packed(_without_entries(own_entries(value)), value.layout, False)
-    return one_of(value.ndim, value.dtype)
+        return packed(_without_entries(own_entries(value), extent), value.layout, False)
+    one = one_of(value.ndim, value.dtype)
+    return one if extent else np.empty((0,) * value.ndim, value.dtype)
 
 
 def blocks_like(value: Any, bounds: Sequence[cuts.Bounds]) -> Blocked:

@@ -141,7 +141,8 @@ class Made:
         try:
             found = value if self.layout is None else pack(value, self.layout, shape=shape)
         except SpfgenError as error:
-            raise type(error)(f"block {self.box}: {error.message}", error.span, error.notes) from error
+            error.notes = (*error.notes, f"in the block {self.box}")
+            raise
         if tuple(found.shape) != self.shape:
             raise DataError(f"expected a block of shape {self.shape} for {self.box}, but it is {tuple(found.shape)}")
         return found
@@ -167,8 +168,8 @@ class Run:
         try:
             found = evaluate(self.text, operands, dict(self.sizes) or None, self.threads or 1, "once", self.out)
         except SpfgenError as error:
-            notes = (*error.notes, f"in the block of work {self.where} of `{self.text}`")
-            raise type(error)(error.message, None, notes) from None
+            error.notes = (*error.notes, f"in the block of work {self.where} of `{self.text}`")
+            raise
         return found
 
 

@@ -89,6 +89,7 @@ class _Program:
         self.separable: Separable = separable(self.statement)
         self._check_operands()
         self.extents = dict(_extents(self.statement, self.operands, self.sizes))
+        self.shape = self._shape()
         self.cuts = self._cuts()
         self.reads, self.named = reads_of(self.statement, set(self.cuts))
         self.sources = {r.name: self._source(r) for r in self.reads}
@@ -96,7 +97,7 @@ class _Program:
         return self._result()
 
     def _check_operands(self) -> None:
-        for access in accesses_in([self.statement.value, *self.statement.target.subscripts]):
+        for access in self._accesses():
             value = self.operands.get(access.tensor)
             if value is None:
                 raise UsageError(f"expected an operand for `{access.tensor}`, but there is none", access.span)
@@ -109,7 +110,7 @@ class _Program:
     def _cuts(self) -> dict[str, Bounds]:
         """The bounds of each index that is cut: those of the largest operand that is cut along it."""
         best: dict[str, tuple[tuple[bool, int], Bounds]] = {}
-        for access in accesses_in([self.statement.value, *self.statement.target.subscripts]):
+        for access in self._accesses():
             value = self.operands[access.tensor]
             for axis, subscript in enumerate(access.subscripts if isinstance(value, Blocked) else ()):
                 for index in self._may_cut(subscript, value.bounds[axis]):
@@ -179,18 +180,36 @@ class _Program:
         index = plain(target.subscripts[axis])
         if index in self.cuts and self.separable.ways[str(index)].kind == RESULT:
             return self.cuts[str(index)]
-        extent = self.sizes.get(f"{target.tensor}.n_{axis + 1}")
-        if index is not None:
-            extent = self.extents.get(index, extent)
-        if extent is None:
-            subscript = linear(target.subscripts[axis])
-            if subscript is not None and all(str(i) in self.extents for i, _ in subscript.terms):
-                extent = self._image(subscript, self._ranges({}))[1]
-        if extent is None:
-            hint = f"pass sizes={{'{index or f'{target.tensor}.n_{axis + 1}'}': ...}}"
-            message = f"expected extents of `{target.tensor}`, which do not follow from the operands"
-            raise UsageError(message, target.span, (hint,))
-        return (0, int(extent))
+        return (0, self.shape[axis])
+
+    def _shape(self) -> tuple[int, ...]:
+        """The extents of the result: those of indices that stand alone, else what the program gives for operands of the
+        same shapes that store nothing. The extents of indices that stand alone in the target are known then."""
+        target = self.statement.target
+        alone = [plain(s) for s in target.subscripts]
+        if all(i in self.extents for i in alone):
+            return tuple(self.extents[str(i)] for i in alone)
+        shape = self._asked()
+        self.extents |= {i: n for i, n in zip(alone, shape, strict=True) if i is not None}
+        return shape
+
+    def _asked(self) -> tuple[int, ...]:
+        from spfgen.cluster.made import nothing
+        from spfgen.run.arrays.made import of_coordinates
+        from spfgen.run.calls.evaluate import evaluate as evaluated
+
+        given = {a.tensor: self.operands[a.tensor] for a in self._accesses() if a.subscripts}
+        empty = {n: nothing(v, shape_of(v)) for n, v in given.items()}
+        out = of_coordinates(len(self.statement.target.subscripts))
+        text = self._text(self.statement)
+        return shape_of(evaluated(text, {**self._given(), **empty}, self.sizes or None, None, "once", out))
+
+    def _accesses(self) -> list[lang.Access]:
+        return [*accesses_in([self.statement.value, *self.statement.target.subscripts])]
+
+    def _text(self, step: lang.Statement) -> str:
+        functions = {n.function.name: n.function for n in walk(step) if getattr(n, "function", None) is not None}
+        return "\n".join([*map(show_function, functions.values()), show_statement(step)])
 
     # --- tasks ---
 
@@ -305,9 +324,7 @@ class _Program:
         value = rewrite(rule, self.named.value)
         subscripts = tuple(rewrite(rule, s) for s in self.named.target.subscripts)
         step = replace(self.named, value=value, target=replace(self.named.target, subscripts=subscripts))
-        functions = {n.function.name: n.function for n in walk(step) if getattr(n, "function", None) is not None}
-        text = "\n".join([*map(show_function, functions.values()), show_statement(step)])
-        return text, list(offsets.items())
+        return self._text(step), list(offsets.items())
 
     def _index(self, node: lang.Index, ranges: Ranges, offsets: dict[str, Any]) -> Any:
         side = linear(node.expr)
@@ -335,13 +352,19 @@ class _Program:
         return keys[0]
 
     def _example(self) -> Any:
-        """The result for operands with one place along each axis."""
+        """The result for operands with one place along each axis; with none where one is not enough."""
+        try:
+            return self._example_of(1)
+        except DataError:
+            return self._example_of(0)
+
+    def _example_of(self, extent: int) -> Any:
         from spfgen.cluster.made import small
         from spfgen.run.calls.evaluate import evaluate as evaluated
 
-        given = {r.name: small(self.sources[r.name]) for r in self.reads}
-        text, offsets = self._local({}, dict.fromkeys(self.extents, (0, 1)))
-        sizes = dict.fromkeys([*self.sizes, *self._needed], 1)
+        given = {r.name: small(self.sources[r.name], extent) for r in self.reads}
+        text, offsets = self._local({}, dict.fromkeys(self.extents, (0, extent)))
+        sizes = dict.fromkeys([*self.sizes, *self._needed], extent)
         found = evaluated(text, {**self._given(), **given, **dict(offsets)}, sizes, None, "once", self.out)
         return np.asarray(found) if self.out is None else found
 

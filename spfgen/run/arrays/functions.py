@@ -185,7 +185,11 @@ def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
 
 
 def aslinearoperator(a: object) -> LinearOperator:
-    """A scipy.sparse.linalg.LinearOperator over a matrix in any layout, for the solvers of scipy."""
+    """A scipy.sparse.linalg.LinearOperator over a matrix in any layout, or in blocks, for the solvers of scipy."""
+    if hasattr(a, "rmatvec"):
+        from scipy.sparse.linalg import aslinearoperator as of_scipy
+
+        return of_scipy(a)
     from spfgen.run.arrays.solvers import linear_operator
 
     return linear_operator(_tensor(a))

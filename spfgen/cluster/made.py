@@ -120,7 +120,13 @@ def _of_dask(array: Any, layout: Any) -> Blocked:
              for k, box in cuts.boxes(bounds).items()}  # fmt: skip
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
     made = Made(layout, (1,) * array.ndim)
-    return Blocked(graph, name, bounds, lambda: made(one_of(array.ndim, array.dtype)), layout)
+    return Blocked(graph, name, bounds, lambda: made(_of_meta(array)), layout)
+
+
+def _of_meta(array: Any) -> Any:
+    """An example of a chunk, as dask knows of what kind chunks are."""
+    meta = array._meta
+    return small(meta) if isinstance(meta, Tensor) else one_of(array.ndim, array.dtype)
 
 
 def _of_function(function: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:

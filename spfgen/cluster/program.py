@@ -93,6 +93,7 @@ class _Program:
         self.cuts = self._cuts()
         self.reads, self.named = reads_of(self.statement, set(self.cuts))
         self.sources = {r.name: self._source(r) for r in self.reads}
+        self.sent = dict.fromkeys(self.sources, 0)
         self.bounds = tuple(self._target_axis(k) for k in range(len(self.statement.target.subscripts)))
         return self._result()
 
@@ -146,7 +147,7 @@ class _Program:
         if isinstance(value, Blocked):
             return value
         if not any(read.sides) and not hasattr(value, "__dask_graph__"):
-            return value
+            return value if hasattr(value, "shape") else np.asarray(value)
         whole = [(0, n) for n in shape_of(value)]
         bounds = [self._starts(s, w) if s else w for s, w in zip(read.sides, whole, strict=True)]
         return blocks_like(value if hasattr(value, "shape") else np.asarray(value), bounds)
@@ -261,10 +262,13 @@ class _Program:
         for read in self.reads:
             box, moved[read.name] = self._box(read, ranges)
             source = self.sources[read.name]
-            if not isinstance(source, Blocked):
-                given[read.name] = source
-                continue
             names.append(read.name)
+            self.sent[read.name] += int(np.prod([high - low for low, high in box], dtype=np.float64))
+            if not isinstance(source, Blocked):
+                whole = (f"operand_{read.access.tensor}-{tokenize(source)}",)
+                layer[whole] = source  # one for all tasks: dask sends it once to each worker
+                arguments.append(whole)
+                continue
             key: Any = source.part(box)
             if callable(key[0]):
                 made = (f"part_of_{read.name}-{unique[0]}", *unique[1:])
@@ -373,7 +377,7 @@ class _Program:
     def _told(self, text: str, tasks: int) -> str:
         from spfgen.cluster.told import told
 
-        return told(text, self.cuts, self.separable, self.reads, self.sources, tasks)
+        return told(text, self.cuts, self.separable, self.reads, self.sources, self.sent, tasks)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

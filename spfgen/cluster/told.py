@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from spfgen.cluster.blocked import Blocked
@@ -17,9 +18,11 @@ def told(
     found: Separable,
     reads: Sequence[Read],
     sources: Mapping[str, Any],
+    sent: Mapping[str, int],
     tasks: int,
 ) -> str:
-    """The lines of `Blocked.explain()`."""
+    """The lines of `Blocked.explain()`. `sent` are the places of each operand that blocks of work read, those that
+    several read counted for each."""
     lines = [text, ""]
     for index, bounds in cuts.items():
         way = found.ways[index]
@@ -28,7 +31,7 @@ def told(
     lines += [f"not cut along {index}: {why}" for index, why in found.kept.items()]
     if not cuts:
         lines.append("nothing is cut: one task has all")
-    lines += [_read(r, sources[r.name], cuts) for r in reads]
+    lines += [_read(r, sources[r.name], cuts, sent[r.name]) for r in reads]
     lines += ["", f"{tasks} tasks; results that are combined meet two at a time, always in the same order"]
     if all(_is_partition(b) for b in cuts.values()):
         known = "the bounds of each index rise from 0 to its extent: each point of the iteration space is in one block"
@@ -40,8 +43,8 @@ def _is_partition(bounds: Bounds) -> bool:
     return bounds[0] == 0 and list(bounds) == sorted(bounds)
 
 
-def _read(read: Read, source: Any, cuts: Mapping[str, Bounds]) -> str:
-    """How one operand is read."""
+def _read(read: Read, source: Any, cuts: Mapping[str, Bounds], places: int) -> str:
+    """How one operand is read, and how much of it that is in memory, if its entries lie evenly."""
     ways = []
     for side, subscript in zip(read.sides, read.access.subscripts, strict=True):
         if side is None:
@@ -50,6 +53,8 @@ def _read(read: Read, source: Any, cuts: Mapping[str, Bounds]) -> str:
             ways.append(f"its part of {plain(subscript)}")
         else:
             ways.append(f"the places of {show(subscript)}, with a halo")
-    memory = f"; {source.nbytes:,} bytes" if getattr(source, "nbytes", None) is not None else ""
-    kept = "" if isinstance(source, Blocked) else ", sent with each task"
-    return f"{read.access.tensor}: {', '.join(ways)}{kept}{memory}"
+    memory = getattr(source, "nbytes", None)
+    size = max(1, prod(source.shape))
+    read_by = "" if memory is None else f"; blocks of work read about {memory * places // size:,} bytes of {memory:,}"
+    kept = "" if isinstance(source, Blocked) else ", sent once to each worker"
+    return f"{read.access.tensor}: {', '.join(ways)}{kept}{read_by}"

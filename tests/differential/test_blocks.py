@@ -95,7 +95,7 @@ def check(text: str, given: dict[str, object], blocked: dict[str, object], sizes
     assert dense(result).dtype == dense(wanted).dtype == found.dtype
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_programs_in_blocks(text: str, layout: str | None) -> None:
@@ -191,3 +191,81 @@ def test_arrays_of_dask() -> None:
     np.testing.assert_allclose(spfgen.evaluate("y[i] = A[i,j]*x[j]", A=a, x=np.ones(6)).compute(), dense.sum(1))
     back = spfgen.evaluate("y[i] = A[i,j]", A=a).to_dask_array()
     np.testing.assert_allclose(back.compute(), dense.sum(1))
+
+
+@pytest.mark.exhaustive
+def test_reads_at_several_places_and_values() -> None:
+    """Extents that only the program says, gathers and scatters, other fill values, functions of the user."""
+    rng = np.random.default_rng(5)
+    x = rng.random(9)
+    s = np.where(rng.random((9, 9)) < 0.5, rng.random((9, 9)), 0)
+    away = spfgen.pack(np.where(s > 0, s, np.inf), "csr fill inf")
+    at = np.arange(8) % 5
+    for text, given in {
+        "y[i] = x[i-1] + x[i+1]": {"x": x},
+        "y[i] = x[8-i]": {"x": x},
+        "y[i] = x[2*i+j]*w[j]": {"x": x, "w": np.ones(2)},
+        "y[i+j] = x[i]*w[j]": {"x": x, "w": np.ones(3)},
+        "y[i] = x[i(1:9:2)]": {"x": x},
+        "y[i] = x[p[i]+1]": {"x": x, "p": at},
+        "y[i] = S[p[i],j]*x[j]": {"S": s, "x": x, "p": at},
+        "y[i,k] = min(j: F[i,j]+F[j,k])": {"F": away},
+        "function g(a) { return a*2 + 1 }\ny[i] = g(x[i])": {"x": x},
+        "y[i] = (S[i,j]+S[j,i])*x[j]": {"S": s, "x": x},
+    }.items():
+        check(text, given, {n: in_blocks(rng, v) for n, v in given.items()}, {})
+
+
+def test_threads_of_dask() -> None:
+    """Tasks side by side: kernels are made and called from several threads."""
+    rng = np.random.default_rng(7)
+    dense = np.where(rng.random((60, 50)) < 0.2, 1.0, 0.0)
+    a, x = spfgen.blocks(spfgen.pack(dense, "csr"), {0: 3, 1: 11}), rng.random(50)
+    found = spfgen.evaluate("y[i] = 3*A[i,j]*x[j]", A=a, x=x)
+    np.testing.assert_allclose(found.compute(scheduler="threads", num_workers=4), 3 * dense @ x)
+
+
+def test_an_error_says_in_which_block() -> None:
+    at = spfgen.blocks(np.arange(8), {0: 3})
+    found = spfgen.evaluate("y[i] = x[at[i]]", x=np.ones(7), at=at)
+    with pytest.raises(spfgen.SpfgenError, match=r"in the block of work i in \[6, 8\)"):
+        found.compute()
+
+
+def test_solvers_of_scipy() -> None:
+    from scipy.sparse.linalg import cg
+
+    dense = np.diag(np.full(12, 3.0)) - np.eye(12, k=1) - np.eye(12, k=-1)
+    operator = spfgen.aslinearoperator(spfgen.blocks(spfgen.pack(dense, "csr"), {0: 5, 1: 7}))
+    found, failed = cg(operator, np.ones(12), rtol=1e-12)
+    assert not failed
+    np.testing.assert_allclose(dense @ found, np.ones(12))
+    np.testing.assert_allclose(operator.rmatvec(np.arange(12.0)), dense.T @ np.arange(12.0))
+
+
+@pytest.mark.fuzz
+def test_programs_on_two_processes() -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        dask.config.set(scheduler="distributed"),
+    ):
+        for seed in range(20):
+            _all_programs(seed)
+
+
+@pytest.mark.fuzz
+def test_programs_with_many_cuts() -> None:
+    for seed in range(170):
+        _all_programs(seed)
+
+
+def _all_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    given = operands(rng, LAYOUTS[seed % len(LAYOUTS)])
+    for text, sizes in PROGRAMS.items():
+        used = {n: v for n, v in given.items() if n in uses(text)}
+        blocked = {n: v if rng.random() < 0.2 else in_blocks(rng, v) for n, v in used.items()}
+        if any(hasattr(v, "bounds") for v in blocked.values()):
+            check(text, used, blocked, sizes)

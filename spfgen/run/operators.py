@@ -122,6 +122,11 @@ class Operators:
     def __int__(self) -> int:
         return int(self._number())
 
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError(f"expected one integer as an index, but the shape is {self.shape}, of {self.dtype}")
+        return int(self._number())
+
     def __complex__(self) -> complex:
         return complex(self._number())
 
@@ -163,6 +168,34 @@ class Operators:
     def T(self) -> Self:  # noqa: N802
         """The transpose: the dimensions in the reverse order."""
         return self.transpose()
+
+    @property
+    def mT(self) -> Self:  # noqa: N802
+        """The last two dimensions exchanged. Raises ValueError where there are fewer."""
+        rank = len(self.shape)
+        if rank < 2:
+            raise ValueError(f"expected two dimensions or more, but the shape is {self.shape}")
+        return self.transpose(*range(rank - 2), rank - 1, rank - 2)
+
+    @property
+    def device(self) -> str:
+        """Where the arrays are: "cpu", as the array API standard asks."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """The array itself: there is one device. Raises ValueError for another one."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f'expected the device "cpu", which is the only one, but it is {device!r}')
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """`spfgen.array`, the namespace of the array API standard. Raises ValueError for a version that it is not."""
+        import spfgen.array
+
+        versions = ("2021.12", "2022.12", "2023.12", "2024.12")
+        if api_version not in (None, *versions):
+            raise ValueError(f"expected a version of the array API up to {versions[-1]}, but it is {api_version!r}")
+        return spfgen.array
 
     def conj(self) -> Self:
         """The complex conjugate of each element; numbers that are not complex as they are."""

@@ -1,0 +1,148 @@
+"""Arrays from nothing: those of one number are sparse with that number as their fill, and store nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spfgen.array.held import Held, computed, dense, held, on_device, sparse, taken
+from spfgen.array.shapes import broadcast_arrays, expand_dims
+from spfgen.errors import ArgumentError
+from spfgen.run.arrays.entries import Entries
+from spfgen.run.arrays.lazy import LazyArray
+from spfgen.run.arrays.made import tensor_from
+from spfgen.run.calls.bind import is_pydata, is_scipy
+from spfgen.run.elsewhere import is_elsewhere
+from spfgen.run.tensor import Tensor
+
+Shape = int | Sequence[int]
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Held:
+    """An array of a number, of nested lists, or of what `spfgen.evaluate` takes. What is sparse stays so, and a numpy
+    array becomes a tensor in a dense layout, over the same memory where `copy` does not forbid it.
+
+    Raises ArgumentError, a ValueError, where `copy=False` cannot be.
+    """
+    on_device(device)
+    if isinstance(obj, Tensor | LazyArray) or is_scipy(obj) or is_pydata(obj) or is_elsewhere(obj):
+        found = taken(obj)
+        same = dtype is None or found.dtype == np.dtype(dtype)
+        if copy is False and not same:
+            raise ArgumentError(f"expected the type {found.dtype} where there is no copy, but it is {dtype}")
+        found = found if same else found.astype(dtype)
+        return found.copy() if copy and same and isinstance(found, Tensor) else found
+    array = np.array(obj, dtype=dtype, copy=copy)
+    if dtype is None and array.dtype == np.float16:
+        array = array.astype(np.float32)
+    return held(array)
+
+
+def full(shape: Shape, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Held:
+    """One number everywhere: the fill of a tensor in coordinates, which stores nothing."""
+    on_device(device)
+    extents = (int(shape),) if isinstance(shape, int | np.integer) else tuple(map(int, shape))
+    value = np.asarray(fill_value if type(fill_value) in (bool, int, float, complex) else dense(fill_value))
+    value = value.astype(dtype or value.dtype)
+    return sparse(extents, [np.zeros(0, np.int64)] * len(extents), np.zeros(0, value.dtype), value[()])
+
+
+def zeros(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
+    """A tensor in coordinates that stores nothing."""
+    return full(shape, 0, dtype=dtype or np.float64, device=device)
+
+
+def ones(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
+    """A tensor in coordinates with the fill 1 that stores nothing."""
+    return full(shape, 1, dtype=dtype or np.float64, device=device)
+
+
+def empty(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
+    """The same as `zeros`."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Held:
+    """`full` with the shape and the type of an array, in its layout where that can be."""
+    x = computed(x)
+    made = full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
+    if not x.shape:
+        return made
+    none = np.zeros(0, np.int64)
+    entries = Entries(x.shape, (none,) * x.ndim, np.zeros(0, made.dtype), made.fill)
+    return held(tensor_from(entries, [x.layout]))
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
+    """Zeros with the shape, the type and, where that can be, the layout of an array."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
+    """Ones with the shape, the type and, where that can be, the layout of an array."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
+    """The same as `zeros_like`."""
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Held:
+    """Ones on the k-th diagonal: a tensor in coordinates with as many entries."""
+    on_device(device)
+    columns = n_rows if n_cols is None else n_cols
+    rows = np.arange(max(0, -k), max(0, -k, min(n_rows, columns - k)), dtype=np.int64)
+    return sparse((n_rows, columns), (rows, rows + k), np.ones(len(rows), dtype or np.float64), 0)
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Held:
+    """numpy.arange, in a dense layout."""
+    on_device(device)
+    begin, end = (0, start) if stop is None else (start, stop)
+    return held(np.arange(begin, end, step, dtype=dtype))
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Held:
+    """numpy.linspace, in a dense layout."""
+    on_device(device)
+    return held(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Held:
+    """The dense array of another library, over its memory, as a tensor in a dense layout. Raises BufferError for a
+    tensor in a sparse one."""
+    on_device(device)
+    return held(np.from_dlpack(x, copy=copy))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Held, ...]:
+    """numpy.meshgrid: results are as large as the grid."""
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f'expected "xy" or "ij" as indexing, but it is {indexing!r}')
+    places = list(range(len(arrays)))
+    if indexing == "xy" and len(arrays) > 1:
+        places[:2] = [1, 0]
+    lines = [taken(a) for a in arrays]
+    return broadcast_arrays(*[_line(a, k, len(arrays)) for a, k in zip(lines, places, strict=True)])
+
+
+def _line(x: Any, along: int, ndim: int) -> Held:
+    for d in range(ndim):
+        if d != along:
+            x = expand_dims(x, axis=d)
+    return x
+
+
+def tril(x: Any, /, *, k: int = 0) -> Held:
+    """What is above the k-th diagonal becomes 0, and so does the fill."""
+    return held(np.tril(taken(x), k))
+
+
+def triu(x: Any, /, *, k: int = 0) -> Held:
+    """What is below the k-th diagonal becomes 0, and so does the fill."""
+    return held(np.triu(taken(x), k))

@@ -1,0 +1,120 @@
+"""Functions of single values: those of numpy on tensors, under the standard's names.
+
+The pattern of one operand stays, and its fill value is the function of the fill value. That of several is where one of
+them has an entry, or where the fill of one does not decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spfgen.array.held import Held, asked, held, operand, taken
+from spfgen.errors import ArgumentError, ConversionError
+
+_BOOL, _INTEGER, _REAL, _FLOAT, _ANY = "b", "iu", "iuf", "fc", "biufc"
+_NUMBER = "iufc"
+
+
+def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], Held]:
+    function = getattr(np, theirs or name)
+
+    def of_one(x: Any, /) -> Held:
+        return held(function(asked(x, kinds, name)))
+
+    found: Callable[[Any], Held] = _named(of_one, name, function)
+    return found
+
+
+def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], Held]:
+    function = getattr(np, theirs or name)
+
+    def of_two(x1: Any, x2: Any, /) -> Held:
+        first, second = _pair(x1, x2)
+        for x in (first, second):
+            if hasattr(x, "dtype"):
+                asked(x, kinds, name)
+        return held(function(first, second))
+
+    found: Callable[[Any, Any], Held] = _named(of_two, name, function)
+    return found
+
+
+def _named(made: Any, name: str, function: Any) -> Any:
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = f"numpy.{function.__name__} of each element."
+    return made
+
+
+def _pair(x1: Any, x2: Any) -> tuple[Any, Any]:
+    first, second = operand(x1), operand(x2)
+    if not hasattr(first, "dtype") and not hasattr(second, "dtype"):
+        message = "expected an array beside a number, but there are two numbers"
+        raise ConversionError(message, None, ("write spfgen.array.asarray(...)",))
+    return first, second
+
+
+abs = _of_one("abs", _NUMBER, "absolute")
+acos, acosh = _of_one("acos", _FLOAT, "arccos"), _of_one("acosh", _FLOAT, "arccosh")
+asin, asinh = _of_one("asin", _FLOAT, "arcsin"), _of_one("asinh", _FLOAT, "arcsinh")
+atan, atanh = _of_one("atan", _FLOAT, "arctan"), _of_one("atanh", _FLOAT, "arctanh")
+bitwise_invert = _of_one("bitwise_invert", "biu", "invert")
+ceil, floor, trunc = (_of_one(n, _REAL) for n in ("ceil", "floor", "trunc"))
+conj = _of_one("conj", _NUMBER, "conjugate")
+cos, cosh, sin, sinh, tan, tanh = (_of_one(n, _FLOAT) for n in ("cos", "cosh", "sin", "sinh", "tan", "tanh"))
+exp, expm1 = _of_one("exp", _FLOAT), _of_one("expm1", _FLOAT)
+isfinite, isinf, isnan = (_of_one(n, _NUMBER) for n in ("isfinite", "isinf", "isnan"))
+log, log1p, log2, log10 = (_of_one(n, _FLOAT) for n in ("log", "log1p", "log2", "log10"))
+logical_not = _of_one("logical_not", _BOOL)
+negative, positive = _of_one("negative", _NUMBER), _of_one("positive", _NUMBER)
+reciprocal, sqrt = _of_one("reciprocal", _FLOAT), _of_one("sqrt", _FLOAT)
+sign, square, signbit = _of_one("sign", _NUMBER), _of_one("square", _NUMBER), _of_one("signbit", "f")
+
+add, subtract, multiply = (_of_two(n, _NUMBER) for n in ("add", "subtract", "multiply"))
+atan2 = _of_two("atan2", "f", "arctan2")
+bitwise_and, bitwise_or, bitwise_xor = (_of_two(n, "biu") for n in ("bitwise_and", "bitwise_or", "bitwise_xor"))
+bitwise_left_shift = _of_two("bitwise_left_shift", _INTEGER, "left_shift")
+bitwise_right_shift = _of_two("bitwise_right_shift", _INTEGER, "right_shift")
+copysign, hypot, logaddexp, nextafter = (_of_two(n, "f") for n in ("copysign", "hypot", "logaddexp", "nextafter"))
+divide = _of_two("divide", _NUMBER, "true_divide")
+equal, not_equal = _of_two("equal", _ANY), _of_two("not_equal", _ANY)
+floor_divide, remainder = _of_two("floor_divide", _REAL), _of_two("remainder", _REAL)
+greater, greater_equal = _of_two("greater", _REAL), _of_two("greater_equal", _REAL)
+less, less_equal = _of_two("less", _REAL), _of_two("less_equal", _REAL)
+logical_and, logical_or, logical_xor = (_of_two(n, _BOOL) for n in ("logical_and", "logical_or", "logical_xor"))
+maximum, minimum = _of_two("maximum", _REAL), _of_two("minimum", _REAL)
+pow = _of_two("pow", _NUMBER, "power")
+
+
+def real(x: Any, /) -> Held:
+    """The real parts."""
+    return held(np.real(asked(x, _NUMBER, "real")))
+
+
+def imag(x: Any, /) -> Held:
+    """The imaginary parts of an array of complex numbers."""
+    return held(np.imag(asked(x, "c", "imag")))
+
+
+def round(x: Any, /) -> Held:
+    """To the next integer, to the even one of two."""
+    return held(np.round(asked(x, _NUMBER, "round")))
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Held:
+    """Between two bounds, numbers or arrays; in the type of `x`."""
+    x = asked(x, _REAL, "clip")
+    bounds = [None if b is None else operand(b) for b in (min, max)]
+    if bounds == [None, None]:
+        return x
+    found = held(np.clip(x, *bounds))
+    return found if found.dtype == x.dtype else found.astype(x.dtype)
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Held:
+    """`x1` where the condition holds, else `x2`."""
+    if kind := taken(condition).dtype.kind != "b":
+        raise ArgumentError(f"expected a condition of bool, but it is {kind}")
+    return held(np.where(taken(condition), *_pair(x1, x2)))

@@ -1,0 +1,121 @@
+"""Products, norms and traces of the standard's extension `linalg`. What needs factors, as `inv`, is not here: the error
+says what is instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spfgen.array.held import Held, asked, held, taken
+from spfgen.array.reductions import sum
+from spfgen.array.shapes import matrix_transpose, moveaxis, stack
+from spfgen.errors import ArgumentError
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+FACTORS = "cholesky det eigh eigvalsh inv matrix_rank pinv qr slogdet solve svd svdvals".split()
+"""What needs factors of a matrix, which are no sparse arrays of the standard."""
+
+
+def matmul(x1: Any, x2: Any, /) -> Held:
+    """The product of matrices, sparse where both are."""
+    return held(np.matmul(asked(x1, "iufc", "matmul"), asked(x2, "iufc", "matmul")))
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Held:
+    """Sums of products over axes of the one and of the other, sparse where both are."""
+    return held(np.tensordot(asked(x1, "iufc", "tensordot"), asked(x2, "iufc", "tensordot"), axes))
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
+    """Sums of products along an axis, counted from the end, with the conjugate of the first."""
+    x1, x2 = asked(x1, "iufc", "vecdot"), asked(x2, "iufc", "vecdot")
+    least = min(x1.ndim, x2.ndim)
+    if not -least <= axis <= -1:
+        raise ArgumentError(f"expected an axis from {-least} to -1, but it is {axis}")
+    first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    if first.shape[-1] != second.shape[-1]:
+        raise ArgumentError(f"expected equal extents, but they are {first.shape[-1]} and {second.shape[-1]}")
+    found = held(np.vecdot(first, second)) if hasattr(first, "arrays") and hasattr(second, "arrays") else None
+    if found is None:
+        found = sum(np.conjugate(first) * second, axis=-1)
+    kind = np.result_type(x1.dtype, x2.dtype)
+    return found if found.dtype == kind else found.astype(kind)
+
+
+def outer(x1: Any, x2: Any, /) -> Held:
+    """The products of each element of a vector with each of another."""
+    first, second = asked(x1, "iufc", "outer"), asked(x2, "iufc", "outer")
+    if first.ndim != 1 or second.ndim != 1:
+        raise ArgumentError(f"expected two vectors, but the shapes are {first.shape} and {second.shape}")
+    return held(first[:, None] * second[None, :])
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
+    """The cross product of vectors with three elements along an axis."""
+    x1, x2 = asked(x1, "iufc", "cross"), asked(x2, "iufc", "cross")
+    least = min(x1.ndim, x2.ndim)
+    if not -least <= axis <= -1 and not (x1.ndim == x2.ndim and 0 <= axis < x1.ndim):
+        raise ArgumentError(f"expected an axis from {-least} to -1, but it is {axis}")
+    first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    if first.shape[-1] != 3 or second.shape[-1] != 3:
+        raise ArgumentError(f"expected three elements along the axis, but the shapes are {x1.shape} and {x2.shape}")
+    a, b = ([v[..., k] for k in range(3)] for v in (first, second))
+    parts = [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]
+    return moveaxis(stack([held(p) for p in parts], axis=-1), -1, axis)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Held:
+    """A diagonal of each matrix in the last two dimensions."""
+    x = taken(x)
+    if x.ndim < 2:
+        raise ArgumentError(f"expected two dimensions or more, but the shape is {x.shape}")
+    rows, columns = x.shape[-2:]
+    begin = max(0, -offset)
+    at = np.arange(begin, max(begin, min(rows, columns - offset)))
+    return held(x[..., at, at + offset])
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Held:
+    """The sums of diagonals of the matrices in the last two dimensions."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def matrix_power(x: Any, n: int, /) -> Held:
+    """The product of n equal matrices, of exponents from 1 on."""
+    return held(np.linalg.matrix_power(taken(x), n))
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Held:
+    """Norms of vectors: 0, inf, and sums of powers."""
+    x = asked(x, "fc", "vector_norm")
+    if ord == -np.inf:
+        return held(np.min(np.absolute(x), axis=axis, keepdims=keepdims))
+    if ord != 0 and ord < 0:
+        return held(sum(np.absolute(x) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord))
+    return held(np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Held:
+    """Norms of the matrices in the last two dimensions that need no factors: "fro", 1, -1, inf, -inf."""
+    return held(np.linalg.matrix_norm(asked(x, "fc", "matrix_norm"), keepdims=keepdims, ord=ord))
+
+
+def __getattr__(name: str) -> Any:
+    if name in FACTORS:
+        hint = f"write numpy.linalg.{name}(x.to_numpy()), or give spfgen.aslinearoperator(x) to a solver of scipy"
+        raise AttributeError(f"spfgen.array.linalg has no {name}, which needs factors of a matrix: {hint}", name=name)
+    raise AttributeError(f"module 'spfgen.array.linalg' has no attribute {name!r}", name=name)

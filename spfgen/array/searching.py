@@ -1,0 +1,98 @@
+"""Sorting, sets and places. Sorted along an axis is what is dense; distinct values come from what is stored."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spfgen.array.held import Held, asked, computed, dense, held
+from spfgen.errors import ArgumentError
+from spfgen.run.arrays.entries import entries_of
+from spfgen.run.tensor import Array
+
+
+class unique_all_result(NamedTuple):  # noqa: N801
+    """What `unique_all` gives."""
+
+    values: Held
+    indices: Held
+    inverse_indices: Held
+    counts: Held
+
+
+class unique_counts_result(NamedTuple):  # noqa: N801
+    """What `unique_counts` gives."""
+
+    values: Held
+    counts: Held
+
+
+class unique_inverse_result(NamedTuple):  # noqa: N801
+    """What `unique_inverse` gives."""
+
+    values: Held
+    inverse_indices: Held
+
+
+def nonzero(x: Any, /) -> tuple[Held, ...]:
+    """The coordinates of what differs from 0, an array for each dimension, in row-major order."""
+    x = computed(x)
+    if not x.ndim:
+        raise ArgumentError("expected an array with dimensions, but it is a number")
+    return tuple([held(c) for c in np.nonzero(x)])
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: Any = "left", sorter: Any = None) -> Held:
+    """numpy.searchsorted, of dense copies."""
+    return held(np.searchsorted(dense(x1), dense(x2), side, None if sorter is None else dense(sorter)))
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Held:
+    """Sorted along an axis, in a dense copy."""
+    found = np.sort(dense(asked(x, "iuf", "sort")), axis=axis, stable=stable)
+    return held(np.flip(found, axis) if descending else found)
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Held:
+    """The places of the elements in their order along an axis, by a dense copy. Equal ones stay in order."""
+    own = dense(asked(x, "iuf", "argsort"))
+    if not descending:
+        return held(np.argsort(own, axis=axis, stable=stable))
+    places = np.argsort(np.flip(own, axis), axis=axis, stable=stable)
+    return held(own.shape[axis] - 1 - np.flip(places, axis))
+
+
+def unique_values(x: Any, /) -> Held:
+    """The distinct values; each nan is one."""
+    return held(_distinct(x)[0])
+
+
+def unique_counts(x: Any, /) -> unique_counts_result:
+    """The distinct values, and how often each is there."""
+    return unique_counts_result(*map(held, _distinct(x)))
+
+
+def unique_inverse(x: Any, /) -> unique_inverse_result:
+    """The distinct values, and which of them each element is: of a dense copy."""
+    found = np.unique_inverse(dense(x))
+    return unique_inverse_result(*map(held, found))
+
+
+def unique_all(x: Any, /) -> unique_all_result:
+    """The distinct values, their first places, which of them each element is, and how often: of a dense copy."""
+    return unique_all_result(*map(held, np.unique_all(dense(x))))
+
+
+def _distinct(x: Any) -> tuple[Array, Array]:
+    x = computed(x)
+    entries = entries_of(x)
+    missing = x.size - len(entries.values)
+    if missing and entries.fill != entries.fill:
+        found = np.unique_counts(dense(x))
+        return found.values, found.counts
+    own = np.append(entries.values, entries.fill) if missing else entries.values
+    values, counts = np.unique(own, return_counts=True, equal_nan=False)
+    if missing:
+        counts[values == entries.fill] += missing - 1
+    return values, counts

@@ -1,0 +1,162 @@
+"""Functions that move elements: work and memory follow from what is stored, and the fill stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spfgen.array.held import Held, dense, held, taken
+from spfgen.errors import ArgumentError
+from spfgen.run.arrays.reductions import axes_of, axis_of
+from spfgen.run.tensor import Tensor
+
+Axes = int | tuple[int, ...] | None
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together."""
+    return np.broadcast_shapes(*shapes)
+
+
+def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Held:
+    """The array in a larger shape, in new arrays."""
+    return held(np.broadcast_to(taken(x), tuple(shape)))
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Held, ...]:
+    """All arrays in the shape that they have together."""
+    given = [taken(a) for a in arrays]
+    shape = np.broadcast_shapes(*[a.shape for a in given])
+    return tuple([a if a.shape == shape else broadcast_to(a, shape) for a in given])
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Held:
+    """The arrays one after the other, in the type that they have together; without `axis` as lines."""
+    given = [taken(a) for a in arrays]
+    return held(np.concatenate(given, axis=axis))
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Held:
+    """The arrays along a new axis."""
+    given = [expand_dims(a, axis=axis) for a in arrays]
+    if len({g.shape for g in given}) > 1:
+        raise ArgumentError(
+            f"expected arrays of one shape, but they are {', '.join(str(taken(a).shape) for a in arrays)}"
+        )
+    return concat(given, axis=axis)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Held, ...]:
+    """The parts along an axis."""
+    x = taken(x)
+    along = axis_of(axis, x.ndim)
+    return tuple([held(x[(*[slice(None)] * along, k)]) for k in range(x.shape[along])])
+
+
+def expand_dims(x: Any, /, *, axis: int = 0) -> Held:
+    """A new dimension of extent 1."""
+    return held(np.expand_dims(taken(x), axis))
+
+
+def squeeze(x: Any, /, axis: int | tuple[int, ...]) -> Held:
+    """Without some dimensions of extent 1."""
+    return held(np.squeeze(taken(x), axis))
+
+
+def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Held:
+    """The elements by rows in another shape. Raises ArgumentError, a ValueError, for `copy=False` where it is another
+    one: the coordinates are new."""
+    x = taken(x)
+    if copy is False:
+        if tuple(shape) == x.shape:
+            return x
+        raise ArgumentError("expected `copy` not to be False: the coordinates of another shape are new arrays")
+    return held(np.reshape(x, shape))
+
+
+def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Held:
+    """The dimensions in another order."""
+    x = taken(x)
+    if len(axes_of(tuple(axes), x.ndim)) != x.ndim:
+        raise ArgumentError(f"expected an order of {x.ndim} dimensions, but it is {axes!r}")
+    return held(np.transpose(x, axes)) if axes else x
+
+
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Held:
+    """Some dimensions elsewhere, the others in their order."""
+    x = taken(x)
+    own, other = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    if len(own) != len(other):
+        raise ArgumentError(f"expected as many axes to go as places, but they are {source!r} and {destination!r}")
+    order = [d for d in range(x.ndim) if d not in own]
+    for place, axis in sorted(zip(other, own, strict=True)):
+        order.insert(place, axis)
+    return permute_dims(x, tuple(order))
+
+
+def matrix_transpose(x: Any, /) -> Held:
+    """The last two dimensions exchanged."""
+    x = taken(x)
+    if x.ndim < 2:
+        raise ArgumentError(f"expected two dimensions or more, but the shape is {x.shape}")
+    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def flip(x: Any, /, *, axis: Axes = None) -> Held:
+    """The elements in the reverse order along axes, along all without `axis`."""
+    x = taken(x)
+    return held(np.flip(x, axis)) if x.ndim else x
+
+
+def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Held:
+    """The elements moved on, what leaves at the end comes in at the beginning."""
+    return held(np.roll(taken(x), shift, axis))
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Held:
+    """Each element several times."""
+    return held(np.repeat(taken(x), repeats if isinstance(repeats, int) else dense(repeats), axis))
+
+
+def tile(x: Any, repetitions: tuple[int, ...], /) -> Held:
+    """The array several times along its dimensions."""
+    return held(np.tile(taken(x), tuple(repetitions)))
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Held:
+    """What each element is more than the one before it along an axis, n times."""
+    parts = [taken(p) for p in (prepend, x, append) if p is not None]
+    along = axis_of(axis, taken(x).ndim)
+    found = parts[0] if len(parts) == 1 else concat(parts, axis=along)
+    for _ in range(n):
+        before = (slice(None),) * along
+        found = found[(*before, slice(1, None))] - found[(*before, slice(None, -1))]
+    return held(found)
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Held:
+    """The elements at places along an axis."""
+    x = taken(x)
+    if axis is None and x.ndim != 1:
+        raise ArgumentError(f"expected an axis of an array with {x.ndim} dimensions, but there is none")
+    along = 0 if axis is None else axis_of(axis, x.ndim)
+    return held(x[(*[slice(None)] * along, _places(indices))])
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Held:
+    """At each place of `indices` the element of `x` along an axis that it says."""
+    x, places = taken(x), _places(indices)
+    along = axis_of(axis, x.ndim)
+    if places.ndim != x.ndim:
+        raise ArgumentError(f"expected indices of {x.ndim} dimensions, but their shape is {places.shape}")
+    others = [n if d != along else 1 for d, n in enumerate(x.shape)]
+    shape = np.broadcast_shapes(tuple(others), places.shape)
+    key = [np.arange(n) if x.shape[d] == n else np.zeros(n, np.int64) for d, n in enumerate(shape)]
+    lines = [k.reshape([-1 if d == e else 1 for e in range(x.ndim)]) for d, k in enumerate(key)]
+    return held(x[tuple(places if d == along else k for d, k in enumerate(lines))])
+
+
+def _places(indices: Any) -> Any:
+    return dense(indices) if isinstance(indices, Tensor) or hasattr(indices, "node") else np.asarray(indices)

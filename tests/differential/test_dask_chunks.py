@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +169,8 @@ def test_sizes_and_names() -> None:
         stored = sum(a.nbytes for a in tensor.arrays.values())
         assert tensor.nbytes == stored
         assert stored < sizeof(tensor) < stored + 1000
+        entries = tensor.to_coo()
+        assert sizeof(entries) > 24 * len(entries.values)
     tensor = spfgen.pack(dense(), "csr")
     assert tokenize(tensor) == tokenize(tensor.copy())
     assert len({tokenize(t) for t in (tensor, 2 * tensor, tensor.convert("csc"), tensor.convert("csr_unsorted"))}) == 4
@@ -198,3 +201,24 @@ def test_in_another_process() -> None:
     assert type(found) is spfgen.Tensor
     np.testing.assert_allclose(found.to_numpy(), dense() @ dense().T, atol=1e-12)
     np.testing.assert_allclose(y, dense().sum(axis=1), atol=1e-12)
+
+
+def test_dask_registers_what_setup_says() -> None:
+    """The entry point imports nothing of dask.array, which is being imported when it is called."""
+    code = """
+        import configparser, importlib, pathlib, sys
+        settings = configparser.ConfigParser()
+        settings.read(pathlib.Path("setup.cfg"))
+        _, _, target = settings["options.entry_points"]["dask.sizeof"].strip().partition(" = ")
+        module, _, name = target.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        assert not {"dask", "numpy"} & set(sys.modules), "the entry point is cheap"
+        import dask.sizeof
+        function(dask.sizeof.sizeof)
+        assert "dask.array" not in sys.modules
+        import numpy, spfgen
+        tensor = spfgen.pack(numpy.eye(100), "csr")
+        assert tensor.nbytes < dask.sizeof.sizeof(tensor) < tensor.nbytes + 1000
+    """
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=root, check=True)

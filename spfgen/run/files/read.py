@@ -76,6 +76,9 @@ class Coordinates:
                     f"but they go from {coord.min()} to {coord.max()}"
                 )
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + sum([a.nbytes for a in (*self.coords, self.values)])
+
     def to_dense(self) -> NDArray[Any]:
         """The array of shape `shape`, dtype of `values`; entries of one place are added (`or` for bool).
 

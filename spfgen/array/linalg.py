@@ -9,22 +9,9 @@ import numpy as np
 
 from spfgen.array.held import Held, asked, held, taken
 from spfgen.array.reductions import sum
-from spfgen.array.shapes import matrix_transpose, moveaxis, stack
+from spfgen.array.shapes import matrix_transpose as matrix_transpose
+from spfgen.array.shapes import moveaxis, stack
 from spfgen.errors import ArgumentError
-
-__all__ = [
-    "cross",
-    "diagonal",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_transpose",
-    "outer",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
 
 FACTORS = "cholesky det eigh eigvalsh inv matrix_rank pinv qr slogdet solve svd svdvals".split()
 """What needs factors of a matrix, which are no sparse arrays of the standard."""

@@ -118,6 +118,8 @@ if not TYPE_CHECKING:  # where mypy saw this function, every name would be there
         """Import on first use, so that `import spfgen` costs nothing (no islpy, numpy, scipy until needed)."""
         import importlib
 
+        if name == "array":  # the namespace of the array API standard
+            return importlib.import_module("spfgen.array")
         if name not in __all__:
             import difflib
 

@@ -55,7 +55,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Held, ...]:
     return tuple([held(x[(*[slice(None)] * along, k)]) for k in range(x.shape[along])])
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Held:
+def expand_dims(x: Any, /, axis: int = 0) -> Held:
     """A new dimension of extent 1."""
     return held(np.expand_dims(taken(x), axis))
 

@@ -348,10 +348,17 @@ class Tensor(Operators):
 
         return called(function, arguments, options)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
         from spfgen.run.arrays.eager import in_place
 
-        return in_place(self).__dlpack__(**options)
+        return in_place(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from spfgen.run.arrays.eager import in_place

@@ -1,0 +1,1 @@
+"""Suites that other projects wrote, run on spfgen by a command each."""

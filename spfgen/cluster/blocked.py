@@ -15,7 +15,7 @@ from dask.threaded import get as threaded_get
 
 from spfgen.cluster.cuts import Bounds, boxes, meeting
 from spfgen.cluster.parts import BLOCK, Apply, Joined, joined
-from spfgen.errors import UsageError
+from spfgen.errors import ConversionError, UsageError
 from spfgen.run.operators import Operators
 
 Key = tuple[Any, ...]
@@ -222,6 +222,10 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         if self.ndim:
             raise UsageError("expected one number, but this is a tensor in blocks", None, ("write .compute()",))
         return self.compute()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        hint = "spfgen.evaluate, spfgen.einsum and signs take blocks; A.compute() makes one tensor or array of them"
+        raise ConversionError("expected one array or tensor, but this one is in blocks", None, (hint,))
 
     def __bool__(self) -> bool:
         return bool(self._number())

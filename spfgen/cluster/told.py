@@ -21,8 +21,8 @@ def told(
     sent: Mapping[str, int],
     tasks: int,
 ) -> str:
-    """The lines of `Blocked.explain()`. `sent` are the places of each operand that blocks of work read, those that
-    several read counted for each."""
+    """The lines of `Blocked.explain()`. `sent` are the places of each operand that blocks of work read, as often as
+    they are read."""
     lines = [text, ""]
     for index, bounds in cuts.items():
         way = found.ways[index]

@@ -125,6 +125,8 @@ def test_what_cannot_be_computed_apart_is_refused() -> None:
         spfgen.evaluate("for i { r[i] = x[i] }", x=x)
     with pytest.raises(spfgen.SpfgenError, match="runs over 6 places and y has 5"):
         spfgen.evaluate("r[i] = x[i]*y[i]", x=x, y=np.ones(5))
+    with pytest.raises(spfgen.SpfgenError, match="in blocks"):
+        spfgen.compile("r[i] = x[i]", x="dense")(x=x)
     with pytest.raises(spfgen.SpfgenError, match="add up to 6 along `i`"):
         spfgen.blocks(np.arange(6.0), {"i": (2, 5)})
 

@@ -18,7 +18,7 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 pytest.importorskip("spfgen.cluster.backend").register()
 
-SHAPE, CHUNKS = (23, 17), (9, 5)
+SHAPE, CHUNKS = (23, 17), (12, 9)
 LAYOUTS = ("csr", "coo", "dcsr")
 OF_PAIRS = {
     "matmul": (lambda a, x: a @ a.T, True),
@@ -95,7 +95,7 @@ def test_products(name: str) -> None:
     function, sparse = OF_PAIRS[name]
     x = np.arange(SHAPE[1], dtype=float)
     wanted = function(dense(), x)
-    agrees(function(chunked(), da.from_array(x, chunks=5)), wanted, sparse)
+    agrees(function(chunked(), da.from_array(x, chunks=9)), wanted, sparse)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -188,7 +188,7 @@ def test_in_another_process() -> None:
         data, aside = pickle.load(sys.stdin.buffer)
         T, function = pickle.loads(data, buffers=aside)
         import dask, dask.array as da
-        a = da.from_array(T, chunks=(9, 5), asarray=False)
+        a = da.from_array(T, chunks=(12, 9), asarray=False)
         found = da.tensordot(a, a, ((1,), (1,))).compute(scheduler="threads")
         y = function(A=T, x=[1.0] * 17)
         sys.stdout.buffer.write(pickle.dumps((found, y)))

@@ -120,7 +120,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> H
     return held(np.from_dlpack(x, copy=copy))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Held, ...]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Held]:
     """numpy.meshgrid: results are as large as the grid."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f'expected "xy" or "ij" as indexing, but it is {indexing!r}')

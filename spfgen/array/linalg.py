@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from spfgen.array.creation import eye
 from spfgen.array.held import Held, asked, held, taken
 from spfgen.array.reductions import sum
+from spfgen.array.shapes import broadcast_to, moveaxis, stack
 from spfgen.array.shapes import matrix_transpose as matrix_transpose
-from spfgen.array.shapes import moveaxis, stack
-from spfgen.errors import ArgumentError
+from spfgen.errors import ArgumentError, ConversionError
 
 FACTORS = "cholesky det eigh eigvalsh inv matrix_rank pinv qr slogdet solve svd svdvals".split()
 """What needs factors of a matrix, which are no sparse arrays of the standard."""
@@ -82,8 +83,18 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Held:
 
 
 def matrix_power(x: Any, n: int, /) -> Held:
-    """The product of n equal matrices, of exponents from 1 on."""
-    return held(np.linalg.matrix_power(taken(x), n))
+    """The product of n equal matrices in the last two dimensions. Raises ConversionError for a negative exponent, which
+    needs inverses."""
+    x = asked(x, "iufc", "matrix_power")
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ArgumentError(f"expected square matrices, but the shape is {x.shape}")
+    if n < 0:
+        hint = "write numpy.linalg.matrix_power(x.to_numpy(), n)"
+        raise ConversionError(f"expected an exponent that is not negative, but it is {n}", None, (hint,))
+    if n < 2:
+        return x if n else broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
+    half = matrix_power(x, n // 2)
+    return matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Held:

@@ -25,11 +25,11 @@ def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Held:
     return held(np.broadcast_to(taken(x), tuple(shape)))
 
 
-def broadcast_arrays(*arrays: Any) -> tuple[Held, ...]:
+def broadcast_arrays(*arrays: Any) -> list[Held]:
     """All arrays in the shape that they have together."""
     given = [taken(a) for a in arrays]
     shape = np.broadcast_shapes(*[a.shape for a in given])
-    return tuple([a if a.shape == shape else broadcast_to(a, shape) for a in given])
+    return [a if a.shape == shape else broadcast_to(a, shape) for a in given]
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Held:

@@ -58,7 +58,7 @@ def dense(kind: str, seed: int = 0) -> np.ndarray:
 def same(ours: Any, theirs: Any) -> None:
     """Shape, type and values; tuples part by part."""
     if isinstance(theirs, tuple | list):
-        assert isinstance(ours, tuple)
+        assert isinstance(ours, tuple | list)
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
             same(one, other)
@@ -198,6 +198,14 @@ def test_the_variance_of_what_fills_an_array() -> None:
     A = spfgen.pack(dense("float64"), "csr") + 2
     assert A.nse < A.size
     same(xp.var(A, axis=0), np.var(A.to_numpy(), axis=0))
+
+
+def test_powers_of_matrices() -> None:
+    x = np.stack([dense("int8")[:, :4], dense("int8", 2)[:, :4]]).astype(np.int64)
+    for n in (0, 1, 2, 5):
+        same(xp.linalg.matrix_power(spfgen.pack(x, "coo"), n), np.linalg.matrix_power(x, n))
+    with pytest.raises(TypeError, match="not negative"):
+        xp.linalg.matrix_power(spfgen.pack(x, "coo"), -1)
 
 
 def test_arrays_from_nothing() -> None:

@@ -410,8 +410,9 @@ class Tensor(Operators):
 
 
 def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Tensor:
-    """A tensor from a pickle or a copy; it shares kernels with those that are in an equal layout."""
-    return Tensor(canonical(layout), sizes, arrays)
+    """A tensor from a pickle or a copy; it shares kernels with those that are in an equal layout.
+    Arrays that came beside a pickle may begin anywhere in a message: those that are not aligned are copied."""
+    return Tensor(canonical(layout), sizes, {n: a if a.flags.aligned else a.copy() for n, a in arrays.items()})
 
 
 def check_unchanged(tensor: Tensor, validate: str = "once") -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -243,6 +245,15 @@ def test_solvers_of_scipy() -> None:
     assert not failed
     np.testing.assert_allclose(dense @ found, np.ones(12))
     np.testing.assert_allclose(operator.rmatvec(np.arange(12.0)), dense.T @ np.arange(12.0))
+
+
+def test_arrays_beside_a_pickle_that_are_not_aligned() -> None:
+    """As they come in messages between processes."""
+    tensor, buffers = spfgen.pack(np.eye(5), "csr"), []
+    text = pickle.dumps(tensor, protocol=5, buffer_callback=buffers.append)
+    moved = [memoryview(bytearray(b"x") + bytearray(b.raw()))[1:] for b in buffers]
+    found = pickle.loads(text, buffers=moved)
+    np.testing.assert_array_equal(spfgen.evaluate("y[i] = A[i,j]", A=found), np.ones(5))
 
 
 @pytest.mark.fuzz

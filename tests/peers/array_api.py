@@ -20,6 +20,7 @@ WRITES = "results of a computation are not written to: tensors have no __setitem
 DENSE = "a tensor in a sparse layout is no dense array in memory"
 NUMPY = "it is as in numpy, which says another thing than the standard"
 ONE = (
+    "expm1((real(x_i) is +0 or real(x_i) == -0) and imag(x_i) is +0) -> 0 + 0j",
     "expm1(real(x_i) is +infinity and imag(x_i) is +0) -> +infinity + 0j",
     "expm1(real(x_i) is -infinity and imag(x_i) is +infinity) -> -1 + 0j",
     "expm1(real(x_i) is +infinity and imag(x_i) is +infinity) -> infinity + NaN j",

@@ -122,7 +122,7 @@ def test_arrays_by_name_of_what_cannot_be_packed(run: Any, tmp_path: Path) -> No
 
 def test_extents_of_a_result_are_asked_for_by_name(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "k.spf"
-    path.write_text("kernel k { tensor A : csr tensor w, y : dense  y[i, j] = A[i + p, j + q]*w[p, q] }")
+    path.write_text("kernel k { tensor A : csr tensor w, y : dense  y[i, j] = A[i + j, p + q]*w[p, q] }")
     np.save(tmp_path / "w.npy", np.ones((2, 2)))
     given = ("--data", f"A={tmp_path / 'w.npy'}", "--data", f"w={tmp_path / 'w.npy'}")
     code, _, err = run("run", str(path), *given)

@@ -60,3 +60,12 @@ def test_a_declared_result_converts_at_last() -> None:
     found = kernel(A=spfgen.pack(A, "csr<int8>"), B=spfgen.pack(B, "csr<int8>"))
     assert found.dtype == np.float64
     assert np.array_equal(found, A * B)
+
+
+def test_numbers_that_nothing_is_stored_for_have_their_type() -> None:
+    """~3 of uint64 is no int of C: what both operands make of their fills is a number of their type."""
+    b, u = np.array([3, 5, 3], np.uint64), np.array([-1, 2, 0], np.int32)
+    packed = {"B": spfgen.pack(b, "sv", fill=3), "u": spfgen.pack(u, "sv_unsorted")}
+    found = spfgen.evaluate("R[i] = invert(B[i])*floor_divide(u[i], u[i])", **packed)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(found, np.invert(b) * np.floor_divide(u, u))

@@ -132,11 +132,21 @@ def _applied(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType], res
         return c.Call(how[:-2] + single, tuple(given))
     if {k.name for k in kinds} == {"int64", "uint64"}:
         return _between(how, given, kinds)
-    made = c.Un(how, given[0]) if len(given) == 1 else c.Bin(how, given[0], given[1])
     whole = result.kind in "iu" and how in _WRAPS
+    if whole and all(isinstance(g, c.Int) for g in given):
+        return literal(_made_of_numbers(op, given, kinds), result)  # C would compute with int: ~3 is none of uint64
+    made = c.Un(how, given[0]) if len(given) == 1 else c.Bin(how, given[0], given[1])
     # The constants of two sums of int32 would be joined to one that is wider.
     wide = result.bytes < 4 or (result.bytes == 4 and any(isinstance(g, c.Int) for g in given))
     return c.Cast(result.c, made) if whole and wide else made
+
+
+def _made_of_numbers(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType]) -> Any:
+    """What numpy makes of integer constants of these types."""
+    import numpy as np
+
+    numbers = [np.dtype(k.name).type(g.value) for g, k in zip(given, kinds, strict=True) if isinstance(g, c.Int)]
+    return np.asarray(folded(op, numbers)).item()
 
 
 def _both(sign: str, a: c.Expr, b: c.Expr) -> c.Expr:

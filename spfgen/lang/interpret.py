@@ -4,7 +4,8 @@ Tensors are dense arrays, filled with their fill value where nothing is stored; 
 types. A number in the text takes the type of what it meets.
 
 **Ranges.** An index that stands alone as a subscript has that extent; all such extents agree (within one access, as in
-`A[i, i]`, the least counts). The extents of slices and shape operators follow. Any other index has the range that
+`A[i, i]`, the least counts). The extents of slices and shape operators follow, and those of results
+that are made: see `reach` in oracle/ranges.py. Any other index has the range that
 conditions, and the extents of what it is a part of a subscript of, leave it. An index has one range in a statement, or
 in the whole body of its loop; `sizes` gives those that nothing else does.
 

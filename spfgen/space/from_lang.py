@@ -99,7 +99,7 @@ def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         temporaries += sums
     schedule = read_schedule(kernel, by_name, groups)
     inputs, outputs = inputs_and_outputs(kernel.statements)
-    following = Following(extents, [(target, reads) for target, *reads in uses], outputs - inputs)
+    following = Following(extents, kernel.statements, outputs - inputs)
     return Program(
         kernel.name,
         kernel.doc,

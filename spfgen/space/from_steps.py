@@ -18,6 +18,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents, Ranges
+from spfgen.space.following import conditions_in
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.lost import doubts_of_steps
 from spfgen.space.names import check_accesses, check_names, with_scalars
@@ -54,6 +55,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
     found = IndexExtents(kernel, extents, normal, uses, (outputs - inputs) | local, local)
     found.bounding = [a for s in body for a in _bounding(s)]
     found.targets = [lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)]
+    found.conditions = conditions_in(body)
     found.make_all_own()
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -26,7 +25,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.space.extents import Extents, Key
-from spfgen.space.following import beyond, last, least
+from spfgen.space.following import Ends, beyond, ends_of, largest_of, last, least_of, said
 from spfgen.space.names import unbounded
 from spfgen.space.normal import Inside, Joined, Normal, moved
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Tie
@@ -56,6 +55,8 @@ class IndexExtents:
         """The accesses that lie within their tensors wherever anything is computed."""
         self.targets: Sequence[lang.Access] = ()
         """What equations write."""
+        self.conditions: Sequence[Formula] = ()
+        """Where equations are computed and reductions run."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
         self.computed: dict[str, Expr] = {}
@@ -212,14 +213,20 @@ class IndexExtents:
 
     def beyond(self, subscript: Expr) -> Expr | None:
         """One more than the largest value of a subscript; None where that is not known."""
-        return beyond(self.sizes(subscript), self.normal.taken, self.bounded)
+        return beyond(self.sizes(subscript), self.normal.taken, lambda index: self.ends(index, whatever=False))
 
-    def bounded(self, index: str) -> Expr | None:
-        """The extent; None where nothing bounds the index."""
-        try:
-            return self.extent_of(index)
-        except SpecError:
-            return None
+    def ends(self, index: str, whatever: bool) -> Ends:
+        """Of an index that has an extent, or that conditions bound, or that reads do; with `whatever` reads bound only
+        those of results."""
+        named = self.named(index)
+        if named is not None and not self.is_own(named[0]):
+            is_known = named[1] or self.viewed(index) is not None or self.largest_inside(index) is not None
+            return ends_of(named[0] if is_known or not whatever else None)
+        viewed = self.viewed(index)
+        if viewed is not None:
+            return ends_of(viewed)
+        found = said(index, self.conditions, self.normal.taken)
+        return found if whatever or found[1] is not None else ends_of(self.made_of(index))
 
     def make_all_own(self) -> None:
         """All such extents. Raises SpecError where one is not known."""
@@ -304,16 +311,31 @@ class IndexExtents:
         return None
 
     def by_reads(self, index: str) -> Expr | None:
-        """The largest extent with which all accesses that have the index in a larger subscript lie in their tensors."""
-        found = [
-            last(index, self.sizes(s), self.tensor(a.tensor, k), self.normal.taken, self.known)
+        """As far as one of the accesses lies within its tensor that have the index in a larger subscript."""
+        found = self.limits(index, whatever=False)
+        return Bin("max", largest_of(found), ZERO) if found else None
+
+    def largest_inside(self, index: str) -> Expr | None:
+        """The largest extent with which all of these accesses lie within their tensors."""
+        if index in self.pending:
+            return None
+        self.pending.add(index)
+        found = self.limits(index, whatever=True)
+        self.pending.discard(index)
+        return Bin("max", least_of(found), ZERO) if found else None
+
+    def limits(self, index: str, whatever: bool) -> list[Expr]:
+        """The extents with which single accesses lie within their tensors: `whatever` other indices are, or for some of
+        their values."""
+        found = (
+            last(index, self.sizes(s), self.tensor(a.tensor, k), self.normal.taken, ends, whatever)
+            for ends in [lambda other: self.ends(other, whatever)]
             for a in self.bounding
             if a.tensor not in self.made
             for k, s in enumerate(a.subscripts)
             if index in variables(s)
-        ]
-        known = [e for e in found if e is not None]
-        return Bin("max", least(known), ZERO) if known else None
+        )
+        return [e for e in found if e is not None]
 
     def check_bounded(self, index: str, body: Any) -> None:
         """Raises SpecError for an index that is in no subscript and in no condition."""
@@ -343,7 +365,7 @@ class IndexExtents:
                 continue
             is_part = any(index in link.parts for link in self.normal.links)
             viewed = None if is_part and named[1] else self.viewed(index)
-            other = viewed or (None if named[1] else self.made_of(index))
+            other = viewed or (None if named[1] else self.largest_inside(index))
             if other is not None and named[0] != other:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
         for index, made in self.normal.further:
@@ -366,7 +388,7 @@ class IndexExtents:
         for name, found in most.items():
             known = [e for e in found if e is not None]
             if len(known) == len(found):
-                yield Var(name), self.sizes(reduce(lambda a, b: Bin("max", a, b), known)), False
+                yield Var(name), self.sizes(largest_of(known)), False
 
     def by_links(self) -> Iterator[tuple[Expr, Expr, bool]]:
         """What the wholes and the parts of links make of each other, for extents that no operand decides."""
@@ -393,11 +415,12 @@ class IndexExtents:
 
     def viewed(self, index: str) -> Expr | None:
         """The extent that a view gives the index."""
+        around = set(self.pending)
         self.pending.add(index)
         try:
             return self.by_slice(index) or self.by_concat(index) or self.by_link(index)
         finally:
-            self.pending.discard(index)
+            self.pending = around
 
     def needed(self, body: Any) -> set[str]:
         """The indices over which something runs."""

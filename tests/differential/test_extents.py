@@ -5,6 +5,8 @@ import pytest
 
 import spfgen
 from spfgen.errors import UsageError
+from spfgen.lang.interpret import interpret
+from spfgen.lang.parse import parse_statements
 
 C, B = np.array([1.0, 0.0, 3.0, 4.0]), np.array([1.0, 2.0])
 IMAGE, FILTER = np.arange(20.0).reshape(4, 5) % 7, np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
@@ -31,6 +33,13 @@ CASES = {
     "A[i,k] = max(j,l: P[i+j,k+l]*F[j,l])": None,
     "A[i+j,k+l] = P[i,k]*F[j,l]": None,
     "A[i] = C[i+1]*C[i+2]": C[1:3] * C[2:4],
+    "A[i] = sum(r: C[i+r] where 0 <= r and r < 3)": C[:2] + C[1:3] + C[2:],
+    "A[i] = max(r: C[i+r] where 0 <= r and r < 3)": np.array([3.0, 4.0]),
+    "A[i] = max(r: abs(C[i+r]) where r >= -1 and r <= 1)": np.array([1.0, 3.0, 4.0]),
+    "A[i] = max(r: C[i-r] where r >= 0 and r < 2)": np.array([1.0, 1.0, 3.0, 4.0]),
+    "A[i] = max(r: max(s: C[i+r+s] where 0 <= s and s < 2) where 0 <= r and r < 2)": np.array([3.0, 4.0]),
+    "A[i+r] = C[i] where 0 <= r and r < 2": np.convolve(C, [1.0, 1.0]),
+    "A[2*i] = C[i+j]*B[j]": np.array([1.0, 0, 6, 0, 11, 0, 4]),
 }
 
 
@@ -52,6 +61,7 @@ def test_extents_of_results_follow(text):
     sparse = spfgen.evaluate(text, out="coo", **packed)
     assert sparse.shape == expected.shape
     np.testing.assert_allclose(sparse.to_numpy(), expected)
+    np.testing.assert_allclose(interpret(parse_statements(text), operands, {})["A"], expected)
 
 
 def test_sizes_override():
@@ -65,6 +75,6 @@ def test_a_window_larger_than_its_operand_leaves_nothing():
 
 
 def test_extents_that_several_values_would_do_for_are_asked_for():
-    for text in ("A[i] = C[i+j]", "A[i,k] = C[i+k]", "A[i+j] = C[i]"):
+    for text in ("A[i] = C[i+j]", "A[i,k] = C[i+k]", "A[i,k] = abs(C[i+k])", "A[i] = max(j: C[i+j])", "A[i+j] = C[i]"):
         with pytest.raises(UsageError, match="extents"):
             spfgen.evaluate(text, C=C)

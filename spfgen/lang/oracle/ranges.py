@@ -170,15 +170,45 @@ class Ranges:
                 self.limits[name] = both(self.limits.get(name, (-inf, inf)), joint)
 
     def reach(self, accesses: Sequence[n.Access]) -> None:
-        """The extents of tensors that are made and whose subscripts have a range only: up to the last place."""
+        """The extents of tensors that are made: of an index that stands alone in no operand the largest for which each
+        subscript lies inside, whatever the other indices are; along larger subscripts up to the last place."""
         for access in accesses:
             shape = self.shapes[access.tensor]
             for place, subscript in enumerate(access.subscripts):
-                if shape[place] is None and isinstance(subscript, Expr):
-                    high = self.interval(subscript)[1]
-                    shape[place] = None if high == inf else max(int(high) + 1, 0)
-                    if isinstance(subscript, Var) and high < inf:
-                        self.limits[subscript.name] = (0, high)
+                if shape[place] is not None or not isinstance(subscript, Expr):
+                    continue
+                is_index = isinstance(subscript, Var) and subscript.name not in self.sizes
+                high = self.last_inside(subscript.name, accesses) if is_index else self.interval(subscript)[1]  # type: ignore[attr-defined]
+                shape[place] = None if abs(high) == inf else max(int(high) + 1, 0)
+                if isinstance(subscript, Var) and abs(high) < inf:
+                    self.limits[subscript.name] = (0, high)
+
+    def last_inside(self, name: str, accesses: Sequence[n.Access]) -> float:
+        """The largest value of an index with which no subscript of it goes beyond the end it moves to; infinite where
+        none says it."""
+        found = inf
+        for access in accesses:
+            shape = self.shapes[access.tensor]
+            for subscript, extent in zip(access.subscripts, shape, strict=True):
+                if isinstance(subscript, Expr) and extent is not None and name in variables(subscript):
+                    found = min(found, self.last_of(name, subscript, extent))
+        return found
+
+    def last_of(self, name: str, subscript: Expr, extent: int) -> float:
+        def ends(value: int) -> Limits:
+            before = self.limits.get(name, (-inf, inf))
+            self.limits[name] = (value, value)
+            result = self.interval(subscript)
+            self.limits[name] = before
+            return result
+
+        first, second = ends(0), ends(1)
+        if first == second or inf in map(abs, first):
+            return inf
+        value = -1
+        while ends(value + 1)[1] < extent if second > first else ends(value + 1)[0] >= 0:
+            value += 1
+        return value
 
     def all_values(self, steps: Sequence[Any]) -> list[Any]:
         return [v for s in all_steps(steps) for value in values_of(s) for v in nodes_of(value)]

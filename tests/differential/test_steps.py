@@ -304,6 +304,47 @@ def test_slices_are_merged(name: str, operator: str) -> None:
     assert "they are merged" not in spfgen.compile(text, A="csr", B="csr_unsorted", C="dense").explain()
 
 
+TWO_ROWS = {
+    "equal": ([1, 3, 4], [1, 3, 4]),
+    "apart": ([0, 2], [5, 7]),
+    "one ends first": ([0, 6, 7], [0, 1, 2]),
+    "in turn": ([0, 2, 4, 6], [1, 3, 5, 7]),
+    "one empty": ([], [0, 3, 7]),
+    "the other empty": ([4], []),
+    "both empty": ([], []),
+}
+
+
+COLUMN = np.arange(8)
+MERGES: dict[str, Callable[..., Any]] = {
+    "C[i, j] = A[i, j] + B[i, j]": lambda a, b: a + b,
+    "C[i, j] = max(A[i, j], -B[i, j]) where j >= 2 and j < 6": (
+        lambda a, b: np.where((COLUMN >= 2) & (COLUMN < 6), np.maximum(a, -b), 0)
+    ),
+    "C[i, j] = where(A[i, j] > B[i, j], A[i, j], 2*B[i, j])": lambda a, b: np.where(a > b, a, 2 * b),
+    "C[i, j] = abs(A[i, j])*max(A[i, j], B[i, j])*A[i, j] - sqrt(abs(B[i, j]))*min(A[i, j], B[i, j])*abs(B[i, j])": (
+        lambda a, b: abs(a) * np.maximum(a, b) * a - np.sqrt(abs(b)) * np.minimum(a, b) * abs(b)
+    ),
+    "C[i, j] = max(r: max(A[i, j], B[i, j])*x[r])": lambda a, b, x: (np.maximum(a, b)[..., None] * x).max(-1),
+}
+
+
+@pytest.mark.parametrize("text", MERGES)
+def test_two_rows_are_merged_however_they_lie(text: str) -> None:
+    """Little is done at each point, or much, or a loop stands there: the cases are written out, or are not."""
+    one, other = np.zeros((2, len(TWO_ROWS), 8))
+    for row, (first, second) in enumerate(TWO_ROWS.values()):
+        one[row, first], other[row, second] = np.arange(len(first)) + 1.5, -np.arange(len(second)) - 0.5
+    given = {"A": one, "B": other, "x": np.array([-1.0, 2.0])}
+    given = {name: array for name, array in given.items() if f"{name}[" in text}
+    wanted = MERGES[text](*given.values())
+    for out in ("csr", "dense"):
+        kernel = spfgen.compile(text, A="csr", B="csr", C=out, **({"x": "dense"} if "x" in given else {}))
+        assert out == "dense" or "x" in given or "they are merged" in kernel.explain()
+        found = kernel(**{k: spfgen.pack(v, "csr") if v.ndim == 2 else v for k, v in given.items()})
+        np.testing.assert_array_equal(found.to_numpy() if out == "csr" else found, wanted)
+
+
 def test_a_slice_that_runs_down_is_not_merged() -> None:
     text = "c[i] = a[i(::-1)] + b[i]"
     kernel = spfgen.compile(text, a="sv", b="sv", c="dense")

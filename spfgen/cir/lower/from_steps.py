@@ -61,8 +61,12 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             inside = c.Block(tuple(low.plan(then, scope)))
             rest = None if otherwise is None else c.Block(tuple(low.plan(otherwise, scope)))
             return [c.If(test, inside, rest)]
-        case Repeat(body):
-            return [c.While(c.Name("true"), c.Block(tuple(low.plan(body, scope))))]
+        case Repeat(Block((If(lang.Apply("logical_not", (held,)), Break(), None), *rest)), told):
+            test = typed_as(low, held, scope, TYPES["bool"])
+            inside = c.Block(tuple(s for p in rest for s in _part(low, p, scope)))
+            return [*_said(told), c.While(test, inside)]
+        case Repeat(body, told):
+            return [*_said(told), c.While(c.Name("true"), c.Block(tuple(low.plan(body, scope))))]
         case Break():
             return [c.Break()]
         case Array(name, kind, extents, fill):
@@ -89,6 +93,10 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
             return [*lines, low.declare(dim, found)]
     raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _said(why: str) -> list[c.Stmt]:
+    return [c.Comment(why)] if why else []
 
 
 def _coordinates(low: Lowering, at: tuple[Any, ...], scope: Scope) -> tuple[c.Expr, list[c.Stmt]]:

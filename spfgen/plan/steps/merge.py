@@ -3,6 +3,8 @@
 A stream is a loop over positions along which a coordinate is proved to rise strictly. Where each region of a value is
 one such stream, all of them are gone through at once, whatever their number: the least coordinate is next, those that
 are there have a value, all others their fill. The code grows with the number of streams, not with their combinations.
+Of two streams with little to do at each point all three cases are written out, and then what is left of either: no
+question is asked twice.
 
 A position may also store an interval of coordinates, a run or a block, of which each is proved to end before the next
 one begins. Then the merge goes from one end of an interval to the next: in between all streams stay where they are, so
@@ -14,9 +16,10 @@ outside, the stream is empty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import Any
 
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import (
@@ -44,6 +47,7 @@ from spfgen.plan.analyse.depend import known_of_points
 from spfgen.plan.analyse.scan import Step, sources
 from spfgen.plan.build.drivers import driven
 from spfgen.plan.nodes import (
+    PLANS,
     Assign,
     Block,
     Bound,
@@ -64,7 +68,7 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.plan.steps.driving import Driving
-from spfgen.plan.steps.env import Env, Leaf, joined, key_of, number_of
+from spfgen.plan.steps.env import Env, Key, Leaf, joined, key_of, number_of
 from spfgen.plan.transform.simplify import simplify
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear, solved_for
@@ -252,6 +256,71 @@ class Merging(Driving):
         if any(s.stop is not None for s in streams):
             by_intervals = self.interval_by_interval(streams, regions, index, conditions, leaf, env, sides)
             return self.around(streams, by_intervals, outside)
+        restore = self.kept()
+        at_point = self.at_each(index, conditions, sides, leaf, env)
+        merge = self.two_way(streams, index, sides, at_point)
+        if merge is None:
+            restore()
+            merge = self.least_first(streams, index, sides, at_point)
+        return self.around(streams, merge, outside, sides.low)
+
+    def at_each(
+        self, index: str, conditions: Sequence[Formula], sides: Sides, leaf: Leaf, env: Env
+    ) -> Callable[[Mapping[Key, Any], Sequence[Stream]], Plan]:
+        """What is done at a point, given the values of the streams that are there and those that are not."""
+
+        def made(values: Mapping[Key, Any], absent: Sequence[Stream] = ()) -> Plan:
+            known = env.knowing([index]).having(values).where(conditions)
+            known = replace(known, absent=known.absent.union(key_of(s.access) for s in absent))
+            return self.where(sides.rest, leaf(known))
+
+        return made
+
+    def two_way(
+        self,
+        streams: Sequence[Stream],
+        index: str,
+        sides: Sides,
+        at_point: Callable[[Mapping[Key, Any], Sequence[Stream]], Plan],
+    ) -> Plan | None:
+        """The merge of two streams as three cases, then what is left of either; None where they are not two, or so
+        much is done at a point that it should be written once."""
+        if len(streams) != 2:
+            return None
+        one, other = streams
+        both = at_point({**_there(one), **_there(other)}, ())
+        if not _is_small(both):
+            return None
+        alone = {s.position: at_point(_there(s), [o for o in streams if o is not s]) for s in streams}
+        first, second = (Define(self.fresh(f"{s.access.tensor}_{index}"), s.coordinate) for s in streams)
+        here, there = Var(first.dim), Var(second.dim)
+        ends = _behind(sides)
+
+        def case(coordinate: Expr, inner: Plan, *moved: Stream) -> Block:
+            end = [If(ends(coordinate), Break(), None, "what is left is outside")] if ends else []
+            return Block((*end, Define(index, coordinate), inner, *map(_forward, moved)))
+
+        only = If(
+            Holds(Compare("<", here, there)),
+            case(here, alone[one.position], one),
+            case(there, alone[other.position], other),
+        )
+        cases = If(Holds(Compare("=", here, there)), case(here, both, one, other), only)
+        together = _while(And((_left(one), _left(other))), (first, second, cases), _reason(streams, index), *streams)
+        rest = [
+            _while(_left(s), case(s.coordinate, alone[s.position], s).parts, f"what is left of {s.access.tensor}", s)
+            for s in streams
+        ]
+        return Block((together, *rest))
+
+    def least_first(
+        self,
+        streams: Sequence[Stream],
+        index: str,
+        sides: Sides,
+        at_point: Callable[[Mapping[Key, Any], Sequence[Stream]], Plan],
+    ) -> Plan:
+        """The merge of any number of streams: the least coordinate is next."""
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
@@ -267,9 +336,7 @@ class Merging(Driving):
             there, value, asked = self.asked(s, here, values)
             turn += [*asked, *value]
             steps.append(If(there, _forward(s)))
-        inner = self.where(sides.rest, leaf(env.knowing([index]).having(values).where(conditions)))
-        merge: Plan = Repeat(Block((*turn, inner, *steps)), _reason(streams, index))
-        return self.around(streams, merge, outside, sides.low)
+        return Repeat(Block((*turn, at_point(values, ()), *steps)), _reason(streams, index))
 
     def interval_by_interval(
         self,
@@ -463,6 +530,38 @@ def _all_have_run_out(following: Scalar, sides: Sides) -> Plan:
         behind = lang.Apply("greater_equal", (following, lang.Index(reduce(_lesser, sides.high))))
         return If(behind, Break(), None, "all have run out, or what is left is outside")
     return If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all have run out")
+
+
+def _behind(sides: Sides) -> Callable[[Expr], Any] | None:
+    """Whether a coordinate is behind all that counts; None where nothing says so."""
+    if not sides.high:
+        return None
+    end = reduce(_lesser, sides.high)
+    return lambda coordinate: Holds(Compare(">=", coordinate, end))
+
+
+def _there(stream: Stream) -> dict[Key, Any]:
+    """What is known of a stream where it stores something: its value, and that it is there."""
+    tensor, subscripts = key_of(stream.access)
+    return {(tensor, subscripts): stream.read, (f"{tensor}?", subscripts): lang.Constant(True)}
+
+
+def _while(condition: Formula, body: Sequence[Plan], why: str, *streams: Stream) -> Plan:
+    """The body as long as the condition holds, once what does not belong to the streams is passed over."""
+    passing = [_passing(s, _outside(s)) for s in streams if s.inside]
+    end = If(lang.Apply("logical_not", (Holds(condition),)), Break())
+    return Repeat(Block((*passing, end, *body)), why)
+
+
+SMALL = 16
+"""So many statements and operations at a point may be written out for each case of a merge."""
+
+
+def _is_small(plan: Plan) -> bool:
+    """Whether what is done at a point has no loop, and is short."""
+    nodes = list(walk(plan, PLANS))
+    loops = any(isinstance(n, Scan | Find | Repeat | Bound | Segment) for n in nodes)
+    return not loops and len(nodes) + sum(isinstance(n, lang.Apply) for n in walk(plan)) <= SMALL
 
 
 def _up_to(stream: Stream, low: Sequence[Expr]) -> list[Plan]:

@@ -86,3 +86,12 @@ def test_a_loop_that_runs_0_times_decides_no_fill(layout: str) -> None:
         found = kernel(A=spfgen.pack(A[:, :columns], "csr"))
         found = found if layout == "dense" else found.to_numpy()
         assert np.array_equal(found, A[:, 1] + 3 if columns else np.zeros(5))
+
+
+@pytest.mark.parametrize("layout", ["jds", "coo_unsorted", "csr_unsorted", "csr"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_sign_of_a_stored_zero_is_read(layout: str, dtype: type) -> None:
+    """Also where entries at one coordinate are added up first."""
+    values = np.array([[0, -0.0, 0, 2], [1, 0, -0.0, 0]], dtype)
+    found = spfgen.evaluate("R[i, j] = copysign(1, B[i, j])", B=spfgen.pack(values, layout), out="dense")
+    np.testing.assert_array_equal(found, np.copysign(1, values))

@@ -224,6 +224,8 @@ def _computed(name: str, values: Sequence[Any]) -> Array:
     if name in DTYPES:
         return np.asarray(values[0]).astype(name)
     function = getattr(np, name, None) or getattr(special, name)
+    if name == "clip":  # which makes an array of its first argument: a number has a type of its own then
+        function = lambda value, least, most: np.minimum(np.maximum(value, least), most)  # noqa: E731
     try:
         found = np.asarray(function(*values))
         if found.dtype == np.float16:  # of small integers: computed in float32

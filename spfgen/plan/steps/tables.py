@@ -8,6 +8,7 @@ from typing import Any
 from spfgen.facts.formula import Expr, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
@@ -109,7 +110,9 @@ class Tables(Nests):
                 read = inner.values[key_of(access)]
                 old = Scalar(self.fresh("before"), tensor.value_type)
                 added = lang.Apply("add", (old, read))
-                return Entry(table, old.type, access.subscripts, added, old.name, number_of(0, old.type).value)
+                zero = number_of(0, old.type).value
+                first = -zero if TYPES[old.type].kind in "fc" else zero  # 0.0 would change the sign of a stored -0.0
+                return Entry(table, old.type, access.subscripts, added, old.name, first)
 
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"

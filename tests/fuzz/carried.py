@@ -23,9 +23,11 @@ from spfgen.space.own import AT
 
 
 @contextmanager
-def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]]:
+def by_the_interpreter(
+    effort: Effort | None = None, watch: Callable[[Generated, Bound], object] = lambda made, call: None
+) -> Iterator[list[Generated]]:
     """All kernels that are made and called meanwhile; what they do is added to `effort`. What was made of the
-    kernels whose plans were carried out."""
+    kernels whose plans were carried out. `watch` is told of each call before."""
     plans: dict[int, Any] = {}
     ran: list[Generated] = []
     usual = Kernel.bound
@@ -46,6 +48,7 @@ def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]
 
     def carried(found: Bound, own: Any, ran: list[Generated]) -> int:
         ran.append(own)
+        watch(own, found)
         try:
             results = interpret(own.program, own.plans, found.tensors, found.sizes, Choices(), effort)
         except DataError:

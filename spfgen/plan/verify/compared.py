@@ -18,6 +18,11 @@ class Compared:
     paths: dict[Hashable, list[Instance]] = field(default_factory=dict)
     nests: list[bool] = field(default_factory=list)
 
+    @property
+    def instances(self) -> list[Instance]:
+        """All of them, each once."""
+        return [*{id(i): i for found in self.paths.values() for i in found}.values()]
+
 
 _RECORDS: ContextVar[tuple[Compared, ...]] = ContextVar("_RECORDS", default=())
 

@@ -168,6 +168,12 @@ def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
             known.add(path)
 
 
+def compare_path(instance: Instance, path: Path, sizes: Sequence[str] = ()) -> None:
+    """Raises Fault where one way through a plan is not proved to do what the instance asks for; `sizes` are those of
+    what runs beside."""
+    _Comparison(instance, path, sizes).compare()
+
+
 def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...]]) -> None:
     """The same of a plan that is to do all of this, where loops are shared: what a path does not need is for others."""
     every = tuple(map(without_unused, paths(plan)))

@@ -22,7 +22,6 @@ from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Key, Levels, Plan, Scan, Segment, Variable, Versions
 from spfgen.plan.show import show_plan
 from spfgen.plan.text import interval, show_conditions, show_operand
-from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.plan.verify.claims import claims
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
@@ -219,7 +218,7 @@ def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[Shar
 def proved(plan: Plan) -> list[str]:
     """What holds of single loops and places, in words."""
     facts = []
-    for node in walk(one_by_one(plan)):
+    for node in walk(plan):
         match node:
             case Scan(dim, low, high, parallel=True, because=why) | Find(dim, low, high, parallel=True, because=why):
                 facts.append(f"the loop over {dim} in {interval(low, high)} is parallel: {why}")

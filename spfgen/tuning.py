@@ -104,11 +104,9 @@ PLACEMENT_GAIN = 2.0
 
 UNROLLED = 4
 """Iterations that sums are unrolled by. Measured, spmv: one addition of four values is in time for the next four."""
-VERY_SHORT_SEGMENT = 4
-"""Places of a segment, on the average: very short ones must nearly all be of one length. Estimate for spmv."""
-UNEVENNESS_VERY_SHORT, UNEVENNESS = 0.05, 0.15
+UNEVENNESS = 0.15
 """By how much neighbouring segments may differ, of their sum and on the average, so that the branch at their ends is
-predicted: very short ones, and others. Measured, spmv: luxembourg_osm 472 -> 361 us, bayer10 66 -> 47 us."""
+predicted. Estimate for spmv with csc."""
 PREDICTED_SEGMENTS = 256
 """Of fewer segments a processor remembers the lengths. Estimate for spmv."""
 FLATTENED_SEGMENT, FLATTENED_SEGMENTS = 4, 128
@@ -122,10 +120,6 @@ VECTOR_SUM_LONG = 32
 """Loops that are longer have two vectors of sums. Estimate for sddmm."""
 VECTOR_SUM_BYTES = 32
 """Bytes of a vector of sums. Measured, sddmm: wider ones take longer to add up in the end than they save."""
-JAMMED_ITERATIONS = 4
-"""Iterations that unroll-and-jam takes at once. Estimate for sddmm."""
-JAMMED_TERMS = 16
-"""Terms of a sum that gains nothing from vectors. Estimate for sddmm."""
 MOST_UNROLLED = 1000
 """More iterations written out take gcc minutes, and are no gain. Measured with gcc 12."""
 UNROLLED_STATEMENTS = 1000

@@ -58,7 +58,6 @@ from spfgen.plan.transform.legal import check_order, parallel_loop
 from spfgen.plan.transform.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
 from spfgen.plan.transform.register_tile import outside, tiled
 from spfgen.plan.transform.simplify import simplify
-from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Instance, Operand
 
 
@@ -306,7 +305,6 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
 
 def scanned(plan: Plan) -> list[str]:
     """The dimensions that are loops or looked for, outermost first."""
-    plan = one_by_one(plan)
     clearing = [
         id(n) for c in walk(plan, PLANS) if isinstance(c, Clear) and c.part is not None for n in walk(c.part, PLANS)
     ]

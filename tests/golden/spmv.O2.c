@@ -101,31 +101,11 @@ static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int6
     return i;
 }
 
-/* Whether `count` segments, from begins[0], begins[1], ... on, are about as long as their neighbours: two differ by `most`
-   of their sum, on the average of 32. Of few segments a processor remembers the lengths. */
-static inline bool spfgen_predictable_int32(const int32_t *begins, int64_t count, double most) {
-    if (count < 256) {
-        return true;
-    }
-    const int64_t step = (count - 2) / 32;
-    double different = 0.0;
-    int seen = 0;
-    for (int k = 0; k < 32; k++) {
-        const int32_t *const at = begins + k * step;
-        const double length = (double)at[1] - (double)at[0], other = (double)at[2] - (double)at[1];
-        if (length + other > 0.0) {
-            different += (length < other ? other - length : length - other) / (length + other);
-            seen++;
-        }
-    }
-    return different <= seen * most;
-}
-
 /* One part of a loop that threads share. */
 static SPFGEN_NOINLINE void spmv_part(
     int part, const int32_t *restrict A_rowptr, int64_t nrow, int parts, int64_t *i_shared,
     double *y_parts, double *restrict y_val, bool far, const double *restrict A_val,
-    const int32_t *restrict A_colidx, bool predictable, const double *restrict x_val)
+    const int32_t *restrict A_colidx, const double *restrict x_val)
 {
     int64_t i_from;
     int64_t i_to;
@@ -153,36 +133,20 @@ static SPFGEN_NOINLINE void spmv_part(
                     spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
                     spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                 }
-                if (predictable) {
-                    /* unrolled by four with partial sums, so that no addition waits for another */
-                    int64_t pj_next = pj_begin;
-                    while (pj_next + 4 <= pj_end) {
-                        double y_sum_1_2 = A_val[pj_next] * x_val[A_colidx[pj_next]];
-                        double y_sum_2_2 = A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
-                        y_sum_1_2 += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
-                        y_sum_2_2 += A_val[pj_next + 3] * x_val[A_colidx[pj_next + 3]];
-                        y_sum += y_sum_1_2 + y_sum_2_2;
-                        pj_next += 4;
-                    }
-                    for (int64_t pj = pj_next; pj < pj_end; pj++) {
-                        y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                    }
-                } else {
-                    /* unrolled by four with partial sums, so that no addition waits for another */
-                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                        double y_sum_1 = A_val[pj] * x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end) {
-                            double y_sum_2 = A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            if (pj + 2 < pj_end) {
-                                y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                if (pj + 3 < pj_end) {
-                                    y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                }
+                /* unrolled by four with partial sums, so that no addition waits for another */
+                for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                    double y_sum_1 = A_val[pj] * x_val[A_colidx[pj]];
+                    if (pj + 1 < pj_end) {
+                        double y_sum_2 = A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                        if (pj + 2 < pj_end) {
+                            y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                            if (pj + 3 < pj_end) {
+                                y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
                             }
-                            y_sum_1 += y_sum_2;
                         }
-                        y_sum += y_sum_1;
+                        y_sum_1 += y_sum_2;
                     }
+                    y_sum += y_sum_1;
                 }
             }
             y_row[0] = y_sum;
@@ -215,9 +179,6 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_chunks(threads, (double)nrow + 3.0 * (double)nnz, 8);
-    /* segments are long, on the average, or about as long as their neighbours */
-    const bool predictable = nnz >= 24 * nrow
-            || spfgen_predictable_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     int64_t *i_shared = (int64_t *)spfgen_memory(parts, 1, sizeof(int64_t));
@@ -233,12 +194,12 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
-                    predictable, x_val);
+                    x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
-                    predictable, x_val);
+                    x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

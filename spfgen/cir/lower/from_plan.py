@@ -62,7 +62,6 @@ from spfgen.plan.nodes import (
     State,
     Table,
     Transpose,
-    UnrollAndJam,
     Versions,
     is_temporary,
     is_tile,
@@ -357,8 +356,6 @@ class Lowering(Values):
                 return levels.levels(self, plan, scope)
             case Needs(value):
                 return [levels.pair(self, value, scope)]
-            case UnrollAndJam():
-                return sums.unroll_and_jam(self, plan, scope)
             case Transpose():
                 return transpose(self, plan, scope)
             case Gather():
@@ -677,8 +674,6 @@ def _dims(plan: Plan) -> list[str]:
             result.append(node.old)
         if is_tile(node) and isinstance(node.storage, RegisterTile):
             result += [node.storage.start, node.storage.end]
-        if isinstance(node, UnrollAndJam):
-            result.append(node.start)
     return result
 
 

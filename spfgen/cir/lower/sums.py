@@ -1,4 +1,4 @@
-"""Partial sums in C (plan/transform/partial_sums.py), loops that are unrolled and jammed, segmented reductions."""
+"""Partial sums in C (plan/transform/partial_sums.py), segmented reductions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from spfgen.plan.nodes import (
     Plan,
     Scan,
     Seq,
-    UnrollAndJam,
-    UnrollWhen,
     chain,
 )
 from spfgen.plan.transform.segmented_reduction import written_out
@@ -267,63 +265,20 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
 
 
 def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
-    """Four values at a time, in turn for two sums. Where segments are short and of many lengths, all but the first of
-    the four are guarded: one branch less that a processor may foresee wrongly than with a loop for what is left. Where
-    samples say that most segments are about as long as their neighbours, or they are long, such a loop is foreseen."""
+    """Four values at a time, in turn for two sums. All but the first of the four are guarded: one branch less that a
+    processor may foresee wrongly than with a loop for what is left, and no slower where it foresees that one."""
     position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
     end = low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    if plan.unroll_when is not None and plan.unroll_when.uniform:
-        body = _unrolled(low, plan, scope, name, kind, (first, end))
-    else:
-        body = _unrolled_with_guards(low, plan, scope, name, kind, (first, end))
-        if plan.unroll_when is not None:
-            rounds = c.Block(tuple(_unrolled(low, plan, scope, name, kind, (first, end))))
-            body = [c.If(_predictable(low, plan.unroll_when, scope), rounds, c.Block(tuple(body)))]
-    body = [*fetched(low, plan, scope, first, end, some=True), *body]
+    body = [
+        *fetched(low, plan, scope, first, end, some=True),
+        *_unrolled_with_guards(low, plan, scope, name, kind, (first, end)),
+    ]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
-
-
-def _predictable(low: Lowering, when: UnrollWhen, scope: Scope) -> c.Expr:
-    """Whether segments are long, or about as long as their neighbours, as samples say."""
-    question = low.condition(when.long, scope)
-    if when.begins is None:
-        return low.chosen("const bool", "predictable", question, "segments are long, on the average")
-    first, rows = low.expr(when.begins, scope), low.expr(when.rows, scope)
-    assert isinstance(first, c.Load)
-    most = c.Select(
-        low.condition(when.very_short, scope), c.Float(tuning.UNEVENNESS_VERY_SHORT), c.Float(tuning.UNEVENNESS)
-    )
-    samples = c.Call(f"spfgen_predictable_{low.element_type(when.begins).name}", (first.array, rows, most))
-    why = "segments are long, on the average, or about as long as their neighbours"
-    return low.chosen("const bool", "predictable", c.Bin("||", question, samples), why)
-
-
-def _unrolled(
-    low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
-) -> list[c.Stmt]:
-    """The loop unrolled by four, its values in turn for two sums, and the remainder."""
-    position, (first, end) = low.names[plan.dim], limits
-    at = c.Name(low.names.new(f"{position}_next"))
-    low.names.table[f"@{at.name}"] = at.name
-    sums = [c.Name(low.names.new(f"{name}_{k}")) for k in (1, 2)]
-    each: list[c.Stmt] = []
-    for k in range(tuning.UNROLLED):
-        place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
-        lines = _for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name)
-        each += _begun(lines, sums[k].name, kind) if k < len(sums) else _scoped(lines)
-    added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
-    more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
-    return [
-        c.Comment("unrolled by four with partial sums, so that no addition waits for another"),
-        c.Declare(INT, at.name, first),
-        c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
-        loop(position, at, end, low.plan(plan.body, scope)),
-    ]
 
 
 def _unrolled_with_guards(
@@ -383,19 +338,6 @@ def several(plan: Scan, scope: Scope) -> bool:
 def compiler_barrier() -> c.Stmt:
     """What keeps compilers from merging iterations of the loop around."""
     return c.Do(c.Call("spfgen_compiler_barrier", ()))
-
-
-def unroll_and_jam(low: Lowering, plan: UnrollAndJam, scope: Scope) -> list[c.Stmt]:
-    """The unrolled loop, then the remainder."""
-    at, end = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
-    group = low.plan(plan.several, replace(scope, looped=True))
-    more = c.Bin("<=", c.Bin("+", at, c.Int(plan.count)), end)
-    return [
-        c.Comment(f"{plan.count} at once: {plan.because}"),
-        c.Declare(INT, at.name, low.fold("spfgen_max", plan.low, scope)),
-        c.While(more, c.Block((*group, c.Assign(at, "+=", c.Int(plan.count))))),
-        *low.plan(plan.body, scope),
-    ]
 
 
 def segmented(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:

@@ -17,7 +17,6 @@
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
-           | UnrollAndJam(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Versions(versions)    one of several plans that do the same: the first whose predicate holds in the call
            | Do(target, value)     one value is added to (or stored in) the target
            | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
@@ -96,8 +95,6 @@ from spfgen.plan.nodes.loops import (
     Scan,
     Slice,
     Transpose,
-    UnrollAndJam,
-    UnrollWhen,
     Weight,
     without_ends,
 )
@@ -193,8 +190,6 @@ __all__ = [
     "Store",
     "Table",
     "Transpose",
-    "UnrollAndJam",
-    "UnrollWhen",
     "Variable",
     "Version",
     "Versions",

@@ -65,27 +65,6 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class UnrollWhen:
-    """A loop over segments is unrolled by four where the `rows` segments are `long`, or samples of where
-    they begin (`begins` is the first element of that array, if there is one) say that neighbours are about as long;
-    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length. Where all
-    are of one length (`uniform`), it is unrolled."""
-
-    long: Formula
-    begins: Call | None
-    rows: Expr
-    very_short: Formula
-    uniform: bool = False
-
-    @property
-    def label(self) -> str:
-        if self.uniform:
-            return "unrolled by four"
-        alike = " or neighbours are about as long" if self.begins is not None else ""
-        return f"unrolled by four if {show(self.long)}{alike}, else by four with guards"
-
-
-@dataclass(frozen=True, slots=True)
 class Flatten:
     """How one loop goes through the positions of all segments [f(i), f(i + 1)) of a loop over i: f is the array
     `pointer`, and a segment never ends before it begins. Marks say which i a position belongs to, where the segments of
@@ -209,7 +188,7 @@ class Scan(Nested):
     so often each; `collapse`: it and the loops directly inside, so many together, run as one (1: it is
     one of those inside); `down`: it runs downwards; `segment_keys`: while these calls stay the same, so does the place
     of the target, and what is added to it is summed first; `chained`: index arrays say which earlier iterations one
-    needs; `unroll_when`: when it is unrolled by four; `flatten`: how it and the loop inside run as one; `partial`: how
+    needs; `flatten`: how it and the loop inside run as one; `partial`: how
     it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has scalars of its own,
     `private`, that its iterations change; after the loop `combined` runs once for each part, in order, and knows what
     the scalars of the part hold. `copies` are arrays that it only updates, of which parts have copies. `between`: each
@@ -232,7 +211,6 @@ class Scan(Nested):
     partition: Partition | None = None
     segment_keys: tuple[Call, ...] = ()
     chained: bool = False
-    unroll_when: UnrollWhen | None = None
     private: tuple[Let, ...] = ()
     combined: Plan | None = None
     copies: tuple[Copy, ...] = ()
@@ -262,10 +240,6 @@ class Scan(Nested):
         if self.partial:
             why = "no iteration reads what another one stores" if self.partial == DISTINCT else WAITS
             yield Inside(heading=f"  adds {self.partial}", because=why)
-        if self.unroll_when is not None:
-            why = "the branch at the end of short segments of many lengths is not predicted"
-            why = "all segments are of one length" if self.unroll_when.uniform else why
-            yield Inside(heading=f"  {self.unroll_when.label}", because=why)
         if self.flatten is not None:
             why = "the ends of short segments of many lengths are not predicted"
             yield Inside(heading=f"  {self.flatten.label}", because=why)
@@ -455,32 +429,3 @@ class Transpose(Nested):
 
         result: Plan = rewrite(rule, self.body)
         return result
-
-
-@dataclass(frozen=True, slots=True)
-class UnrollAndJam(Nested):
-    """A loop from max(low) to before min(high), `count` iterations at once while there are so many: `several` does
-    those from `start` on, a name. The body is the loop over what is left, which begins at `start` too."""
-
-    start: str
-    low: tuple[Expr, ...]
-    high: tuple[Expr, ...]
-    count: int
-    several: Plan
-    body: Plan
-    because: str = ""
-
-    def computed(self) -> Iterator[Step]:
-        yield Step((), self.start, self.low, self.high, end=True)
-
-    @property
-    def label(self) -> str:
-        return f"{self.count} at once from {self.start} in {interval(self.low, self.high)}"
-
-    def shown(self) -> Iterator[Inside]:
-        yield Inside(self.several)
-        yield Inside(self.body, "what is left")
-
-    @property
-    def meaning(self) -> Plan:
-        return without_ends(self.body, self.start, self.low)

@@ -43,8 +43,7 @@ def _loop(scan: Scan, inside: set[str]) -> Plan | None:
     body = node.body
     for known in reversed(looked_up):
         body = with_body(known, body)
-    when = scan.unroll_when and replace(scan.unroll_when, uniform=True)
     there = tuple(substitute(f, last) for f in node.conditions)
     why = f"what holds at the last {scan.dim} holds at all: {' and '.join(map(show, node.conditions))}"
-    full = without_unused(replace(scan, body=body, unroll_when=when))
+    full = without_unused(replace(scan, body=body))
     return specialised((Compare("<", low, high), *there), full, scan, why, by_order=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spfgen import tuning
-from spfgen.facts.formula import ZERO, Num
+from spfgen.facts.formula import ZERO, Num, Var, variables
 from spfgen.ir import rewrite, walk, with_children
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.analyse.value_types import sum_type
@@ -37,8 +37,7 @@ from spfgen.plan.nodes import (
     Variable,
     chain,
 )
-from spfgen.plan.transform.unroll import side_by_side
-from spfgen.space.nodes import Operand
+from spfgen.space.nodes import Operand, Read
 
 
 @dataclass(frozen=True)
@@ -105,13 +104,13 @@ def _partial(scan: Scan, sums: _Sums) -> str:
         short = any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in scan.high)
         if short or not all(map(_is_plain, nodes)):
             return ""
-        return ACROSS if side_by_side(scan) else IN_TURN
+        return ACROSS if _side_by_side(scan) else IN_TURN
     dos = scan.body.parts if isinstance(scan.body, Seq) else ()
     several = [_sum(n.target, sums) for n in dos if isinstance(n, Do)]
     kinds = {s.type.name for s in several if s is not None and s.type.kind in "fciu"}
     is_one_kind = bool(dos) and len(several) == len(dos) and None not in several and len(kinds) == 1
     is_one_kind = is_one_kind and all(s is not None and s.type.name in kinds for s in several)
-    return SEVERAL if is_one_kind and side_by_side(scan) else ""
+    return SEVERAL if is_one_kind and _side_by_side(scan) else ""
 
 
 def _taken_off(scan: Scan, nodes: list[Plan], found: _Sum) -> str:
@@ -129,3 +128,16 @@ def _sum(target: Operand, sums: _Sums) -> _Sum | None:
 
 def _is_plain(node: Plan) -> bool:
     return isinstance(node, Load | Locate | Guard) or (isinstance(node, Find) and node.algorithm == "scatter")
+
+
+def _side_by_side(plan: Scan) -> bool:
+    """Whether all that changes in the loop are values that stand one behind the other."""
+    reads = (n.operand for n in walk(plan.body) if isinstance(n, Read))
+    looked_up = any(isinstance(n, Load | Find | Guard) for n in chain(plan.body))
+    return not looked_up and all(_stands_in_order(r, plan.dim) for r in reads)
+
+
+def _stands_in_order(read: Operand, dim: str) -> bool:
+    """Whether it is the same in a loop over this dimension, or its neighbours stand side by side."""
+    *others, last = [dim in variables(p) for p in read.place] or [False]
+    return not any(others) and (not last or read.place[-1] == Var(dim))

@@ -36,8 +36,6 @@ from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.transform.skip_zeros import without_zeros
 from spfgen.plan.transform.transpose import with_transposed
-from spfgen.plan.transform.unroll import unrolled
-from spfgen.plan.transform.unroll_and_jam import unroll_and_jam
 from spfgen.plan.transform.vector_sums import with_vector_sums
 from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
 from spfgen.space.nodes import Instance
@@ -205,12 +203,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         2,
     ),
     Pass(
-        "unroll",
-        "loops over segments are unrolled by four, with a remainder or guards, as their lengths say in the call",
-        of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)),
-        2,
-    ),
-    Pass(
         "prefetch blocks",
         "what is read once for each block of the result is fetched ahead",
         of_each(lambda given, nest: fetched(nest) if given.blocks else nest),
@@ -285,13 +277,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "transpose",
         "an operand that is read against its order is read from a transposed copy, where that pays",
         _transposed,
-        2,
-        fixed=False,
-    ),
-    Pass(
-        "unroll and jam",
-        "several iterations of a loop run at once, and share what the loop inside reads",
-        of_each(lambda given, nest: unroll_and_jam(nest)),
         2,
         fixed=False,
     ),

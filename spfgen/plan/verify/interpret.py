@@ -70,7 +70,6 @@ from spfgen.plan.nodes import (
     State,
     Table,
     Transpose,
-    UnrollAndJam,
     Variable,
     Version,
     Versions,
@@ -285,12 +284,6 @@ class _Interpreter:
                 moved = np.moveaxis(given, axis, -1).copy()
                 with self.made({(copy.tensor, copy.array): moved}):
                     self.plan(body, env)
-            case UnrollAndJam(start, low, high, count, several, body):
-                at, end = self.fold(plan, low, env, max), self.fold(plan, high, env, min)
-                while self.choices.special and at + count <= end:
-                    self.plan(several, {**env, start: at})
-                    at += count
-                self.plan(body, {**env, start: at})
             case Gather(body=body):
                 self.gathered(plan, body, env)
             case Append():

@@ -38,7 +38,6 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
-    UnrollAndJam,
     Versions,
 )
 from spfgen.plan.verify import compared
@@ -117,11 +116,6 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 if path.does.target != added:
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
                 yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
-        case UnrollAndJam(start, low, high, several=several):
-            yield from paths(plan.meaning, above, when)
-            for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations
-                lows, highs = (tuple(Bin("-", e, Num(k)) for e in limits) for limits in (low, high))
-                yield without_unused(replace(path, nodes=(*above, Scan(start, lows, highs, NOTHING), *path.nodes)))
         case _ if plan.meaning is not None:
             yield from paths(plan.meaning, above, when)
         case _:

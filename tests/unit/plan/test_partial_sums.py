@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import spfgen
@@ -33,12 +34,25 @@ def test_how_loops_add(name: str) -> None:
     assert not partial(text, layouts, 1)
 
 
-def test_several_iterations_at_once() -> None:
-    """Each has a vector of its own; what is left of them has one."""
-    text = "tensor A : csr tensor B, D : dense tensor C : csr shares A C[i, j] = A[i, j]*B[i, k]*D[j, k]"
-    made = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile()
-    found = {n.partial for p in made.generated.plans for n in walk(p, PLANS) if isinstance(n, Scan)}
-    assert {ACROSS, SEVERAL} <= found
+def test_several_sums_of_one_loop() -> None:
+    """Each has a vector of its own."""
+    text = "y[i] = sum(j: X[i, j]*x[j])/sum(j: X[i, j])"
+    assert SEVERAL in partial(text, {}, 2)
+    kernel = spfgen.compile(text, X="dense", x="dense", y="dense")
+    for length in (1, 3, 8, 37):
+        dense, x = np.arange(1.0, 2 * length + 1).reshape(2, length), np.arange(length) + 1.0
+        np.testing.assert_allclose(kernel(X=dense, x=x), dense @ x / dense.sum(axis=1))
+
+
+@pytest.mark.parametrize("lengths", [[40] * 50, [3] * 50, [0, 1, 7, 2] * 20, [5, 5, 5, 90] * 15])
+def test_rows_of_each_length(lengths: list[int]) -> None:
+    rng = np.random.default_rng(len(lengths))
+    dense = np.zeros((len(lengths), 100))
+    for row, length in zip(dense, lengths, strict=True):
+        row[rng.choice(100, length, replace=False)] = rng.random(length)
+    x = rng.random(100)
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
+    np.testing.assert_allclose(kernel(A=spfgen.pack(dense, "csr"), x=x), dense @ x)
 
 
 @pytest.mark.parametrize(("layout", "expected"), [("coo", True), ("coo_unsorted", False), ("csr", False)])

@@ -16,9 +16,8 @@ from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Bin, Call, Compare, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Accumulate, Clear, Guard, Partition, Plan, Scan, Slice, UnrollAndJam, with_body
+from spfgen.plan.nodes import PLANS, Accumulate, Clear, Guard, Partition, Plan, Scan, Slice, with_body
 from spfgen.plan.transform.simplify import without_unused
-from spfgen.plan.transform.unroll_and_jam import one_by_one_from
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 
@@ -95,9 +94,6 @@ def divided(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> li
     def bounded(node: object) -> object | None:
         match node:
             case Scan(dim, low=begin, high=high) if dim == partition.row:
-                left = isinstance(begin[0], Var) and begin[0].name == one_by_one_from(dim)
-                return replace(node, low=begin if left else (*begin, first), high=(*high, last))
-            case UnrollAndJam(start, low=begin, high=high) if start == one_by_one_from(partition.row):
                 return replace(node, low=(*begin, first), high=(*high, last))
         return None
 

@@ -525,8 +525,8 @@ def einsum(
     All operands meet in one kernel; with `optimize` (True, "greedy", "optimal" or a path, as in numpy) several are
     contracted one after another, with dense arrays in between. Raises UsageError, DataError.
     """
-    from spfgen.run.calls.einsum import einsum as summed
-    from spfgen.run.calls.einsum import statement_of
+    from spfgen.run.arrays.einsum import einsum as summed
+    from spfgen.run.arrays.einsum import statement_of
 
     if _in_blocks(arguments):
         from spfgen.cluster.program import evaluate as in_blocks

@@ -830,6 +830,26 @@ def clear(tuned: bool) -> None:
 
 
 @command.command()
+@click.argument("file", metavar="FILE.py|FILE.spf", shell_complete=files)
+@click.argument("arguments", nargs=-1)
+def warm(file: str, arguments: tuple[str, ...]) -> None:
+    """Compile ahead what a program needs.
+
+    A program of Python is run, with its arguments: its operations on arrays of any size are done by kernels, which lie
+    in the cache then. Of a spec file all kernels are compiled.
+
+    With SPFGEN_COMPILE=never programs use what lies there, and compile nothing for operations on arrays.
+
+    \b
+    spfgen warm service.py
+    spfgen warm kernels.spf
+    """
+    from spfgen.run.warm import warm as compile_ahead
+
+    message(f"{compile_ahead(file, arguments)} compiled")
+
+
+@command.command()
 @click.argument("file", metavar="DATA", shell_complete=files)
 @click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="A spec file with layouts to look at too.")
 @click.option(

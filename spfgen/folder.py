@@ -4,8 +4,9 @@ Environment: `SPFGEN_CACHE_DIR` names the folder; `SPFGEN_CACHE=off` keeps nothi
 for its owner alone: kernels in it are executed, proofs are believed.
 
 Compiled kernels lie in it (run/cache.py), and in a subfolder of each kind small files: Z3's answers, the tables of the
-parser, the C of kernels, that layouts were checked (layout/checked.py), how layouts are packed (layout/table.py), and
-schedules that were measured (tuned.py): those alone cannot be made anew in a moment, and stay when the rest is cleared.
+parser, the C of kernels, that they are compiled (run/later.py), that layouts were checked (layout/checked.py), how
+layouts are packed (layout/table.py), and schedules that were measured (tuned.py): those alone cannot be made anew in a
+moment, and stay when the rest is cleared.
 A small file is named by a hash of all that determines what it holds, and begins with a checksum: what is damaged or not
 ours counts as absent. It appears by a rename, so that many processes may read and write at once. Nothing about small
 files ever fails: where they cannot be kept, their content is made anew.
@@ -26,7 +27,7 @@ from pathlib import Path
 
 MEASURED = "tuned"
 SOLVERS = ("islpy", "z3")
-KINDS = ("answers", "grammar", "kernels", "layouts", "packing", MEASURED)
+KINDS = ("answers", "grammar", "kernels", "layouts", "packing", "ready", MEASURED)
 _OURS = re.compile(r"[0-9a-f]{64}(\.\d+-\d+\.tmp)?")
 
 

@@ -369,6 +369,11 @@ class Kernel:
         made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
         return made, Entry(made.program, self._function(made))
 
+    def build(self) -> None:
+        """Compile it for the element types of its text, or double; a call with others compiles it for these. Raises
+        ToolError."""
+        self._function(self._declared)
+
     def _open_marks(self, tensor: Declared) -> set[str]:
         """The index arrays that hold marks, whose types the text does not say: those of the operand are taken."""
         uses = [d.use for d in self._kernel.tensors if d.name == tensor.name and d.use.index_type is None]

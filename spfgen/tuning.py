@@ -224,6 +224,18 @@ Measured, 50 x 50: kernels of twice as many take 5 to 10 s to make, two of so ma
 FUSED_AT_MOST = 96
 """The same where the value of each part would take more memory than what it is computed of. Estimate."""
 
+LATER_WORK = 100_000
+"""Numbers that numpy went through, from which on a kernel that does it is compiled by another process. Estimate: some
+tenths of a second of a session."""
+LATER_START = 1_000
+"""A call of numpy takes as long as to go through so many. Measured, arrays."""
+LATER_AT_ONCE = 20_000_000
+"""With so many numbers a kernel is compiled at once: numpy takes longer than a compilation. Measured, arrays."""
+LATER_NICE = 5
+"""How far the other process stands back."""
+LATER_KNOWN = 4096
+"""So many things to compile are known at once."""
+
 # --- checks of index arrays ------------------------------------------------------------------------------
 
 CHECKED_SEGMENTS = 2048

@@ -19,6 +19,8 @@ from spfgen.run.compile import LIBRARIES, TUNED
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 """Threads that wait sleep: kernels of the tests are short, and several processes share the processors. Read by OpenMP
 when it is loaded."""
+os.environ.setdefault("SPFGEN_COMPILE", "eager")
+"""Tests of operations on arrays are about their kernels, too; tests of what numpy does say so."""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in the background has them ignore interrupts; some tests interrupt on purpose.
     signal.signal(signal.SIGINT, signal.default_int_handler)

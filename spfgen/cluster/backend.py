@@ -84,8 +84,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def einsum(*operands: Any, **options: Any) -> Any:
     """numpy.einsum. Of sparse chunks it is the term of a sparse sum."""
     from spfgen.cluster.terms import as_term
+    from spfgen.run.arrays.einsum import einsum as own
     from spfgen.run.arrays.made import is_full, of_coordinates
-    from spfgen.run.calls.einsum import einsum as own
     from spfgen.run.tensor import Tensor
 
     labels, _, result = operands[0].partition("->")

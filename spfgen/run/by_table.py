@@ -17,7 +17,7 @@ from spfgen.layout.pack import Packed, check_fill
 from spfgen.layout.points import Array
 from spfgen.layout.table import Shaped, Table, table_of
 from spfgen.run.calls.form import form_of, remember
-from spfgen.run.calls.functions import address, shared
+from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.conversion import Fall, Room, room_of
 
 ROW = 34
@@ -53,6 +53,8 @@ def by_table(
     kinds = tuple([(a.name, index_types.get(a.name, a.types[0])) for a in layout.indexes])
     shaped = _shaped(layout, shape, values, kinds)
     if shaped is None or len(coords) != layout.rank or any(c.shape != values.shape for c in coords):
+        return None
+    if not has_shared(len(values)):
         return None
     try:
         if is_own and len(values) >= tuning.PACK_LOOKED_AT:

@@ -133,6 +133,11 @@ def fetch(key: str, make: Callable[[Path], None], about: str = "") -> Path:
     return entry
 
 
+def has(key: str) -> bool:
+    """Whether `fetch` finds it."""
+    return _is_intact(path() / f"{key}.so")
+
+
 def entries(folder: Path) -> tuple[Entry, ...]:
     """The shared objects in the folder, the newest first."""
     found = []

@@ -135,6 +135,19 @@ def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = Tr
     compiler, when a flag would relax arithmetic, when the compiler refuses the text (with its command line
     and the first lines of its output), or when it does not come to an end.
     """
+    identity, before, after = _command_of(source, extra_flags, optimise)
+    return cache.fetch(identity, functools.partial(_compile, source, before, after), _about(source))
+
+
+def is_built(source: str) -> bool:
+    """Whether `build` finds the text compiled. Raises ToolError when there is no compiler."""
+    return cache.has(_command_of(source, (), True)[0])
+
+
+def _command_of(
+    source: str, extra_flags: tuple[str, ...], optimise: bool
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """(the name in the cache, the command line before the file, the rest of it)."""
     _refuse_fast_math(extra_flags, "the flags of the kernel")
     compiler = find_compiler()
     flags: tuple[str, ...] = (QUICK, *BASE_FLAGS)
@@ -156,7 +169,19 @@ def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = Tr
         processor,
         __version__,
     )
-    return cache.fetch(identity, functools.partial(_compile, source, before, after), _about(source))
+    return identity, before, after
+
+
+def companion(code: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Another process of this Python, which is told what to do, and answers. Raises OSError."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
 
 
 def _about(source: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -45,6 +46,78 @@ def contracted(left: Entries, right: Entries, labels: tuple[str, str, str]) -> E
         return pruned(found[0])
     columns = [np.concatenate([f.coords[d] for f in found]) for d in range(len(shape))]
     return pruned(normal(shape, columns, np.concatenate([f.values for f in found]), kind.type(0)))
+
+
+def summed(operands: Sequence[tuple[tuple[str, ...], Entries]], result: tuple[str, ...]) -> Entries:
+    """The sum of products of operands, which all have the fill 0: (the names of the dimensions, entries) of each. What
+    is not among those of the result is summed. An extent of 1 goes with any."""
+    names = dict.fromkeys([*result, *(i for own, _ in operands for i in own)])
+    letters = dict(zip(names, string.ascii_letters, strict=False))
+    rest = [_diagonal("".join(letters[i] for i in own), entries) for own, entries in operands]
+    wanted = "".join(letters[i] for i in result)
+    (labels, found), *others = rest
+    for k, (own, entries) in enumerate(others, start=2):
+        needed = {*wanted, *(x for some, _ in rest[k:] for x in some)}
+        kept = "".join(x for x in dict.fromkeys(labels + own) if x in needed)
+        labels, found = kept, contracted(found, entries, (labels, own, kept))
+    extents = dict(zip(labels, found.shape, strict=True))
+    columns = dict(zip(labels, found.coords, strict=True))
+    return normal(tuple(extents[x] for x in wanted), [columns[x] for x in wanted], found.values, found.fill)
+
+
+def _diagonal(labels: str, entries: Entries) -> tuple[str, Entries]:
+    """The entries where dimensions of one label have equal coordinates, once a label."""
+    first: dict[str, int] = {}
+    kept = np.ones(len(entries.values), bool)
+    for d, label in enumerate(labels):
+        kept &= entries.coords[first.setdefault(label, d)] == entries.coords[d]
+    if len(first) == len(labels):
+        return labels, entries
+    shape = tuple(entries.shape[d] for d in first.values())
+    coords = [entries.coords[d][kept] for d in first.values()]
+    return "".join(first), normal(shape, coords, entries.values[kept], entries.fill, once=True)
+
+
+def against_dense(sparse: Entries, dense: Array, *, left: bool) -> Array:
+    """The product of entries, which are first where they are `left`, with a dense array: a dense array.
+
+    Both are matrices or vectors. What is not stored is not computed with.
+    """
+    if not left:
+        columns = sparse.coords[::-1]
+        turned = normal(sparse.shape[::-1], columns, sparse.values, sparse.fill, once=True)
+        return against_dense(turned, dense.T, left=True).T
+    kind = np.result_type(sparse.dtype, dense.dtype)
+    rows = sparse.coords[0] if sparse.ndim > 1 else np.zeros(len(sparse.values), np.int64)
+    count = sparse.shape[0] if sparse.ndim > 1 else 1
+    first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])) if len(rows) else rows
+    wide = dense if dense.ndim > 1 else dense[:, None]
+    found = np.zeros((count, wide.shape[1]), kind)
+    width = max(1, SHARE // max(1, len(rows)))
+    for low in range(0, wide.shape[1] if len(rows) else 0, width):
+        part = wide[sparse.coords[-1], low : low + width]
+        values = np.multiply(sparse.values[:, None], part, dtype=kind)
+        found[rows[first], low : low + width] = np.add.reduceat(values, first, axis=0, dtype=kind)
+    found = found if dense.ndim > 1 else found[:, 0]
+    return found if sparse.ndim > 1 else found[0]
+
+
+def with_dense(left: Entries | Array, right: Entries | Array, labels: tuple[str, str, str]) -> Array:
+    """numpy.matmul of entries and a dense array, in either order: a dense array. `labels` are as in `contracted`."""
+    own, other, _ = labels
+    sparse, dense = (left, right) if isinstance(left, Entries) else (right, left)
+    assert isinstance(sparse, Entries)
+    assert not isinstance(dense, Entries)
+    if max(len(own), len(other)) <= 2:
+        return against_dense(sparse, dense, left=sparse is left)
+    one, two = (o if isinstance(o, Entries) else all_of(o) for o in (left, right))
+    return contracted(one, two, labels).to_dense()
+
+
+def all_of(array: Array) -> Entries:
+    """All elements of a dense array, the fill value 0 among them."""
+    coords = [c.reshape(-1) for c in np.indices(array.shape)]
+    return normal(array.shape, coords, array.reshape(-1), array.dtype.type(0), once=True)
 
 
 def _extents(left: Entries, right: Entries, own: str, other: str) -> dict[str, int]:

@@ -8,18 +8,18 @@ stored, unless a dense result is larger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from spfgen.errors import ArgumentError, ConversionError, DataError, SpfgenError, a_type, said
+from spfgen.errors import ArgumentError, ConversionError, DataError, a_type, said
 from spfgen.lang.fills import plain_fill
-from spfgen.lang.ops import OPERATORS
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
-from spfgen.run.arrays.contract import contracted, product_labels
+from spfgen.run.arrays.contract import all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, decided, elementwise, in_single, single
-from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal, own_entries
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.indexing import subscript, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.arrays.words import in_words
@@ -27,6 +27,7 @@ from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
 from spfgen.run.calls.foreign import NUMPY, tensor_of
 from spfgen.run.calls.form import refilled
 from spfgen.run.calls.seen import trust
+from spfgen.run.conversion import pads
 from spfgen.run.elsewhere import is_elsewhere, own
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged, plain_array
@@ -62,9 +63,6 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
             ("write numpy.where(condition, a, b)",),
         )
     else:
-        kernel = _by_kernel(function, given) if function.nout == 1 and not options else None
-        if kernel is not None:
-            return kernel if out is None else _written(kernel, out)
         call = in_single(function, options)
         with in_words(function.__name__):
             parts = [_mapped(function, given, _part(call, k, function.nout)) for k in range(function.nout)]
@@ -88,19 +86,6 @@ _OF_VECTORS: dict[str, Callable[[Any, Any], Any]] = {
     "matvec": lambda a, b: product(a, operand(b)[..., None])[..., 0],
     "vecmat": lambda a, b: product(applied(np.conjugate, (a,), {})[..., None, :], operand(b))[..., 0, :],
 }
-
-
-def _by_kernel(function: np.ufunc, operands: Sequence[Any]) -> Any:
-    """A sparse result of several large operands by a kernel; None where numpy does it."""
-    if sum(isinstance(o, Tensor | np.ndarray) for o in operands) < 2 or sum(map(_stored, operands)) < ENOUGH:
-        return None
-    if function is not np.matmul and function.__name__ not in OPERATORS:
-        return None
-    from spfgen.run.arrays.graph import Call, Leaf, Product
-    from spfgen.run.arrays.lazy import by_kernel
-
-    leaves = tuple(map(Leaf, operands))
-    return by_kernel(Product(*leaves) if function is np.matmul else Call(function, leaves), sparse=True)
 
 
 def _stored(value: Any) -> int:
@@ -230,6 +215,22 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
     return Tensor(layout, dict(tensor.sizes), arrays)
 
 
+def own_values(tensor: Tensor) -> Array | None:
+    """All values that are stored, in the order of the array, where each of its places stands for one coordinate and
+    no other place does; else None."""
+    from spfgen.layout.proofs import stored_once
+
+    layout = tensor.layout
+    if layout.turned or layout.is_pattern or len(layout.values) != 1 or not stored_once(layout).proved:
+        return None
+    check_unchanged(tensor)
+    values = tensor.arrays[layout.values[0].name]
+    all_stand = tensor.__dict__.get("all_stand")
+    if all_stand is None:  # index arrays do not change: once for a tensor
+        all_stand = tensor.__dict__["all_stand"] = not pads(layout) and len(tensor.to_coo().values) == values.size
+    return values.reshape(-1) if all_stand else None
+
+
 def _kept(array: Array) -> Array:
     """An index array that two tensors have: nobody may write to it."""
     if not array.flags.writeable:
@@ -292,32 +293,50 @@ def product(left: Any, right: Any) -> Any:
         return dense[()] if not dense.ndim else dense
     full = [t.layout for t in tensors if is_full(t.layout)]
     if len(tensors) == 2 and not full:
-        kernel = _by_kernel(np.matmul, tensors)
+        kernel = _product_by_kernel(left, right)
         if kernel is not None:
             return kernel
         found = contracted(entries_of(left), entries_of(right), labels)
         return tensor_from(found, [t.layout for t in tensors])
-    from spfgen.run.calls.einsum import einsum
-
-    result = einsum((f"{labels[0]},{labels[1]}->{labels[2]}", left, right))
+    result = _with_dense(left, right, labels)
     if len(tensors) < 2 or not np.ndim(result):
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
-    return tensor_from(_of_array(result), full)
+    return tensor_from(all_of(result), full)
+
+
+def _with_dense(left: Any, right: Any, labels: tuple[str, str, str]) -> Any:
+    """A product with a dense operand: by numpy until a kernel is there (run/later.py)."""
+    from spfgen.run.arrays.einsum import contraction
+    from spfgen.run.calls.samples import ready
+
+    text, operands = contraction(labels, (left, right))
+    columns = prod(n for x, n in zip(labels[1], np.shape(right), strict=True) if x not in labels[0])
+    if ready(text, operands, {}, None, min(map(_stored, (left, right))) * columns):
+        from spfgen.run.calls.evaluate import evaluate
+
+        return evaluate(text, operands)
+    one, two = _or_entries(left), _or_entries(right)
+    if isinstance(one, Entries) or isinstance(two, Entries):
+        return with_dense(one, two, labels)
+    return np.matmul(one, two)
+
+
+def _or_entries(value: Any) -> Any:
+    """A dense array where it is one."""
+    if not isinstance(value, Tensor):
+        return value
+    return in_place(value) if is_full(value.layout) else entries_of(value)
 
 
 def _product_by_kernel(left: Any, right: Any) -> Any:
-    """With a fill value that is not 0: by a kernel where a dense copy would be large."""
+    """By a kernel where that pays; of fill values that are not 0 where a dense copy would be large."""
     from spfgen.run.arrays.graph import Leaf, Product
     from spfgen.run.arrays.lazy import by_kernel
 
-    if max(t.size for t in (left, right)) < MUCH:
+    filled = any(isinstance(o, Tensor) and o.fill_value != 0 for o in (left, right))
+    if filled and max(t.size for t in (left, right)) < MUCH:
         return None
-    return by_kernel(Product(Leaf(left), Leaf(right)), always=True)
-
-
-def _of_array(array: Array) -> Entries:
-    coords = [c.reshape(-1) for c in np.indices(array.shape)]
-    return normal(array.shape, coords, array.reshape(-1), array.dtype.type(0), once=True)
+    return by_kernel(Product(Leaf(left), Leaf(right)), sparse=not filled, always=filled)
 
 
 def reduced(
@@ -336,10 +355,7 @@ def reduced(
     tensor = tensor_of(tensor, "the operand")
     if where is not True:
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
-    kernel = _summed(tensor, axis, keepdims) if name == "add" and dtype is None and initial is None else None
-    if kernel is not None:
-        return kernel
-    entries = entries_of(tensor)
+    entries = _to_reduce(tensor, axis) if name not in ("argmax", "argmin") else entries_of(tensor)
     with in_words(name):
         match name:
             case "mean":
@@ -368,24 +384,12 @@ def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: 
     return reduced(chosen, name, axis, keepdims, dtype, initial)
 
 
-def _summed(tensor: Tensor, axis: Any, keepdims: bool) -> Any:
-    """A sum by a kernel; None where numpy is as good, or has another type for it."""
-    kind = tensor.dtype
-    if tensor.nse < ENOUGH or tensor.fill_value != 0 or np.result_type(kind, np.zeros(1, kind).sum()) != kind:
-        return None
-    if kind.kind == "b":
-        return None
-    axes = reductions.axes_of(axis, tensor.ndim)
-    from spfgen.run.calls.einsum import einsum
-
-    letters = "abcdefghijklmnopqrstuvwxyz"[: tensor.ndim]
-    try:
-        found = einsum((f"{letters}->{''.join(x for d, x in enumerate(letters) if d not in axes)}", tensor))
-    except SpfgenError:  # numpy's way words what is wrong
-        return None
-    if keepdims:
-        return np.reshape(found, [1 if d in axes else n for d, n in enumerate(tensor.shape)])
-    return np.asarray(found)[()] if not np.ndim(found) else found
+def _to_reduce(tensor: Tensor, axis: Any) -> Entries:
+    """The entries; without coordinates where all of them become one number."""
+    if axis is not None and len(reductions.axes_of(axis, tensor.ndim)) < tensor.ndim:
+        return entries_of(tensor)
+    own = own_values(tensor)
+    return entries_of(tensor) if own is None else Entries(tensor.shape, (), own, tensor.fill_value)
 
 
 # --- subscripts and shapes ------------------------------------------------------------------------------------------

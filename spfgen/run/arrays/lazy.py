@@ -35,11 +35,12 @@ from spfgen.run.arrays.graph import (
     with_values,
 )
 from spfgen.run.arrays.made import in_layout
-from spfgen.run.arrays.pieces import Pattern, patterns, pieces
+from spfgen.run.arrays.pieces import Pattern, for_any_numbers, patterns, pieces
 from spfgen.run.arrays.reductions import of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import TARGET, Fused, fused
 from spfgen.run.arrays.words import in_words
+from spfgen.run.calls.samples import ready
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.tensor import Array, Tensor
 
@@ -225,10 +226,12 @@ def _placed(value: Any, layout: Any) -> Any:
 def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False) -> Any | None:
     """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
     goes step by step then words what is wrong. `sparse`: only where the result is sparse."""
-    if not always and stored(node) < ENOUGH:
-        return None
     said, pattern = fused(node), patterns(in_order(node))[id(node)]
-    if said is None or (sparse and pattern is None):
+    if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
+        return None
+    if layout is not None and not always and stored(node) < ENOUGH:
+        return None
+    if layout is None and not always and not _is_ready(node, said, pattern):
         return None
     try:
         found = _by_kernel(node, said, pattern, layout)
@@ -237,6 +240,11 @@ def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: b
     except SpfgenError:
         return None
     return found if found.dtype == node.dtype else None
+
+
+def _is_ready(node: Node, said: Fused, pattern: Pattern | None) -> bool:
+    wanted = None if pattern is None or not node.shape else (TARGET, pattern.layout, pattern.fill)
+    return ready(said.text, said.operands, said.sizes, wanted, stored(node), ENOUGH)
 
 
 def _by_kernel(node: Node, said: Fused, pattern: Pattern | None, layout: Any) -> Any:

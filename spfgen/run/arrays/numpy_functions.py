@@ -225,14 +225,14 @@ def _matrix_power(a: Any, n: Any) -> Any:
 
 
 def _einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False) -> Any:
-    from spfgen.run.calls.einsum import einsum
+    from spfgen.run.arrays.einsum import einsum
 
     return einsum(operands, out=out, dtype=dtype, optimize=optimize)
 
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """numpy.tensordot. Of two sparse tensors the result is sparse."""
-    from spfgen.run.calls.einsum import LETTERS, einsum
+    from spfgen.run.arrays.einsum import LETTERS, einsum
 
     first, second = np.ndim(a), np.ndim(b)
     if isinstance(axes, int):

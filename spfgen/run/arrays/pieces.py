@@ -30,6 +30,7 @@ from spfgen.run.arrays.graph import (
     numbers_of,
 )
 from spfgen.run.arrays.made import is_full
+from spfgen.run.arrays.text import is_written
 from spfgen.run.tensor import Tensor
 
 
@@ -40,32 +41,44 @@ class Pattern:
         self.fill, self.layout = fill, layout
 
 
-def patterns(order: Sequence[Node]) -> dict[int, Pattern | None]:
+def patterns(order: Sequence[Node], *, any_numbers: bool = False) -> dict[int, Pattern | None]:
     """By the identity of nodes (which come after their operands): where the value is sparse by the rule of tensors its
-    pattern, else None."""
+    pattern, else None. With `any_numbers` it is so whatever the numbers are that a kernel takes as operands."""
     found: dict[int, Pattern | None] = {}
     for node in order:
-        found[id(node)] = _pattern(node, [found[id(c)] for c in children(node)])
+        found[id(node)] = _pattern(node, [found[id(c)] for c in children(node)], any_numbers)
     return found
 
 
-def _pattern(node: Node, parts: Sequence[Pattern | None]) -> Pattern | None:
+def for_any_numbers(node: Node) -> bool:
+    """Whether a kernel that does not know the numbers and fill values of the text goes through no more entries than one
+    that does."""
+    order = in_order(node)
+    known, always = patterns(order), patterns(order, any_numbers=True)
+    return all(always[n] is not None or known[n] is None for n in known)
+
+
+def _pattern(node: Node, parts: Sequence[Pattern | None], any_numbers: bool) -> Pattern | None:
     match node, parts:
         case Leaf(value=Tensor() as tensor), _:
-            return None if is_full(tensor.layout) else Pattern(tensor.fill_value, tensor.layout)
+            if is_full(tensor.layout) or (any_numbers and tensor.layout.fill_text not in _OF_KERNELS):
+                return None
+            return Pattern(tensor.fill_value, tensor.layout)
         case Turn(), [own]:
             return own
         case Product(), [first, second]:
             both = first is not None and second is not None and first.fill == 0 == second.fill
             return Pattern(node.dtype.type(0), first.layout) if both and first is not None else None
         case Call(function=function), _:
-            return _called_pattern(function, node, parts)
+            return _called_pattern(function, node, parts, any_numbers)
     return None
 
 
-def _called_pattern(function: np.ufunc, node: Call, found: Sequence[Pattern | None]) -> Pattern | None:
+def _called_pattern(
+    function: np.ufunc, node: Call, found: Sequence[Pattern | None], any_numbers: bool
+) -> Pattern | None:
     operands = node.operands
-    numbers = [literal(o) for o in operands]
+    numbers = [None if any_numbers and not is_written(node, k) else literal(o) for k, o in enumerate(operands)]
     trial = [
         (np.zeros(1, o.dtype) if n is None else n) if p is None else Entries((), (), np.zeros(0, o.dtype), p.fill)
         for o, n, p in zip(operands, numbers, found, strict=True)
@@ -84,6 +97,10 @@ def _called_pattern(function: np.ufunc, node: Call, found: Sequence[Pattern | No
         values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
         _, fill = in_c(np.zeros(0, node.dtype), function(*values, **dict(node.options)))
         return Pattern(fill, own.layout)
+
+
+_OF_KERNELS = frozenset(("0", "1", "-1", "inf", "-inf", "nan", "True"))
+"""Fill values that are part of a kernel, which goes through fewer entries for them: those of products and of paths."""
 
 
 def pieces(node: Node) -> list[Node]:

@@ -87,10 +87,9 @@ def of_groups(
         own = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
         unit = entries.fill.astype(own)
         fill = repeat(unit, np.asarray(length))[()]
-        order, first, where = groups(shape, [entries.coords[d] for d in kept], len(entries.values))
-        values = function.reduceat(entries.values[order], first, dtype=dtype) if len(first) else np.zeros(0, own)
-        if len(first):
-            absent = length - np.diff(np.append(first, len(order)))
+        values, counts, where = _by_group(function, entries, kept, dtype, own)
+        if len(values):
+            absent = length - counts
             some = absent > 0
             values[some] = function(values[some], repeat(unit, absent[some]), dtype=dtype)
         if initial is not None:
@@ -101,6 +100,22 @@ def of_groups(
         where = tuple(zero if d in axes else next(at) for d in range(entries.ndim))
         shape = tuple(1 if d in axes else n for d, n in enumerate(entries.shape))
     return computed(shape, where, np.asarray(values), fill)
+
+
+def _by_group(
+    function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: Any, own: np.dtype[Any]
+) -> tuple[Array, Array, tuple[Array, ...]]:
+    """(reductions of the entries with equal coordinates in these dimensions, how many they are, the coordinates)."""
+    count = len(entries.values)
+    if not count:
+        none = np.zeros(0, np.int64)
+        return np.zeros(0, own), none, (none,) * len(kept)
+    if not kept:
+        return np.array([function.reduce(entries.values, dtype=dtype)], own), np.array([count]), ()
+    shape = tuple(entries.shape[d] for d in kept)
+    order, first, where = groups(shape, [entries.coords[d] for d in kept], count)
+    values = function.reduceat(entries.values[order], first, dtype=dtype)
+    return values, np.diff(np.append(first, count)), where
 
 
 def _repeated(function: np.ufunc) -> Callable[[Any, Array], Array] | None:

@@ -87,8 +87,8 @@ class _Writer:
     def value(self, node: Node, own: Sequence[str]) -> str:
         """The value of a node at subscripts."""
         match node:
-            case Leaf(value=value):
-                return _literal(value) if literal(node) is not None and _is_plain(value) else self._access(node, own)
+            case Leaf():
+                return self._access(node, own)
             case Turn(operand=operand, order=order):
                 return self.value(operand, [own[order.index(d)] for d in range(len(order))])
             case Call():
@@ -109,6 +109,21 @@ class _Writer:
         self.used.update(own)
         return f"{name}[{', '.join(own)}]" if own else name
 
+    def _number(self, node: Call, place: int) -> str:
+        """A number of Python, in the type that numpy computes with: an operand, so that others share the kernel."""
+        value = literal(node.operands[place])
+        assert value is not None
+        if is_written(node, place):
+            return _literal(value)
+        kinds = [t if (t := literal(o)) is None else type(t) for o in node.operands]
+        types = [o.dtype if k is None else k for o, k in zip(node.operands, kinds, strict=True)]
+        kind = node.function.resolve_dtypes((*types, *[None] * node.function.nout))[place]
+        if kind == np.float16:
+            raise _NotSaid
+        name = next(self._tensors)
+        self.operands[name] = np.array(value, kind)
+        return name
+
     def _broadcast(self, node: Node, shape: Sequence[int], own: Sequence[str]) -> str:
         lead = len(shape) - len(node.shape)
         pairs = zip(node.shape, shape[lead:], own[lead:], strict=True)
@@ -120,7 +135,10 @@ class _Writer:
             raise _NotSaid
         if operator.name == "power" and node.dtype.kind == "i" and not _is_natural(node.operands[1]):
             raise _NotSaid  # numpy refuses negative exponents when it sees one
-        given = [self._broadcast(o, node.shape, own) for o in node.operands]
+        given = [
+            self._broadcast(o, node.shape, own) if literal(o) is None else self._number(node, k)
+            for k, o in enumerate(node.operands)
+        ]
         match operator.symbol, given:
             case ("", _):
                 return f"{operator.name}({', '.join(given)})"
@@ -161,6 +179,11 @@ class _Writer:
 def _sums_as_numpy(node: Node) -> bool:
     """Whether sums in index notation have the type that numpy's have."""
     return node.dtype == np.bool_ or np.asarray(np.zeros(1, node.dtype).sum()).dtype == node.dtype
+
+
+def is_written(node: Call, place: int) -> bool:
+    """Whether a number of Python is part of the kernel: an exponent, which says what function it is."""
+    return node.function is np.power and place == 1 and _is_plain(literal(node.operands[place]))
 
 
 def _is_natural(node: Node) -> bool:

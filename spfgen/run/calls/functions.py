@@ -21,9 +21,11 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.check import check as check_c
 from spfgen.cir.tree.print import print_file
 from spfgen.cir.tree.simplify import simplify
+from spfgen.folder import hash_of
 from spfgen.lang.types import TYPES
 from spfgen.layout.points import Array
 from spfgen.run.compile import build, load
+from spfgen.run.later import is_ready
 
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
 NOTHING = ctypes.c_char * 0
@@ -100,6 +102,11 @@ def shared(name: str) -> Any:
     function = getattr(_library(), f"spfgen_{name}")
     function.restype, function.argtypes = KEYS[name]
     return function
+
+
+def has_shared(work: int) -> bool:
+    """Whether these functions are to be used; numpy goes through this much work if not."""
+    return is_ready("shared functions", lambda: hash_of(shared_text()), lambda: ("shared functions", None), work)
 
 
 def shared_text() -> str:

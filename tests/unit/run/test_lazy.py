@@ -73,7 +73,7 @@ SAID = {
     "a product with a sum": "result[i] = sum(j: (A[i, j] + B[j, i]) * C[j])",
     "a row": "result[i, j] = (A[i, j] * B[0, j]) + C[i, j]",
     "functions": "result[i, j] = sqrt(maximum(A[i, j], B[i, j])) - sin(A[i, j])",
-    "a negative number": "result[i, j] = A[i, j] * (-2.5)",
+    "a negative number": "result[i, j] = A[i, j] * B",
     "one operand twice": "result[i, j] = (A[i, j] * A[i, j]) + A[j, i]",
     "the largest": "result[i] = max(j: A[i, j] - B[i, j])",
     "a mean": None,

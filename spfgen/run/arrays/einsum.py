@@ -7,20 +7,26 @@ extent of 1 is stretched to what the other operands say: such a dimension gets t
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from spfgen.errors import DataError, UsageError, a_type
 from spfgen.lang.expressions import counted
+from spfgen.run.arrays.contract import all_of, summed
+from spfgen.run.arrays.entries import entries_of
+from spfgen.run.arrays.made import in_layout, is_full
 from spfgen.run.calls.bind import is_number
 from spfgen.run.calls.evaluate import evaluate
 from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.calls.samples import ready
+from spfgen.run.later import numpy_serves
 from spfgen.run.tensor import DTYPES, Tensor, plain_array
 
 OUT, RESULT = "out", "result"
@@ -68,6 +74,14 @@ def statement_of(arguments: Sequence[Any], layout: object) -> tuple[str, dict[st
     return text, dict(zip(_names(len(given)), given, strict=True))
 
 
+def contraction(labels: tuple[str, str, str], operands: tuple[Any, Any]) -> tuple[str, dict[str, Any]]:
+    """The statement for a product of two operands by the labels of theirs and of the result, a letter each."""
+    own = (tuple(labels[0]), tuple(labels[1]))
+    shapes = tuple([np.shape(o) for o in operands])
+    text = _statement(own, OUT, tuple(labels[2]), _stretched(own, shapes))
+    return text, dict(zip(_names(2), operands, strict=True))
+
+
 def _dtype(dtype: Any) -> np.dtype[Any]:
     """Raises UsageError when it is none that kernels have."""
     wanted: np.dtype[Any] | None = None
@@ -100,7 +114,7 @@ def _summed(
     validate: str,
     layout: object = None,
 ) -> Any:
-    """One kernel; `operands` are (indices, tensor or array)."""
+    """One kernel, or numpy until it is there (run/later.py); `operands` are (indices, tensor or array)."""
     names = _names(len(operands))
     labels = tuple([own for own, _ in operands])
     shapes = tuple([np.shape(t) if isinstance(t, np.generic) else t.shape for _, t in operands])
@@ -109,7 +123,37 @@ def _summed(
     given: dict[str, object] = {name: tensor for name, (_, tensor) in zip(names, operands, strict=True)}
     if out is not None:
         given[OUT] = out
+    elif threads is None:
+        found = _by_numpy(text, given, labels, result, layout)
+        if found is not None:
+            return found
     return evaluate(text, given, None, threads, validate, layout)
+
+
+def _by_numpy(
+    text: str,
+    operands: Mapping[str, Any],
+    labels: tuple[tuple[str, ...], ...],
+    result: tuple[str, ...],
+    layout: object,
+) -> Any:
+    """The sum by the entries of the operands; None where the kernel is to do it."""
+    given = list(operands.values())
+    sparse = [o for o in given if isinstance(o, Tensor) and o.shape and not is_full(o.layout)]
+    if any(isinstance(o, Tensor) and o.fill_value != 0 for o in given):
+        return None
+    extents = [dict(zip(own, o.shape, strict=True)) for own, o in zip(labels, given, strict=True)]
+    share = prod(o.nse / max(1, o.size) for o in sparse)
+    points = prod(max(e.get(i, 1) for e in extents) for i in {i for own in labels for i in own})
+    work = int(points * share) + sum(o.nse if isinstance(o, Tensor) else o.size for o in given)
+    if ready(text, operands, {}, None, work) if layout is None else not numpy_serves(work):
+        return None
+    parts = [(own, entries_of(o) if isinstance(o, Tensor) else all_of(o)) for own, o in zip(labels, given, strict=True)]
+    found = summed(parts, result)
+    if layout is not None:
+        return in_layout(found, layout)
+    dense = found.to_dense()
+    return dense if dense.ndim else dense[()]
 
 
 def _path(subscripts: str, tensors: Sequence[Any], optimize: Any) -> Sequence[tuple[int, ...]]:

@@ -51,7 +51,6 @@ from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.prefetch import with_first
 from spfgen.plan.transform.read_in_place import with_reads_in_place
-from spfgen.plan.transform.reads_above import with_reads_above
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
 from spfgen.sets.affine import Affine
@@ -577,12 +576,6 @@ PASSES: tuple[Pass[_Fusion, Plan], ...] = (
         "partial sums of a value",
         "a loop that only adds does so to several sums",
         lambda f, plan: with_partial_sums(plan, f.context.types),
-        2,
-    ),
-    Pass(
-        "reads above loops of a value",
-        "what does not change in an innermost loop is read above it",
-        lambda f, plan: with_reads_above(plan, f.context.outputs),
         2,
     ),
     Pass(

@@ -207,11 +207,8 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     # A stored sum must be stored whatever happens below; one that is added is best kept within the guards.
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
     reduce_above = level if stored else _sum_level(instance, steps, first_loop, parallel, context)
-    last = max((k for k, s in enumerate(steps) if s.kind == "scan"), default=-1)
     for k in range(len(steps) - 1, -1, -1):
         body = wrapped(steps[k], body, parallel)
-        if k == last and isinstance(body, Scan):
-            body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
     return with_finds(narrowed(instance, body, steps, context)), stored
@@ -225,19 +222,6 @@ def _data_free(instance: Instance, steps: list[Step]) -> bool:
             needed |= {step.dim}
         needed |= {v for g in step.guards for v in variables(g)}
     return not any(s.kind == "load" and s.dim in sources(steps, needed) for s in steps)
-
-
-def _held(instance: Instance, steps: list[Step], loop: int) -> tuple[str, ...]:
-    """The accesses whose values are the same in all iterations of a loop and lie within their arrays even where the
-    loop has no iteration."""
-    known = steps[loop].before
-    assert known is not None
-    fixed = {*instance.sizes, *(s.dim for s in steps[:loop])}
-    return tuple(
-        o.label
-        for o in instance.reads
-        if o.place and {v for p in o.place for v in variables(p)} <= fixed and place_inside(instance, o, known)
-    )
 
 
 def _reduced(target: Operand, stored: bool, body: Plan) -> Plan:

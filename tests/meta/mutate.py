@@ -35,7 +35,6 @@ from spfgen.plan.nodes import (
     State,
     Store,
     Table,
-    UnrollAndJam,
     body,
     with_body,
 )
@@ -47,7 +46,7 @@ CASE, PART = "a case of a merge lost", "a part lost"
 KEPT, UNCLEARED, PARALLEL = "kept one loop too long", "a clear dropped", "parallel put on a serial loop"
 KINDS = (BOUND, DROPPED, NEGATED, SUBSCRIPT, OPERAND, OFFSET, CASE, PART, KEPT, UNCLEARED, PARALLEL)
 
-COSTS = frozenset("ahead unroll_when rejected span when additions flatten held weight work".split())
+COSTS = frozenset("ahead rejected span when additions flatten weight work".split())
 """Fields that only decide how fast something is, or when."""
 LOOPS = Scan | Find | Repeat
 BINDING = Let | Define | Array | Break
@@ -116,7 +115,7 @@ def _sites(node: Any, around: tuple[Any, ...], put: Callable[[Any], Plan]) -> It
 def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
     node = site.node
     match node:
-        case Scan() | Find() | Bound() | Segment() | UnrollAndJam() | Table():
+        case Scan() | Find() | Bound() | Segment() | Table():
             for name in ("low", "high"):
                 for k, e in enumerate(getattr(node, name)):
                     for op in "+-":

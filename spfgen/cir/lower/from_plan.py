@@ -69,7 +69,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Group, Operand, Program, Read, size_values
+from spfgen.space.nodes import Group, Operand, Program, size_values
 from spfgen.space.own import COUNT
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
@@ -450,25 +450,24 @@ class Lowering(Values):
             lines, own, private, after, inner = self.divided(plan, scope)
             body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
             return [*comment, *lines, self.loop(plan, scope, body, private), *after]
-        before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             in_array = not all(a.variable or a.written_out for a in scope.accumulators.values())
             barrier = [sums.compiler_barrier()] if in_array else []
             inside = replace(scope, looped=True)
             limits = (self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope))
             soon = sums.fetched(self, plan, inside, *limits, some=True, function="spfgen_prefetch_soon")
-            return [*before, *comment, *barrier, *soon, *self.as_said(plan, inside)]
+            return [*comment, *barrier, *soon, *self.as_said(plan, inside)]
         if plan.segment_keys:
-            return [*before, *sums.segmented(self, plan, replace(scope, looped=True))]
+            return sums.segmented(self, plan, replace(scope, looped=True))
         if plan.partial and not plan.parallel:
-            return [*before, *sums.partial_sums(self, plan, replace(scope, looped=True))]
+            return sums.partial_sums(self, plan, replace(scope, looped=True))
         lines, own, private, after, inner = self.divided(plan, scope)
         barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []
         body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
-        return [*before, *comment, *lines, *ahead, loop, *after]
+        return [*comment, *lines, *ahead, loop, *after]
 
     def as_said(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """A loop that the schedule wants vectorized or unrolled."""
@@ -484,20 +483,6 @@ class Lowering(Values):
         totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
         names = dict.fromkeys(t.variable for t in totals if t is not None)
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]
-
-    def held(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], Scope]:
-        """What is read above a loop; where threads share that, in each part."""
-        if plan.parallel:
-            return [], scope
-        lines: list[c.Stmt] = []
-        held = dict(scope.held)
-        for read in dict.fromkeys(n.operand for n in walk(plan) if isinstance(n, Read)):
-            if read.label in plan.reads_above and read not in held and read not in scope.copied:
-                name = self.names.new(f"{read.tensor}_value")
-                kind = TYPES[self.program.tensor(read.tensor).value_type].c
-                lines.append(c.Declare(f"const {kind}", name, self.place(read, scope)))
-                held[read] = c.Name(name)
-        return lines, replace(scope, held=held)
 
     def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, list[c.Stmt], Scope]:
         """What each thread has for itself in a loop, if that is parallel: lines above it and in it, the clause for the
@@ -561,10 +546,6 @@ class Lowering(Values):
         assert template is not None
         call = plan.calls()[plan.key.dim]
         lines, wanted = finds.sought(self, plan.dim, plan.low, plan.high, call, plan.key, scope)
-        table = scope.tables.get(plan.place)
-        before: list[c.Stmt] = []
-        if table is not None and "end" in table.arrays:
-            before, scope = self.held(plan, scope)
         inner = replace(scope, looped=True)
         if plan.algorithm == "scatter":
             built = scope.tables[plan.place]
@@ -579,7 +560,7 @@ class Lowering(Values):
         text = print_expr(c.Bin("==", wanted.at(name), wanted.value))
         comment = c.Comment(f"find {name.name} with {text} by {plan.algorithm}: {plan.because}")
         loops = template(self, plan, scope, wanted, hit)
-        return [*before, *_used_lines(lines, plan), comment, *loops]
+        return [*_used_lines(lines, plan), comment, *loops]
 
     def sought(self, plan: Segment, scope: Scope) -> str:
         loaded = self.expr(plan.call, scope)

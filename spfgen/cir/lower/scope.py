@@ -70,9 +70,9 @@ class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, accumulators, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
-    that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop; `paired` is the inspector around; `entries` are the lists to which entries of a tensor go
-    here, `rows_of` the workspaces of those that are gathered first, and the coordinate that they do not have in common.
+    that are known to have the key; `numbers`: all values that are added are taken for numbers; `paired` is the
+    inspector around; `entries` are the lists to which entries of a tensor go here, `rows_of` the workspaces of those
+    that are gathered first, and the coordinate that they do not have in common.
 
     Accumulators are known by their tensor and place; those of temporaries, which have one place, by the tensor."""
 
@@ -88,7 +88,6 @@ class Scope:
     atomic: bool = False
     known: frozenset[str] = frozenset()
     numbers: bool = False
-    held: Mapping[Operand, c.Expr] = field(default_factory=dict)
     paired: Paired | None = None
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
     rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)

@@ -102,9 +102,7 @@ class Values:
                 return converted(kept.place, kept.type, kind)
             case Read(operand):
                 own = TYPES[self.program.tensor(operand.tensor).value_type]
-                return converted(
-                    scope.copied.get(operand) or scope.held.get(operand) or self.place(operand, scope), own, kind
-                )
+                return converted(scope.copied.get(operand) or self.place(operand, scope), own, kind)
             case Apply(arguments=arguments):
                 own = value_types.made_in(value, kind, self.types)
                 sign = value.operator.c_bool if own.kind == "b" else value.operator.c

@@ -160,7 +160,7 @@ def _around(rows: Sequence[_Row], inner: Plan) -> Plan:
     for nodes in zip(*(reversed(r.outer) for r in rows), strict=True):
         node = nodes[0]
         if isinstance(node, Scan) and len(rows) > 1:
-            node = replace(node, partition=_shared([n.partition for n in nodes if isinstance(n, Scan)]), held=())
+            node = replace(node, partition=_shared([n.partition for n in nodes if isinstance(n, Scan)]))
         inner = with_body(node, inner)
     return inner
 

@@ -50,7 +50,6 @@ def with_finds(plan: Plan) -> Plan:
             None,
             node.parallel,
             node.because or "every position is compared",
-            held=node.held,
         )
 
     result = rewrite(rule, plan, PLANS)

@@ -59,8 +59,7 @@ class Find(Plan):
     `hit` runs for each of them; `miss` (when it is there) runs once if there is none. Without a key (the plain loop)
     the conditions say everything. `given` holds of every position in [low, high) because a segment says so. `place`
     names the state or the table that the algorithm uses; `at` are the subscripts of that state here.
-    `rejected` are the algorithms that were not taken. `held` and `reads_above` as for a
-    Scan.
+    `rejected` are the algorithms that were not taken.
     """
 
     dim: str
@@ -79,8 +78,6 @@ class Find(Plan):
     at: tuple[Expr, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     partition: Partition | None = None
-    held: tuple[str, ...] = ()
-    reads_above: tuple[str, ...] = ()
 
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""

@@ -181,19 +181,16 @@ DISTINCT = "to four places at a time, which all differ"
 
 @dataclass(frozen=True, slots=True)
 class Scan(Nested):
-    """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
-    values may be read above the loop: they lie within their arrays even where it has no iteration; `reads_above` those
-    of which that is done. `ahead` is what is fetched ahead in it. `vector`: its iterations run side by side; `unroll`:
-    so many in each round; `pieces`: it is so many loops, which run
-    so often each; `collapse`: it and the loops directly inside, so many together, run as one (1: it is
-    one of those inside); `down`: it runs downwards; `segment_keys`: while these calls stay the same, so does the place
-    of the target, and what is added to it is summed first; `chained`: index arrays say which earlier iterations one
-    needs; `flatten`: how it and the loop inside run as one; `partial`: how
-    it adds to sums, in partial ones, if it only does that. Each part of a parallel loop has scalars of its own,
-    `private`, that its iterations change; after the loop `combined` runs once for each part, in order, and knows what
-    the scalars of the part hold. `copies` are arrays that it only updates, of which parts have copies. `between`: each
-    part clears what lies between the places of its iterations, before they run; the first of them and the one behind
-    the last are `ends_of_part`."""
+    """A loop. `partition` says how it runs on threads when it is `parallel`. `ahead` is what is fetched ahead in it.
+    `vector`: its iterations run side by side; `unroll`: so many in each round; `pieces`: it is so many loops, which run
+    so often each; `collapse`: it and the loops directly inside, so many together, run as one (1: it is one of those
+    inside); `down`: it runs downwards; `segment_keys`: while these calls stay the same, so does the place of the
+    target, and what is added to it is summed first; `chained`: index arrays say which earlier iterations one needs;
+    `flatten`: how it and the loop inside run as one; `partial`: how it adds to sums, in partial ones, if it only does
+    that. Each part of a parallel loop has scalars of its own, `private`, that its iterations change; after the loop
+    `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
+    it only updates, of which parts have copies. `between`: each part clears what lies between the places of its
+    iterations, before they run; the first of them and the one behind the last are `ends_of_part`."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -201,7 +198,6 @@ class Scan(Nested):
     body: Plan
     parallel: bool = False
     because: str = ""
-    held: tuple[str, ...] = ()
     vector: bool = False
     unroll: int = 0
     pieces: tuple[int, ...] = ()
@@ -216,7 +212,6 @@ class Scan(Nested):
     copies: tuple[Copy, ...] = ()
     partial: str = ""
     between: Clear | None = None
-    reads_above: tuple[str, ...] = ()
     flatten: Flatten | None = None
 
     @property

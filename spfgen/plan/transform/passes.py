@@ -29,7 +29,6 @@ from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads, with_split_rows
 from spfgen.plan.transform.prefetch import fetched_ahead
 from spfgen.plan.transform.read_in_place import with_reads_in_place
-from spfgen.plan.transform.reads_above import with_reads_above
 from spfgen.plan.transform.register_blocks import with_sums
 from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
 from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
@@ -307,12 +306,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         2,
     ),
     Pass(
-        "reads above loops",
-        "what does not change in an innermost loop is read above it",
-        of_each(lambda given, nest: with_reads_above(nest, given.context.outputs)),
-        2,
-    ),
-    Pass(
         "reads in place",
         "what is used once needs no name: it is read where it is used",
         of_each(lambda given, nest: with_reads_in_place(nest)),
@@ -328,7 +321,6 @@ APPENDING = (
     "work partition",
     "split rows",
     "early exit",
-    "reads above loops",
     "reads in place",
 )
 ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)

@@ -109,8 +109,7 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
         return None
     bounds = frozenset(v for e in (*scan.low, *scan.high) for v in variables(e))  # a search has such names, too
     start, end = fresh(f"{scan.dim} from", bounds), fresh(f"{scan.dim} to", bounds)
-    held = tuple(dict.fromkeys(o.label for o in reads))
-    inner: Plan = Scan(scan.dim, (Var(start),), (Var(end),), do, held=held, vector=True)
+    inner: Plan = Scan(scan.dim, (Var(start),), (Var(end),), do, vector=True)
     above = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
     for node in reversed(around[above:]):
         inner = with_body(node, inner)
@@ -164,7 +163,7 @@ def _may_be_cut(tile: Accumulate, tiles: RegisterTile, types: Mapping[str, str])
     own = TYPES[types[tile.target.tensor]]
     if not isinstance(scan, Scan) or sum_type(tile.body, own, types) != own:
         return False
-    if scan != Scan(scan.dim, scan.low, scan.high, scan.body, because=scan.because, held=scan.held):
+    if scan != Scan(scan.dim, scan.low, scan.high, scan.body, because=scan.because):
         return False
     if any(isinstance(e, Num) and e.value <= 2 * tuning.TILE_ROUND for e in scan.high):
         return False

@@ -305,7 +305,6 @@ class _Interpreter:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         if plan.pieces and (low, high) != (0, sum(plan.pieces)):
             raise WrongPlan(plan, f"its pieces are {plan.pieces}, the loop runs from {low} to {high}")
-        self.held(plan, plan.body, plan.held, env)
         watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.partition)
         if plan.vector:
             watches.append(Watch(plan, "vector", disjoint=False))
@@ -337,16 +336,6 @@ class _Interpreter:
         scalars of its own."""
         middle = (low + high) // 2
         return [(low, middle), (middle, high)] if apart and self.choices.special else [(low, high)]
-
-    def held(self, plan: Plan, body: Plan, labels: tuple[str, ...], env: Env) -> None:
-        """What may be read above a loop lies within its array."""
-        reads = [
-            n.operand for d in walk(body, PLANS) if isinstance(d, Do) for n in walk(d.value) if isinstance(n, Read)
-        ]
-        for operand in dict.fromkeys(reads):
-            known = {v for p in operand.place for v in variables(p)} <= env.keys()
-            if operand.label in labels and known and (operand.tensor, operand.array) in self.memories:
-                self.memories[operand.tensor, operand.array].at(plan, self.place(plan, operand, env))
 
     def rises(self, plan: Plan, function: str, low: int, high: int) -> None:
         values = [self.load(plan, function, (i,)) for i in range(low, high + 1)] if low < high else []
@@ -438,7 +427,6 @@ class _Interpreter:
         if plan.partition is not None and plan.partition.clears:
             self.clear(Clear(plan.partition.clears), env)
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
-        self.held(plan, plan.hit, plan.held, env)
         positions = [*range(low, high)]
         calls = plan.calls()
         if plan.key is not None:

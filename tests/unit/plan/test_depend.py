@@ -184,7 +184,7 @@ def test_explain_of_a_recurrence() -> None:
 def test_a_place_is_asked_about_alone() -> None:
     """The place in a packed triangle is a product: with all that the loops around know, Z3 found no end."""
     with recorded() as answers:
-        spfgen.compile("y[i] = A[i, j]*B[j, k]*D[k, i]", A="csr", B="antisym_csr", D="antisym_lower", y="dense")
+        spfgen.compile("D[i, j] += A[i, k]*B[k, j] where j <= i", A="csr", B="antisym_csr", D="lower")
     asked = [a for a in answers if a.about.startswith("the place in D.val")]
     assert asked
     assert all(a.proved and "A.rowptr" not in a.text and "B.rowptr" not in a.text for a in asked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, SpfgenError, UsageError, a_type
-from spfgen.kernel import Kernel, made
+from spfgen.kernel import Kernel, checked_prune, in_blocks, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.fills import fill_text, plain_fill
@@ -380,12 +379,6 @@ def _needs_dask() -> Iterator[None]:
         raise UsageError("expected dask, which holds blocks, but it is not installed", None, hint) from None
 
 
-def _in_blocks(values: Iterable[object]) -> bool:
-    """Whether an operand is in blocks: dask is not imported to know it."""
-    blocked = sys.modules.get("spfgen.cluster.blocked")
-    return blocked is not None and any(isinstance(v, blocked.Blocked) for v in values)
-
-
 def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
     """The rank at which a family has these arrays with these numbers of dimensions, when there is one."""
     if not handle.is_open:
@@ -470,6 +463,7 @@ def evaluate(
     validate: str = "once",
     out: object = None,
     prune: object = None,
+    deterministic: bool = False,
     **operands: object,
 ) -> Any:
     """What index notation gives for these operands: `evaluate("y[i] = A[i,j]*x[j]", A=A, x=x)`.
@@ -488,20 +482,21 @@ def evaluate(
     has. A function of Python or numpy among the operands is one that the statements call, as `f=numpy.hypot` (see
     `function`). `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
     changed), "always", or "never" (then they are taken to be sorted and without duplicates, and wrong ones may end the
-    process). A kernel is compiled once for each text and choice of layouts and types, and kept on disk. Raises
+    process). `deterministic`: results are the same to the last bit for any number of threads. A kernel is compiled once
+    for each text and choice of layouts and types, and kept on disk. Raises
     SpecError, UsageError, DataError, Unsupported.
     """
     from spfgen.run.calls.evaluate import evaluate as evaluated
 
-    if _in_blocks(operands.values()):
-        from spfgen.cluster.program import evaluate as in_blocks
+    if in_blocks(operands.values()):
+        from spfgen.cluster.program import evaluate as evaluate_blocks
 
-        if positional or prune is not None:
-            raise UsageError("expected operands by name, and no `prune`, for operands in blocks")
-        return in_blocks(statements, operands, sizes, threads, out)
+        if positional:
+            raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
+        return evaluate_blocks(statements, operands, sizes, threads, out, validate, deterministic, bool(checked_prune(prune)))
     if positional:
         raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
-    return evaluated(statements, operands, sizes, threads, validate, out, prune)
+    return evaluated(statements, operands, sizes, threads, validate, out, prune, deterministic)
 
 
 def einsum(
@@ -528,12 +523,12 @@ def einsum(
     from spfgen.run.arrays.einsum import einsum as summed
     from spfgen.run.arrays.einsum import statement_of
 
-    if _in_blocks(arguments):
-        from spfgen.cluster.program import evaluate as in_blocks
+    if in_blocks(arguments):
+        from spfgen.cluster.program import evaluate as evaluate_blocks
 
         if out is not None or dtype is not None:
             raise UsageError("expected neither `out` nor `dtype` beside operands in blocks: results are new ones")
-        return in_blocks(*statement_of(arguments, layout), None, threads, layout)
+        return evaluate_blocks(*statement_of(arguments, layout), None, threads, layout, validate)
     return summed(arguments, out, dtype, optimize, threads, validate, layout)
 
 

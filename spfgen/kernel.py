@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -184,6 +185,10 @@ class Kernel:
         """
         if positional:
             raise self._by_name()
+        if in_blocks(operands.values()):
+            from spfgen.cluster.program import called
+
+            return called(self, operands, sizes, checked_prune(prune))
         bound = self._bound(operands, sizes, prune)
         bound()
         return self.results(bound, operands)
@@ -584,6 +589,12 @@ class _Calls:
                     hint += f" ({', '.join(known)})"
             raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
         return made
+
+
+def in_blocks(values: Iterable[object]) -> bool:
+    """Whether an operand is in blocks: dask is not imported to know it."""
+    blocked = sys.modules.get("spfgen.cluster.blocked")
+    return blocked is not None and any(isinstance(v, blocked.Blocked) for v in values)
 
 
 def checked_prune(value: object) -> bool | None:

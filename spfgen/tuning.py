@@ -289,3 +289,22 @@ LARGE_ARRAY_BYTES = 2**21
 """Arrays of so many bytes are asked for in large pages. Size: one of those."""
 ALIGNED_ELEMENTS = 512
 """Arrays with fewer elements lie where they come to lie. Size: a page."""
+
+# --- programs over blocks --------------------------------------------------------------------------------
+
+CLUSTER_TASK = 1e-3
+"""Seconds of a scheduler for each task. Measured, cluster: half a millisecond to one and a half."""
+CLUSTER_BYTE = 1e-9
+"""Seconds to send a byte from worker to worker. Estimate: ten gigabits a second, and what it takes to write and read."""
+CLUSTER_COPY = 4e-9
+"""Seconds to cut or join a byte of blocks. Estimate: entries are sorted and packed again."""
+CLUSTER_POINT = 1e-9
+"""Seconds for a point of the iteration space. Estimate for cluster: an entry of a product of a matrix and a vector."""
+CLUSTER_MEMORY = 0.6
+"""The part of a worker's memory that tasks may fill: from there on dask writes blocks to disks."""
+CLUSTER_DENSE, CLUSTER_SPARSE = 8.0, 0.12
+"""Bytes for each place of a block that is not here yet. Estimate: of a sparse one a hundredth is stored."""
+CLUSTER_ENTRY = 12.0
+"""Bytes of a stored entry. Estimate: a number and a short index."""
+CLUSTER_LOOKED_AT = 48
+"""Blocks of work that are looked at to find out what cuts cost."""

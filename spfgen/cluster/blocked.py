@@ -14,7 +14,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.threaded import get as threaded_get
 
 from spfgen.cluster.cuts import Bounds, boxes, meeting
-from spfgen.cluster.parts import BLOCK, Apply, Joined, joined
+from spfgen.cluster.parts import BLOCK, Apply, Joined, Within, joined
 from spfgen.errors import ConversionError, UsageError
 from spfgen.run.operators import Operators
 
@@ -137,23 +137,38 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         if wanted == self.bounds:
             return self
         name = f"recut-{tokenize(self.name, wanted)}"
-        layer = {(name, *k): self.part(box) for k, box in boxes(wanted).items()}
+        layer: dict[Any, Any] = {}
+        for place, box in boxes(wanted).items():
+            layer[(name, *place)] = self.part(box, layer)
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[self])
         return replace(self, graph=graph, name=name, bounds=wanted)
 
-    def part(self, box: Any) -> Any:
-        """The task that gives what lies in a box, in coordinates that begin there; the key of the block that it is."""
+    def part(self, box: Any, layer: dict[Any, Any]) -> Key:
+        """The key of what lies in a box, in coordinates that begin there: of a block, or of tasks that are put into the
+        layer. Only what is needed of a block leaves its worker."""
         meet = [meeting(b, *side) or [_at(b, side[0])] for b, side in zip(self.bounds, box, strict=True)]
-        places = list(product(*meet))
-        keys: list[Any] = [(self.name, *p) for p in places]
-        owns = [tuple((b[k], b[k + 1]) for b, k in zip(self.bounds, p, strict=True)) for p in places]
-        if len(places) == 1 and owns[0] == tuple(box):
+        keys: list[Key] = []
+        starts: list[tuple[int, ...]] = []
+        for place in product(*meet):
+            own = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds, place, strict=True))
+            both = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(own, box, strict=True)]
+            both = [(a, max(a, b)) for a, b in both]
+            starts.append(tuple(a - low for (a, _), (low, _) in zip(both, box, strict=True)))
+            keys.append(self._cut((self.name, *place), own, both, layer))
+        if len(keys) == 1:
             return keys[0]
         shape = tuple(high - low for low, high in box)
-        taken = [tuple((max(a, w) - a, max(a, w) - a + max(0, min(b, h) - max(a, w))) for (a, b), (w, h) in
-                       zip(own, box, strict=True)) for own in owns]  # fmt: skip
-        starts = [tuple(max(a, w) - w for (a, _), (w, _) in zip(own, box, strict=True)) for own in owns]
-        return (Joined(shape, tuple(starts), tuple(taken)), *keys)
+        made = (f"part-{self.name}", *(n for side in box for n in side))
+        layer[made] = (Joined(shape, tuple(starts)), *keys)
+        return made
+
+    def _cut(self, key: Key, own: Any, box: Any, layer: dict[Any, Any]) -> Key:
+        """What lies in a box of a block."""
+        if tuple(own) == tuple(box):
+            return key
+        made = (f"cut-{self.name}", *key[1:], *(n for side in box for n in side))
+        layer[made] = (Within(tuple((a - low, b - low) for (a, b), (low, _) in zip(box, own, strict=True))), key)
+        return made
 
     def map(self, function: Callable[..., Any], *others: Any, **options: Any) -> Blocked:
         """A function of blocks that keeps their shapes, block by block; other operands in blocks are cut alike."""

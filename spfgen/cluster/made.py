@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.parts import Made, packed, split
+from spfgen.cluster.parts import Empty, Made, packed, split
 from spfgen.errors import UsageError
 from spfgen.run.calls.entries import own_entries
 from spfgen.run.calls.foreign import tensor_of
@@ -150,14 +150,9 @@ def _without_entries(entries: Coordinates, extent: int = 1) -> Coordinates:
     return replace(entries, shape=(extent,) * len(columns), values=entries.values[:0], coords=columns)
 
 
-def nothing(value: Any, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of that shape that stores nothing, of the type and with the fill value of an operand."""
-    from spfgen.run.arrays.made import of_coordinates
-
-    example = small(value)
-    fill = example.layout.fill if isinstance(example, Tensor) else 0
-    columns = tuple(np.empty(0, np.int64) for _ in shape)
-    return packed(Coordinates(shape, columns, np.empty(0, example.dtype), fill), of_coordinates(len(shape)), True)
+def example_of(rank: int, dtype: Any, layout: Any) -> Any:
+    """A small block of a result: an array, or a tensor that stores nothing."""
+    return np.ones((1,) * rank, dtype) if layout is None else Empty((1,) * rank, dtype, layout)()
 
 
 def small(value: Any, extent: int = 1) -> Any:

@@ -14,9 +14,13 @@ import numpy as np
 
 from spfgen.cluster.cuts import Bounds, Box, boxes
 from spfgen.errors import DataError, SpfgenError, Unsupported
+from spfgen.facts.formula import Var
+from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
+from spfgen.lang.show import show_statement
 from spfgen.run.arrays.made import of_coordinates
 from spfgen.run.calls.entries import own_entries, pack_object
+from spfgen.run.calls.evaluate import Written
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 
@@ -71,17 +75,25 @@ def _inside(entries: Coordinates, box: Box) -> Coordinates:
 
 
 @dataclass(frozen=True)
+class Within:
+    """What a block has in a box."""
+
+    box: Box
+
+    def __call__(self, block: Any) -> Any:
+        return within(block, self.box)
+
+
+@dataclass(frozen=True)
 class Joined:
-    """Puts blocks into one tensor of `shape`: the k-th begins at `starts[k]`; `boxes[k]` is what is taken of it. The
-    result is in `layout`, or in that of the first block; a numpy array where a block is one."""
+    """Puts blocks into one tensor of `shape`: the k-th begins at `starts[k]`. The result is in `layout`, or in that of
+    the first block; a numpy array where a block is one."""
 
     shape: tuple[int, ...]
     starts: tuple[tuple[int, ...], ...]
-    boxes: tuple[Box, ...]
     layout: Any = None
 
-    def __call__(self, *blocks: Any) -> Any:
-        parts = [within(b, box) for b, box in zip(blocks, self.boxes, strict=True)]
+    def __call__(self, *parts: Any) -> Any:
         if len(parts) == 1 and parts[0].shape == self.shape:
             return parts[0]
         if any(isinstance(p, np.ndarray) for p in parts):
@@ -111,7 +123,7 @@ def joined(blocks: Any, bounds: Sequence[Bounds], layout: Any) -> Any:
     found = [*boxes(bounds).values()]
     shape = tuple(b[-1] for b in bounds)
     starts = tuple(tuple(low for low, _ in box) for box in found)
-    return Joined(shape, starts, tuple(tuple((0, h - w) for w, h in box) for box in found), layout)(*flat)
+    return Joined(shape, starts, layout)(*flat)
 
 
 def _flat(blocks: Any, depth: int) -> Any:
@@ -150,42 +162,116 @@ class Made:
 
 @dataclass(frozen=True)
 class Run:
-    """Runs a statement on parts of operands, with one thread unless another number is said: tasks run side by side."""
+    """Runs statements on parts of operands, with one thread unless another number is said: tasks run side by side.
 
-    text: str
+    The result is that of the one target, or a dict of those of all. `started` are targets among the operands: what they
+    hold is where the computation starts, and stays as it is.
+    """
+
+    written: Written
     names: tuple[str, ...]
-    target: str
+    targets: tuple[str, ...]
     sizes: tuple[tuple[str, int], ...] = ()
     given: tuple[tuple[str, Any], ...] = ()
     out: Any = None
     threads: int | None = None
     where: str = ""
+    validate: str = "once"
+    deterministic: bool = False
+    prune: bool = False
+    started: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The statements of the block of work."""
+        return "; ".join(map(show_statement, self.written.steps))
 
     def __call__(self, *parts: Any) -> Any:
         from spfgen.run.calls.evaluate import evaluate
 
-        operands: Mapping[str, Any] = {**dict(self.given), **dict(zip(self.names, parts, strict=True))}
+        operands: dict[str, Any] = {**dict(self.given), **dict(zip(self.names, parts, strict=True))}
+        operands |= {n: _copied(operands[n]) for n in self.started}
         try:
-            found = evaluate(self.text, operands, dict(self.sizes) or None, self.threads or 1, "once", self.out)
+            found = evaluate(self.written, operands, dict(self.sizes) or None, self.threads or 1, self.validate,
+                             self.out, self.prune or None, self.deterministic)  # fmt: skip
         except SpfgenError as error:
             error.notes = (*error.notes, f"in the block of work {self.where} of `{self.text}`")
             raise
-        return found
+        if not isinstance(found, dict):
+            return found
+        return found[self.targets[0]] if len(self.targets) == 1 else {t: found[t] for t in self.targets}
+
+
+def _copied(value: Any) -> Any:
+    """One that may be written: an array, a tensor, or a number as an array without axes."""
+    return value.copy() if hasattr(value, "copy") and not np.isscalar(value) else np.array(value)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One of the results of a task."""
+
+    target: str
+
+    def __call__(self, found: Mapping[str, Any]) -> Any:
+        return found[self.target]
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A block without places."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    layout: Any = None
+
+    def __call__(self) -> Any:
+        if self.layout is None:
+            return np.zeros(self.shape, self.dtype)
+        columns = tuple(np.empty(0, np.int64) for _ in self.shape)
+        return packed(Coordinates(self.shape, columns, np.empty(0, self.dtype)), self.layout, False)
 
 
 @dataclass(frozen=True)
 class Combine:
-    """Results of two blocks of work as one, by an operator that may take them in any order."""
+    """Results of two blocks of work as one, by an operator that may take them in any order, or a function of the
+    user."""
 
     op: str
     layout: Any = None
+    function: lang.Function | None = None
 
     def __call__(self, a: Any, b: Any) -> Any:
-        function = getattr(np, OPERATORS[self.op].name)
-        found = function(a, b)
+        found = self._by_function(a, b) if self.function else getattr(np, OPERATORS[self.op].name)(a, b)
         if isinstance(found, Tensor) and self.layout is not None:
             return packed(own_entries(found), self.layout, True)
         return found
+
+    def _by_function(self, a: Any, b: Any) -> Any:
+        from spfgen.run.calls.evaluate import evaluate
+
+        indices = tuple(Var(f"i{k}") for k in range(np.ndim(a) if np.isscalar(a) else len(a.shape)))
+        both = tuple(lang.Access(n, indices) for n in ("first", "second"))
+        value = lang.Apply(self.op, both, None, self.function)
+        step = lang.Statement(lang.Access("both", indices), "=", value)
+        layout = self.layout if indices else None
+        return evaluate(Written((step,)), {"first": a, "second": b}, None, 1, "once", layout)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a result held before, zeros if it was not there, updated by what was computed for it."""
+
+    op: str
+    layout: Any = None
+    function: lang.Function | None = None
+
+    def __call__(self, found: Any, before: Any = None) -> Any:
+        if before is None:
+            before = np.zeros(np.shape(found), found.dtype)
+        result = Combine(self.op, self.layout, self.function)(before, found)
+        dtype = getattr(before, "dtype", None)
+        return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 
 
 @dataclass(frozen=True)

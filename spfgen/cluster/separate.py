@@ -1,58 +1,82 @@
-"""What of a statement can be computed apart: which indices may be cut, and what a block of work reads of each operand.
+"""What of a program can be computed apart: the indices that may be cut, and how results meet then.
 
-All follows from the text: accesses, subscripts and reductions. An index may be cut
+All follows from the text: accesses, subscripts, reductions, loops. An index may be cut
 
-- where it stands alone as one subscript of the target: blocks of the result are disjoint;
-- where all of the value is summed over it, or reduced by an operator that may take terms in any order, or where the
-  target is written at places that are values (a scatter): results are combined by that operator.
+- where it stands alone as one subscript of all that is written: blocks of the result are disjoint;
+- where values are combined over it by an operator that may take them in any order (sums, `max`, updates such as
+  `min=`, scatters): each block of work gives a part of the result, and parts are combined.
 
-An index that a condition, a division or a view speaks of is not cut: operands are taken whole along it.
+What a program reads of its own result must be at the same place along an index that is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spfgen.errors import Unsupported
-from spfgen.facts.formula import Bin, Expr, Formula, Num, variables
-from spfgen.ir import children, rewrite, walk
+from spfgen.facts.formula import Expr, Formula, variables
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.lang.ops import OPERATORS
+from spfgen.lang.normalize import normalized
+from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.products import is_sum_of_products
-from spfgen.lang.uses import accesses_in
+from spfgen.lang.uses import accesses_in, leaves_the_rest, read_first, statements_in
+from spfgen.lang.values import indices_of
 from spfgen.sets.affine import Affine, NotAffine, affine
 
 RESULT, COMBINED = "result", "combined"
+SUMS = ("=", "+=", "subtract")
+"""Updates whose values are added up."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How results meet where an index is cut: `RESULT` along `axis` of the target, or `COMBINED` by `op`."""
+    """How blocks of one result meet where an index is cut: `RESULT` along `axis` of the target, or `COMBINED` by the
+    operator `op`, or by a function of the user."""
 
     kind: str
     axis: int = -1
     op: str = ""
+    function: lang.Function | None = None
 
 
 @dataclass(frozen=True)
 class Separable:
-    """`ways` are the indices that may be cut, `kept` those that may not, with the reason."""
+    """`ways` are the indices that may be cut, with a way for each result; `kept` those that may not, with the reason;
+    `carried` those of them along which the program reads its own result at other places."""
 
-    ways: Mapping[str, Way]
+    ways: Mapping[str, Mapping[str, Way]]
     kept: Mapping[str, str]
+    carried: Mapping[str, lang.Access]
+
+
+class Kept(Exception):
+    """An index may not be cut; the message says why."""
+
+
+class Carried(Kept):
+    """The program reads its own result along the index."""
+
+    def __init__(self, access: lang.Access) -> None:
+        super().__init__(f"`{access.tensor}` is read along it while it is made")
+        self.access = access
 
 
 def linear(subscript: Any) -> Affine | None:
     """A subscript that is a sum of multiples of indices; None for all others."""
+    found = quasi(subscript)
+    return None if found is None or found.floors() else found
+
+
+def quasi(subscript: Any) -> Affine | None:
+    """The same with quotients and remainders by numbers."""
     if not isinstance(subscript, Expr):
         return None
     try:
-        found = affine(subscript, lambda call: call.function)
+        return affine(subscript, lambda call: call.function)
     except NotAffine:
         return None
-    return None if found.floors() else found
 
 
 def plain(subscript: Any) -> str | None:
@@ -63,122 +87,257 @@ def plain(subscript: Any) -> str | None:
     return str(found.terms[0][0])
 
 
-def separable(statement: lang.Statement) -> Separable:
-    """Raises Unsupported for a statement that reads its own target."""
-    own = [a for a in accesses_in([statement.value]) if a.tensor == statement.target.tensor]
-    if own:
-        name, index = own[0].tensor, next(iter(_indices_of(own[0])), "")
-        along = f" along `{index}`" if index else ""
-        hint = f"give the result another name, or pass operands that are not in blocks: {name}=A.compute()"
-        message = f"expected a program whose blocks can be computed apart, but `{name}` is read{along} while it is made"
-        raise Unsupported(message, own[0].span, (hint,))
-    ways: dict[str, Way] = {}
-    kept = dict(_spoken_of(statement))
-    for index in sorted({i for a in accesses_in([statement]) for i in _indices_of(a)} - set(kept)):
-        found = _way(statement, index)
-        if isinstance(found, str):
-            kept[index] = found
-        else:
-            ways[index] = found
-    return Separable(ways, kept)
+def within(node: Any) -> set[str]:
+    """The names in a subscript, a value or a condition, wherever they stand."""
+    found = {n for e in walk(node) if isinstance(e, Expr) for n in variables(e)}
+    return found | {r.index for r in walk(node) if isinstance(r, lang.Range)}
 
 
-def _indices_of(access: lang.Access) -> list[str]:
-    return [i for s in access.subscripts for e in walk(s) if isinstance(e, Expr) for i in sorted(variables(e))]
+def separable(steps: Sequence[Any], sizes: Sequence[str], filled: set[str], local: Sequence[str] = ()) -> Separable:
+    """`steps` are one equation, or loops that belong together. `sizes` are names of numbers, `filled` the tensors whose
+    fill value is not 0, `local` those that live within the program."""
+    ways: dict[str, Mapping[str, Way]] = {}
+    kept: dict[str, str] = {}
+    carried: dict[str, lang.Access] = {}
+    names = within(list(steps)[0] if len(steps) == 1 else lang.For((), tuple(steps))) | set(_loops(steps))
+    for index in sorted(names - set(sizes)):
+        try:
+            _check_bound_once(steps, index)
+            if len(steps) == 1 and isinstance(steps[0], lang.Statement):
+                ways[index] = {steps[0].target.tensor: _of_equation(steps[0], index, filled)}
+            else:
+                ways[index] = _of_loops(steps, index, set(local))
+        except Carried as reason:
+            kept[index], carried[index] = str(reason), reason.access
+        except Kept as reason:
+            kept[index] = str(reason)
+    return Separable(ways, kept, carried)
 
 
-def _spoken_of(statement: lang.Statement) -> Iterator[tuple[str, str]]:
-    """Indices of which more is said than that they are subscripts."""
-    top = statement.value
-    for node in walk(statement):
+def _loops(steps: Sequence[Any]) -> Iterator[str]:
+    for node in (n for s in steps for n in walk(s)):
+        if isinstance(node, lang.For):
+            yield from node.indices
+
+
+def _check_bound_once(steps: Sequence[Any], index: str) -> None:
+    """An index that a view binds, or two loops, is more than one. Raises Kept."""
+    loops = 0
+    for node in (n for s in steps for n in walk(s)):
         match node:
-            case (
-                lang.Collapse(_, old, new)
-                | lang.Split(_, old, new)
-                | lang.Concat(_, old, new)
-                | lang.Slice(_, old, new)
-            ):
-                bound = [n for names in (old, new) for n in ((names,) if isinstance(names, str) else names)]
-                yield from ((name, "a view binds it") for name in bound)
-            case lang.Range(index):
-                yield index, "it counts a slice"
-            case lang.Reduce(indices=indices, where=where):
-                if node is not top:
-                    yield from ((i, "a reduction within the value binds it") for i in indices)
-                yield from ((i, "a condition speaks of it") for i in _names_in(where))
-            case lang.Access(_, subscripts):
-                for s in subscripts:
-                    if isinstance(s, Expr) and linear(s) is None:
-                        yield from ((i, "it is divided, or multiplied by another") for i in variables(s))
-            case lang.Index(expr):
-                if linear(expr) is None:
-                    yield from ((i, "it is divided, or multiplied by another") for i in variables(expr))
-    yield from ((i, "a condition speaks of it") for i in _names_in(statement.where))
+            case lang.Collapse(_, old, new) | lang.Split(_, old, new) | lang.Concat(_, old, new):
+                bound = {*((old,) if isinstance(old, str) else old), *((new,) if isinstance(new, str) else new)}
+            case lang.Slice(_, old, new):
+                bound = {old, new}
+            case lang.Range(name):
+                bound = {name}
+            case lang.For(indices):
+                bound = set()
+                loops += index in indices
+            case _:
+                continue
+        if index in bound:
+            raise Kept("a view binds it")
+    if loops > 1:
+        raise Kept("several loops bind it")
 
 
-def _names_in(where: Formula | None) -> set[str]:
-    return set() if where is None else variables(where)
+# --- equations -----------------------------------------------------------------------------------------
 
 
-def _way(statement: lang.Statement, index: str) -> Way | str:
-    axes = [k for k, s in enumerate(statement.target.subscripts) if index in _within(s)]
+def _of_equation(statement: lang.Statement, index: str, filled: set[str]) -> Way:
     if statement.within:
-        return "the pattern of the result decides"
+        raise Kept("the pattern of the result decides")
+    target = statement.target
+    axes = [k for k, s in enumerate(target.subscripts) if index in within(s)]
+    alone = len(axes) == 1 and plain(target.subscripts[axes[0]]) == index
+    own = [a for a in accesses_in([statement.value, *target.subscripts]) if a.tensor == target.tensor and a != target]
+    _check_own(own, target, index, axes[0] if alone else None)
+    reductions = [n for n in walk(statement.value) if isinstance(n, lang.Reduce) and index in n.indices]
+    if reductions and axes:
+        raise Kept("a reduction binds it again")
+    if alone:
+        return Way(RESULT, axes[0])
+    if any(a.tensor == target.tensor for a in accesses_in([statement.value])):
+        raise Kept("the result is read while values are combined")
     if axes:
-        return _of_target(statement, index, axes)
-    if isinstance(statement.value, lang.Reduce):
-        return _reduced(statement, statement.value, index)
-    scatters = any(linear(s) is None for s in statement.target.subscripts)
-    if statement.op not in ("=", "+=") or scatters:
-        return "the result is written at places that are not known before"
-    if not _every_term_has(statement.value, index):
-        return "not all terms are summed over it"
+        return _scattered(statement, axes, filled)
+    if isinstance(statement.value, lang.Reduce) and index in statement.value.indices:
+        return _reduced(statement, statement.value, filled)
+    if reductions:
+        raise Kept("a function is applied to what is reduced over it")
+    return _updated(statement, index, filled)
+
+
+def _check_own(own: Sequence[lang.Access], target: lang.Access, index: str, axis: int | None) -> None:
+    """What is read of the target itself lies at the same place along the index. Raises Carried."""
+    for access in own:
+        others = [k for k, s in enumerate(access.subscripts) if k != axis and index in within(s)]
+        if axis is None and not others and index not in within(target):
+            continue
+        if axis is None or others or plain(access.subscripts[axis]) != index:
+            raise Carried(access)
+
+
+def _scattered(statement: lang.Statement, axes: Sequence[int], filled: set[str]) -> Way:
+    """The target is written at places that are more than one index: what several points give to one is combined."""
+    subscripts = [statement.target.subscripts[a] for a in axes]
+    if leaves_the_rest(statement):
+        raise Kept("a slice of the result is written along it")
+    if statement.op == "=":
+        if any(quasi(s) is None for s in subscripts):
+            raise Kept("the result is written at places that are values, and the last one counts")
+        _check_adds(statement, filled)
+        return Way(COMBINED, op="add")
+    return Way(COMBINED, op=_combines(_update(statement), statement), function=statement.function)
+
+
+def _update(statement: lang.Statement) -> str:
+    return "add" if statement.op in SUMS else statement.op
+
+
+def _check_adds(statement: lang.Statement, filled: set[str]) -> None:
+    """Parts of the result may be added: where no point gives a value it is 0. Raises Kept."""
+    if not is_sum_of_products(statement.value):
+        raise Kept("the result is written at more than one subscript of it")
+    _check_fills(statement, filled)
+
+
+def _check_fills(statement: lang.Statement, filled: set[str]) -> None:
+    if filled & {a.tensor for a in accesses_in([statement.value])}:
+        raise Kept("operands have fill values, and so has each part of the result")
+
+
+def _combines(op: str, statement: lang.Statement | lang.Reduce) -> str:
+    """The name of an operator that combines parts. Raises Kept."""
+    operator: Operator | None = OPERATORS.get(op) if statement.function is None else statement.function.operator
+    if operator is None or operator.associative is not True or operator.commutative is not True:
+        raise Kept(f"`{op}` does not combine results of parts")
+    if operator.identity is None:
+        raise Kept(f"`{op}` has no value for an empty part")
+    return op
+
+
+def _reduced(statement: lang.Statement, value: lang.Reduce, filled: set[str]) -> Way:
+    if statement.op != "=" and not (statement.op == value.op or (statement.op in SUMS and value.op == "add")):
+        raise Kept("not all of the value is reduced over it")
+    if any(quasi(s) is None for s in statement.target.subscripts) and statement.op == "=":
+        raise Kept("the result is written at places that are values, and the last one counts")
+    op = _combines(value.op, value)
+    if statement.where is not None and (value.function is not None or op not in ("add", "maximum", "minimum")):
+        raise Kept(f"where the condition does not hold parts are not combined by `{op}`")
+    if statement.where is not None:
+        _check_fills(statement, filled)
+    return Way(COMBINED, op=op, function=value.function)
+
+
+def _updated(statement: lang.Statement, index: str, filled: set[str]) -> Way:
+    """The index stands in the value alone: the sum over it, or the update by each of its values."""
+    if statement.op not in SUMS:
+        if normalized((statement,))[0] == statement or not isinstance(normalized((statement,))[0], lang.Statement):
+            raise Kept(f"`{statement.op}` takes the values one after another")
+        if statement.where is not None:
+            raise Kept("a condition decides which values the result is updated by")
+        return Way(COMBINED, op=_combines(statement.op, statement), function=statement.function)
+    if any(quasi(s) is None for s in statement.target.subscripts) and statement.op == "=":
+        raise Kept("the result is written at places that are values, and the last one counts")
+    explicit = normalized((statement,))[0]
+    assert isinstance(explicit, lang.Statement)
+    if not all(_sums_over(term, index) for term in _terms(explicit.value)):
+        raise Kept("not all terms are summed over it")
+    if statement.where is not None:
+        _check_fills(statement, filled)
     return Way(COMBINED, op="add")
 
 
-def _of_target(statement: lang.Statement, index: str, axes: list[int]) -> Way | str:
-    subscripts = statement.target.subscripts
-    if len(axes) == 1 and plain(subscripts[axes[0]]) == index:
-        return Way(RESULT, axes[0])
-    if statement.op in ("+=", "maximum", "minimum", "logical_or") and any(linear(subscripts[a]) is None for a in axes):
-        return Way(COMBINED, op="add" if statement.op == "+=" else statement.op)
-    return "the result is written at more than one subscript of it"
-
-
-def _within(subscript: Any) -> set[str]:
-    return {i for e in walk(subscript) if isinstance(e, Expr) for i in variables(e)}
-
-
-def _reduced(statement: lang.Statement, value: lang.Reduce, index: str) -> Way | str:
-    if index not in value.indices or statement.op not in ("=", "+=") or (statement.op == "+=" and value.op != "add"):
-        return "not all of the value is reduced over it"
-    operator = None if value.function is not None else OPERATORS.get(value.op)
-    if operator is None or operator.associative is not True or operator.commutative is not True:
-        return f"`{value.op}` does not combine results of parts"
-    if operator.identity is None:
-        return f"`{value.op}` has no value for an empty part"
-    return Way(COMBINED, op=value.op)
-
-
-def _every_term_has(value: Any, index: str) -> bool:
-    """Whether the value is a sum of products, each with the index: then it is summed over it, term by term."""
-    if not is_sum_of_products(value) or any(isinstance(n, lang.Reduce) for n in walk(value)):
-        return False
-    return all(any(index in _within(s) for a in accesses_in([t]) for s in a.subscripts) for t in _terms(value))
+def _sums_over(term: Any, index: str) -> bool:
+    """Whether a term is a sum over the index, perhaps times what does not have it."""
+    match term:
+        case lang.Reduce("add", indices, function=None) if index in indices:
+            return True
+        case lang.Apply("multiply", (a, b), function=None):
+            return (_sums_over(a, index) and index not in within(b)) or (
+                _sums_over(b, index) and index not in within(a)
+            )
+        case lang.Apply("divide", (a, b), function=None):
+            return _sums_over(a, index) and index not in within(b)
+    return False
 
 
 def _terms(value: Any) -> Iterator[Any]:
-    if isinstance(value, lang.Apply) and value.op in ("add", "subtract", "negative"):
+    if isinstance(value, lang.Apply) and value.op in ("add", "subtract", "negative") and value.function is None:
         for part in value.arguments:
             yield from _terms(part)
-    elif isinstance(value, lang.Apply) and value.op in ("multiply", "divide"):
-        inner = [n for part in children(value) for n in walk(part) if isinstance(n, lang.Apply)]
-        if any(n.op in ("add", "subtract") for n in inner) or value.op == "divide":
-            yield lang.Constant(0)  # a product of sums: which of its terms are summed is not told apart here
-        else:
-            yield value
     else:
         yield value
+
+
+# --- loops ---------------------------------------------------------------------------------------------
+
+
+def _of_loops(steps: Sequence[Any], index: str, local: set[str]) -> dict[str, Way]:
+    """The index of a loop around all that is written. Raises Kept."""
+    if len(steps) != 1 or not isinstance(steps[0], lang.For) or index not in steps[0].indices:
+        raise Kept("no loop over it is around all")
+    loop = steps[0]
+    if any(isinstance(s, lang.Break) for s in _own_steps(loop.body)):
+        raise Kept("`break` ends its loop")
+    if any(isinstance(n, lang.Reduce) and index in n.indices for n in walk(loop)):
+        raise Kept("a reduction binds it again")
+    for name in sorted(local):
+        if name in _before_assigned(loop.body, name):
+            raise Kept(f"`{name}` is kept from one iteration to the next")
+    written = list(statements_in([loop]))
+    targets = dict.fromkeys(s.target.tensor for s in written if s.target.tensor not in local)
+    return {name: _of_target(loop, name, index, [s for s in written if s.target.tensor == name]) for name in targets}
+
+
+def _own_steps(steps: Sequence[Any]) -> Iterator[Any]:
+    """The steps that a `break` among them would end the loop of."""
+    for step in steps:
+        yield step
+        if isinstance(step, lang.If):
+            yield from _own_steps((*step.then, *step.otherwise))
+
+
+def _before_assigned(body: Sequence[Any], name: str) -> set[str]:
+    """The tensor, where it is used before an equation gives all of it a value."""
+    for step in body:
+        if not any(a.tensor == name for a in accesses_in([step])):
+            continue
+        first = isinstance(step, lang.Statement) and step.target.tensor == name and step.op == "="
+        return set() if first and step.where is None and name not in read_first([step], True) else {name}
+    return set()
+
+
+def _of_target(loop: lang.For, name: str, index: str, written: Sequence[lang.Statement]) -> Way:
+    first = written[0].target
+    axes = [k for k, s in enumerate(first.subscripts) if plain(s) == index]
+    read = [a for a in accesses_in([loop]) if a.tensor == name]
+    for axis in axes:
+        if all(plain(a.subscripts[axis]) == index for a in read):
+            others = [s for a in read for k, s in enumerate(a.subscripts) if k != axis]
+            if not any(index in within(s) for s in others):
+                return Way(RESULT, axis)
+    values = [a for s in _values_of(loop) for a in accesses_in([s]) if a.tensor == name]
+    ops = {(_update(s), s.op == "=", s.function) for s in written}
+    if values:
+        raise Carried(values[0])
+    op, is_set, function = next(iter(ops))
+    if len(ops) > 1 or is_set:
+        raise Kept(f"`{name}` is given values in more than one way, and the last one counts")
+    return Way(COMBINED, op=_combines(op, written[0]), function=function)
+
+
+def _values_of(loop: Any) -> Iterator[Any]:
+    """What is read: values, conditions, and subscripts of targets."""
+    for node in walk(loop):
+        match node:
+            case lang.Statement(target, _, value):
+                yield value
+                yield from (s for s in target.subscripts if not isinstance(s, Expr | lang.Range))
+            case lang.Let(_, value) | lang.Set(_, _, value) | lang.If(value) | lang.While(value):
+                yield value
 
 
 # --- what a block of work reads ------------------------------------------------------------------------
@@ -186,51 +345,55 @@ def _terms(value: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Read:
-    """One access with its own name for what a block of work gets of the operand. Along the axes of `sides` that is the
-    image of the block under the subscript; it is whole along the others."""
+    """Accesses of one operand with the same subscripts; `name` stands for what a block of work gets of it. `under` are
+    the conditions under which it is read, one conjunction for each place where it stands."""
 
     name: str
     access: lang.Access
-    sides: tuple[Affine | None, ...]
+    under: tuple[tuple[Formula, ...], ...] = ()
 
 
-def reads_of(statement: lang.Statement, cut: set[str]) -> tuple[tuple[Read, ...], lang.Statement]:
-    """The reads of a statement, and the statement over their names. Accesses with the same subscripts are one."""
-    found: dict[lang.Access, Read] = {}
-    seen: set[str] = {a.tensor for a in accesses_in([statement])}
+def reads_of(steps: Sequence[Any], targets: set[str]) -> tuple[tuple[Read, ...], tuple[Any, ...]]:
+    """The reads of steps, and the steps over their names."""
+    from spfgen.ir import rewrite
+
+    found: dict[lang.Access, str] = {}
+    seen: set[str] = {a.tensor for a in accesses_in(steps)}
 
     def named(node: Any) -> Any:
-        if not isinstance(node, lang.Access) or not node.subscripts:
+        if not isinstance(node, lang.Access) or not node.subscripts or node.tensor in targets:
             return None
         if node not in found:
-            name = node.tensor
-            others = sum(r.access.tensor == name for r in found.values())
-            while others and name in seen:
-                others, name = others + 1, f"{node.tensor}_{others}"
-            seen.add(name)
-            found[node] = Read(name, node, tuple(_side(s, cut) for s in node.subscripts))
-        return replace(node, tensor=found[node].name)
+            name, number = node.tensor, 1
+            taken = set(found.values())
+            while name in taken or (name != node.tensor and name in seen):
+                number, name = number + 1, f"{node.tensor}_{number + 1}"
+            found[node] = name
+        return replace(node, tensor=found[node])
 
-    value = rewrite(named, statement.value)
-    subscripts = tuple(rewrite(named, s) for s in statement.target.subscripts)
-    target = replace(statement.target, subscripts=subscripts)
-    return tuple(found.values()), replace(statement, value=value, target=target)
-
-
-def _side(subscript: Any, cut: set[str]) -> Affine | None:
-    found = linear(subscript)
-    return found if found is not None and any(name in cut for name, _ in found.terms) else None
+    made = tuple(rewrite(named, s) for s in steps)
+    under: dict[str, list[tuple[Formula, ...]]] = {}
+    for step in made:
+        for access, conditions in _conditions(step, ()):
+            under.setdefault(access.tensor, []).append(conditions)
+    reads = tuple(Read(name, access, tuple(dict.fromkeys(under[name]))) for access, name in found.items())
+    return reads, made
 
 
-def image(side: Affine, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """The least and one more than the largest value of a subscript over a box that is not empty."""
-    low = side.constant + sum(c * (ranges[str(i)][0] if c > 0 else ranges[str(i)][1] - 1) for i, c in side.terms)
-    high = side.constant + sum(c * (ranges[str(i)][1] - 1 if c > 0 else ranges[str(i)][0]) for i, c in side.terms)
-    return low, high + 1
+def _conditions(node: Any, around: tuple[Formula, ...]) -> Iterator[tuple[lang.Access, tuple[Formula, ...]]]:
+    """All accesses, each with the conditions that hold where it is read."""
+    from spfgen.ir import children
+
+    where = getattr(node, "where", None)
+    if isinstance(node, lang.Statement | lang.Reduce | lang.For) and where is not None:
+        around = (*around, where)
+    if isinstance(node, lang.Access):
+        yield node, around
+    for part in children(node):
+        if isinstance(part, lang.Function):
+            continue
+        yield from _conditions(part, around)
 
 
-def shifted(subscript: Expr, by: int) -> Expr:
-    """The subscript with a number added."""
-    if not by:
-        return subscript
-    return Bin("+", subscript, Num(by)) if by > 0 else Bin("-", subscript, Num(-by))
+__all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "linear", "plain", "quasi", "reads_of",
+           "separable", "within"]  # fmt: skip

@@ -2,59 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.cuts import Bounds
-from spfgen.cluster.separate import RESULT, Read, Separable, plain
-from spfgen.facts.formula import show
+from spfgen.cluster.separate import RESULT, Read, Way
+from spfgen.cluster.space import EXACT
+from spfgen.facts.formula import Var, show
+
+if TYPE_CHECKING:
+    from spfgen.cluster.unit import Unit
 
 
-def told(
-    text: str,
-    cuts: Mapping[str, Bounds],
-    found: Separable,
-    reads: Sequence[Read],
-    sources: Mapping[str, Any],
-    sent: Mapping[str, int],
-    tasks: int,
-) -> str:
-    """The lines of `Blocked.explain()`. `sent` are the places of each operand that blocks of work read, as often as
-    they are read."""
+def told(unit: Unit, text: str, tasks: int) -> str:
+    """The lines of `Blocked.explain()`."""
     lines = [text, ""]
-    for index, bounds in cuts.items():
-        way = found.ways[index]
-        meet = f"disjoint along axis {way.axis} of the result" if way.kind == RESULT else f"combined by {way.op}"
-        lines.append(f"cut along {index}: {len(bounds) - 1} blocks of [0, {bounds[-1]}); results are {meet}")
-    lines += [f"not cut along {index}: {why}" for index, why in found.kept.items()]
-    if not cuts:
+    for index, bounds in unit.cuts.items():
+        for target in unit.targets:
+            way = unit.way(index, target)
+            result = f"`{target}`" if len(unit.targets) > 1 else "the result"
+            meet = f"disjoint along axis {way.axis} of {result}" if way.kind == RESULT else _combined(way)
+            lines.append(f"cut along {index}: {len(bounds) - 1} blocks of [0, {bounds[-1]}); results are {meet}")
+    lines += [f"not cut along {index}: {why}" for index, why in unit.separable.kept.items()]
+    if not unit.cuts:
         lines.append("nothing is cut: one task has all")
-    lines += [_read(r, sources[r.name], cuts, sent[r.name]) for r in reads]
-    lines += ["", f"{tasks} tasks; results that are combined meet two at a time, always in the same order"]
-    if all(_is_partition(b) for b in cuts.values()):
-        known = "the bounds of each index rise from 0 to its extent: each point of the iteration space is in one block"
-        lines.append(f"checked: {known} of work")
-    return "\n".join(lines)
+    lines += [_read(unit, r) for r in unit.reads]
+    lines += ["", *_costs(unit)]
+    lines += [f"{tasks} tasks with those for parts; results that are combined meet two at a time, always in the same order"]
+    return "\n".join([*lines, *_proofs(unit)])
 
 
-def _is_partition(bounds: Bounds) -> bool:
-    return bounds[0] == 0 and list(bounds) == sorted(bounds)
+def _costs(unit: Unit) -> Iterator[str]:
+    """What the cuts are expected to cost, and others."""
+    choice = unit.choice
+    on = f"{choice.on.count} workers" if choice.on.count > 1 else "one worker"
+    yield f"expected on {on}: {choice.cost}"
+    for cuts, cost in choice.others:
+        yield f"rather than {cuts}: {cost}"
 
 
-def _read(read: Read, source: Any, cuts: Mapping[str, Bounds], places: int) -> str:
-    """How one operand is read, and how much of it that is in memory, if its entries lie evenly."""
+def _combined(way: Way) -> str:
+    return f"combined by {way.function.name if way.function else way.op}"
+
+
+def _read(unit: Unit, read: Read) -> str:
+    """How one operand is read."""
     ways = []
-    for side, subscript in zip(read.sides, read.access.subscripts, strict=True):
-        if side is None:
+    for part, subscript in zip(unit.parts[read.name], read.access.subscripts, strict=True):
+        if isinstance(part, str):
+            ways.append(f"its part of {part}")
+        elif part is None:
             ways.append("whole")
-        elif plain(subscript) in cuts:
-            ways.append(f"its part of {plain(subscript)}")
         else:
-            ways.append(f"the places of {show(subscript)}, with a halo")
-    memory = getattr(source, "nbytes", None)
-    size = max(1, prod(source.shape))
-    read_by = "" if memory is None else f"; blocks of work read about {memory * places // size:,} bytes of {memory:,}"
-    kept = "" if isinstance(source, Blocked) else ", sent once to each worker"
-    return f"{read.access.tensor}: {', '.join(ways)}{kept}{read_by}"
+            known = "" if part.known == EXACT else ", in a box around them"
+            ways.append(f"the places of {show(subscript)}{known}")
+    kept = "" if isinstance(unit.sources[read.name], Blocked) else ", sent once to each worker"
+    return f"{read.access.tensor}: {', '.join(ways) or 'a number'}{kept}"
+
+
+def _proofs(unit: Unit) -> Iterator[str]:
+    """What isl proved of all blocks of work at once, and what was seen of the bounds alone."""
+    conditions = [c for r in unit.reads for under in r.under for c in under]
+    for index, bounds in unit.cuts.items():
+        assert bounds[0] == 0 and list(bounds) == sorted(bounds)
+        is_proved = unit.work(tuple(unit.cuts)).parts_in_two(index, list(dict.fromkeys(conditions)))
+        word = "proved (isl, for all bounds)" if is_proved else "checked (bounds rise from 0 to the extent)"
+        yield f"{word}: each point of the iteration space is in one block of work along {index}"
+        for target in unit.targets:
+            way = unit.way(index, target)
+            if way.kind == RESULT:
+                apart = unit.work(tuple(unit.cuts)).writes_apart(index, Var(index))
+                word = "proved (isl, for all bounds)" if apart else "checked (bounds)"
+                yield f"{word}: blocks of work along {index} write `{target}` at different places"
+            else:
+                why = "its declared properties" if way.function else "the table of operators"
+                yield f"known from {why}: {_combined(way).removeprefix('combined by ')} takes parts in any order"
+
+

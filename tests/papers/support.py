@@ -165,7 +165,7 @@ def check(
         found = [] if program.only_dense else list(_assembled(program))
     for choice in found:
         for seed, extents, density in data_sets(program):
-            _check_one(program, choice, seed, extents, density, level)
+            _check_one(program, choice, seed, extents, density, level, mode == "blocks")
 
 
 def _every(program: Program) -> Iterator[dict[str, str]]:
@@ -230,6 +230,7 @@ def _check_one(
     extents: Mapping[str, int],
     density: float | None,
     level: int,
+    cut: bool = False,
 ) -> None:
     rng = np.random.default_rng([seed, 5])
     given: dict[str, Any] = {}
@@ -249,6 +250,11 @@ def _check_one(
     fills = tuple((n, d.fill) for n, d in program.data.items() if d.fill != 0)
     kernel = compiled(program.text, tuple(choice.items()), fills, program.functions, program.extra, level)
     more = {"sizes": sizes} if sizes else {}
+    if cut:
+        from tests.differential import in_blocks
+
+        given = in_blocks.operands(rng, given, program.in_place)
+        kernel = in_blocks.computed(kernel, rng)
     try:
         with np.errstate(all="ignore"):
             expected = program.expected(**{n: a.copy() for n, a in dense.items()})

@@ -64,6 +64,11 @@ class Ranges:
 
     def prepare(self, steps: Sequence[Any]) -> None:
         """Find the extents of all indices and of the tensors that are made, and make these."""
+        self.find(steps)
+        self.make(steps)
+
+    def find(self, steps: Sequence[Any]) -> None:
+        """Find the extents of all indices, and the shapes of the tensors that are made."""
         accesses = [a for s in all_steps(steps) for a in accesses_of(s)]
         for access in accesses:
             rank = len(access.subscripts)
@@ -80,7 +85,6 @@ class Ranges:
         self.solve(steps, accesses)
         self.bound(steps, accesses)
         self.reach(accesses)
-        self.make(steps)
 
     def solve(self, steps: Sequence[Any], accesses: Sequence[n.Access]) -> None:
         """Extents from extents, until nothing is new."""

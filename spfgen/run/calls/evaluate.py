@@ -30,12 +30,21 @@ _OF_COMPILE = ("deterministic", "finds", "name", "optimize", "order", "schedule"
 
 
 @dataclass(frozen=True)
+class Written:
+    """Statements as nodes, in place of their text. `sizes` are names of numbers that a call passes with `sizes=`."""
+
+    steps: tuple[Any, ...]
+    sizes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Text:
     """`ranks`: the number of subscripts of each tensor, in the order in which they stand."""
 
     statements: tuple[lang.Statement, ...]
     ranks: Mapping[str, int]
     targets: frozenset[str]
+    sizes: tuple[str, ...] = ()
 
 
 _KERNELS: dict[tuple[Any, ...], Kernel] = {}
@@ -46,13 +55,14 @@ _CONVERTED: dict[tuple[Any, ...], tuple[list[str], Any]] = {}
 
 
 def evaluate(
-    statements: str,
+    statements: str | Written,
     operands: Mapping[str, object],
     sizes: Mapping[str, int] | None = None,
     threads: int | None = None,
     validate: str = "once",
     out: object = None,
     prune: object = None,
+    deterministic: bool = False,
 ) -> Any:
     """See spfgen.evaluate. `out` and `prune` may be the names of operands, too."""
     functions, given = among(operands)
@@ -60,14 +70,19 @@ def evaluate(
         given, prune = {**given, "prune": prune}, None
     if out is not None and "out" in _parsed(statements, functions).ranks:
         given, out = {**given, "out": out}, None
-    kernel, tensors, checked = prepared(statements, {**given, **dict(functions)}, threads, validate, out)
+    kernel, tensors, checked = prepared(statements, {**given, **dict(functions)}, threads, validate, out, deterministic)
     bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked, checked_prune(prune))
     bound()
     return kernel.results(bound, given)
 
 
 def prepared(
-    statements: str, operands: Mapping[str, object], threads: int | None, validate: str, out: object = None
+    statements: str | Written,
+    operands: Mapping[str, object],
+    threads: int | None,
+    validate: str,
+    out: object = None,
+    deterministic: bool = False,
 ) -> tuple[Kernel, dict[str, object], frozenset[str]]:
     """The kernel for statements and the layouts of operands, what it takes, and which of that was validated. `out` are
     the layouts of results that are not given."""
@@ -97,10 +112,11 @@ def prepared(
             layout = canonical(tensor.layout)
             tensors[name] = tensor
         layouts.append((name, layout))
-    key = (statements, functions, *[id(layout) for _, layout in layouts])
+    key = (statements, functions, deterministic, *[id(layout) for _, layout in layouts])
     if key not in _CONVERTED:
         try:
-            kernel = _kernel((statements, functions), text, layouts, wanted, checked_threads(threads))
+            written = (statements, functions, deterministic)
+            kernel = _kernel(written, text, layouts, wanted, checked_threads(threads))
         except TooManyCases as error:
             of_many = [n for n in error.tensors if n not in text.targets and isinstance(tensors[n], Tensor)]
             if not of_many:
@@ -113,6 +129,7 @@ def prepared(
             threads,
             validate,
             out,
+            deterministic,
         )
     checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
     return kernel, tensors, checked
@@ -169,15 +186,17 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
 
 
 @lru_cache(maxsize=1024)
-def _parsed(statements: str, functions: Functions) -> _Text:
-    if not isinstance(statements, str):
+def _parsed(statements: str | Written, functions: Functions) -> _Text:
+    if not isinstance(statements, str | Written):
         raise UsageError(f"expected statements as a text, but this is {a_type(statements)}")
-    parsed = parse_statements(statements, functions=dict(functions))
+    if isinstance(statements, str):
+        statements = Written(parse_statements(statements, functions=dict(functions)))
+    parsed, sizes = statements.steps, statements.sizes
     check_used(functions, parsed)
     ranks: dict[str, int] = {}
     for access in accesses_in(parsed):
         ranks.setdefault(access.tensor, len(access.subscripts))
-    return _Text(parsed, ranks, frozenset(s.target.tensor for s in statements_in(parsed)))
+    return _Text(parsed, ranks, frozenset(s.target.tensor for s in statements_in(parsed)), sizes)
 
 
 def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
@@ -205,7 +224,7 @@ def _kernel(
         declared = tuple(
             lang.TensorDecl(name, _use(wanted, name, layout)) for name, layout in layouts if layout is not SCALAR
         )
-        parsed = lang.Kernel("kernel", declared, (), text.statements, level=level)
+        parsed = lang.Kernel("kernel", declared, text.sizes, text.statements, deterministic=written[2], level=level)
         stored = {n: layout for n, layout in layouts if layout is not SCALAR}
         if wanted:
             from spfgen.space.assembled import with_assembled

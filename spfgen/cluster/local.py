@@ -1,0 +1,161 @@
+"""The text of a block of work, whose indices begin at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spfgen.cluster.cuts import Box
+from spfgen.cluster.separate import COMBINED, RESULT, Read, linear, plain, within
+from spfgen.facts.formula import Bin, Expr, Num, Var, substitute
+from spfgen.ir import rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.normalize import normalized
+from spfgen.lang.uses import accesses_in
+from spfgen.run.calls.evaluate import Written
+
+if TYPE_CHECKING:
+    from spfgen.cluster.unit import Ranges, Unit
+
+NIL = "nil"
+"""A size that is 0: with it a subscript is more than an index, whose extent would be that of the operand."""
+
+
+def start_of(index: str) -> str:
+    """The size that says where an index of a block of work begins."""
+    return f"from_{index}"
+
+
+class Local:
+    """Makes the text for blocks of work: one for all of them, but for those where a subscript leaves its operand."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.reads: Mapping[str, Read] = {r.name: r for r in unit.reads}
+        self.texts: dict[Any, Written] = {}
+        self.steps = tuple(self._combined(s) for s in unit.named_steps)
+        self.begins = {i: Bin("+", Var(i), Var(start_of(i))) for i in unit.cuts}
+
+    def is_update(self, target: str) -> bool:
+        """Whether the result is updated: what it held counts, zeros if it was not there."""
+        return any(s.op != "=" for s in self._statements(target))
+
+    def _statements(self, target: str) -> list[lang.Statement]:
+        steps = [n for s in self.unit.named_steps for n in walk(s) if isinstance(n, lang.Statement)]
+        return [s for s in steps if s.target.tensor == target]
+
+    def _combined(self, step: Any) -> Any:
+        """An update by another operator than a sum, whose parts are combined: each part begins with the identity."""
+        if not isinstance(step, lang.Statement) or step.op in ("=", "+=", "subtract"):
+            return step
+        ways = [self.unit.way(i, step.target.tensor) for i in self.unit.cuts]
+        if not any(w.kind == COMBINED for w in ways):
+            return step
+        explicit = normalized((step,), tuple(self.unit.named))[0]
+        return replace(explicit, op="=", function=None) if isinstance(explicit, lang.Statement) else step
+
+    def of(self, ranges: Ranges, boxes: Mapping[str, Box]) -> tuple[Written, dict[str, int]]:
+        """The steps of a block of work, and the numbers that they name."""
+        moved: dict[str, tuple[Any, ...]] = {}
+        sizes: dict[str, int] = {NIL: 0, **self.unit.named}
+        sizes |= {start_of(i): ranges[i][0] for i in self.unit.cuts}
+        for name, read in self.reads.items():
+            moved[name] = tuple(self._moved(read, axis, ranges, boxes[name][axis], sizes) for axis in
+                                range(len(read.access.subscripts)))  # fmt: skip
+        key = tuple(sorted(moved.items()))
+        if key not in self.texts:
+            steps = tuple(rewrite(lambda n: self._rule(n, moved), s) for s in self.steps)
+            names = {v for s in steps for v in within(s)}
+            self.texts[key] = Written(steps, tuple(n for n in sizes if n in names))
+        written = self.texts[key]
+        return written, {**{n: sizes[n] for n in written.sizes}, **self._extents(ranges)}
+
+    def _moved(self, read: Read, axis: int, ranges: Ranges, side: tuple[int, int], sizes: dict[str, int]) -> Any:
+        """What becomes of a subscript: nothing (None), a number is added, or a size is subtracted from it where its
+        indices are counted from where they began."""
+        subscript = read.access.subscripts[axis]
+        cut = within(subscript) & {*self.unit.cuts}
+        if not cut or plain(subscript) is not None or not isinstance(subscript, Expr):
+            return None
+        found = linear(subscript)
+        if found is None:
+            name = f"start_{read.name}_{axis}"
+            sizes[name] = side[0]
+            return name
+        by = sum(c * ranges[str(i)][0] for i, c in found.terms if i in cut) - side[0]
+        is_alone = len(found.terms) == 1 and found.terms[0][1] == 1 and found.constant + by == 0
+        low, high = ranges.get(str(found.terms[0][0]), (0, 0))
+        return (by, bool(is_alone and side[1] - side[0] != high - low))
+
+    def _rule(self, node: Any, moved: Mapping[str, tuple[Any, ...]]) -> Any:
+        match node:
+            case lang.Access(tensor, subscripts) if tensor in moved:
+                pairs = zip(subscripts, moved[tensor], strict=True)
+                return replace(node, subscripts=tuple(self._subscript(s, m) for s, m in pairs))
+            case lang.Access(tensor, subscripts) if tensor in self.unit.layouts:
+                return replace(node, subscripts=tuple(self._written(tensor, s) for s in subscripts))
+            case lang.Index(expr):
+                return replace(node, expr=substitute(expr, self.begins))
+            case lang.Statement(where=where) | lang.Reduce(where=where) | lang.For(where=where) if where is not None:
+                return replace(node, where=substitute(where, self.begins))
+        return None
+
+    def _subscript(self, subscript: Any, moved: Any) -> Any:
+        if moved is None:
+            return subscript
+        if isinstance(moved, str):
+            return Bin("-", substitute(subscript, self.begins), Var(moved))
+        by, is_apart = moved
+        if by:
+            subscript = Bin("+", subscript, Num(by)) if by > 0 else Bin("-", subscript, Num(-by))
+        return Bin("+", subscript, Var(NIL)) if is_apart else subscript
+
+    def _written(self, tensor: str, subscript: Any) -> Any:
+        """A subscript of a result: its block begins where the block of work does, or it is whole."""
+        if not isinstance(subscript, Expr):
+            return subscript
+        whole = {i: b for i, b in self.begins.items() if self.unit.is_whole(i, tensor)}
+        return substitute(subscript, whole)
+
+    def _extents(self, ranges: Ranges) -> dict[str, int]:
+        """Of indices that stand alone in no operand, and of those and of results that the caller says."""
+        unit = self.unit
+        alone = {plain(s) for r in unit.reads for s in r.access.subscripts}
+        used = {n for s in self.steps for n in within(s)} | {n for s in self.steps for n in _loops(s)}
+        needed = (used - {str(i) for i in alone}) | {*unit.said}
+        found = {i: hi - lo for i, (lo, hi) in ranges.items() if i in needed}
+        for target in unit.layouts:
+            if target not in unit.kept or unit.combined(target) is not None:
+                found |= self._of_result(target, ranges)
+        return found
+
+    def _of_result(self, target: str, ranges: Ranges) -> dict[str, int]:
+        """The extents of a result along axes that no index alone says."""
+        unit = self.unit
+        if target not in unit.found.shapes:
+            return {}
+        said: dict[str, int] = {}
+        accesses = [a for a in accesses_in(self.steps) if a.tensor == target]
+        for axis, name in enumerate(self._parameters(target)):
+            if any(plain(a.subscripts[axis]) for a in accesses):
+                continue
+            said[f"{target}.{name}"] = unit.found.shapes[target][axis]
+        return said
+
+    def _parameters(self, target: str) -> tuple[str, ...]:
+        from spfgen.api import handle_of
+        from spfgen.run.calls.foreign import dense_layout
+
+        layout, rank = self.unit.layouts[target], len(self.unit.found.shapes[target])
+        if not rank:
+            return ()
+        found = dense_layout(rank) if layout is None else handle_of(layout).layout(rank)
+        return tuple(found.parameters)
+
+
+def _loops(step: Any) -> set[str]:
+    return {n for node in walk(step) if isinstance(node, lang.For | lang.Reduce) for n in node.indices}
+
+
+__all__ = ["NIL", "RESULT", "Local", "start_of"]

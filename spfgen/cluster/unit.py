@@ -1,0 +1,373 @@
+"""Equations or loops that are planned together: their cuts, and the tasks that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from spfgen.cluster.blocked import Blocked
+from spfgen.cluster.choose import Choice, choose
+from spfgen.cluster.cuts import Bounds, Box
+from spfgen.cluster.extents import Extents, extents_of
+from spfgen.cluster.local import Local
+from spfgen.cluster.made import blocks_like, example_of
+from spfgen.cluster.parts import Combine, Empty, Pick, Run, Start
+from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
+from spfgen.cluster.space import Part, Work
+from spfgen.errors import Unsupported
+from spfgen.lang import nodes as lang
+from spfgen.lang.show import show_statement
+from spfgen.lang.uses import accesses_in
+
+Ranges = dict[str, tuple[int, int]]
+Place = Mapping[str, int]
+Parts = tuple[Part | str | None, ...]
+"""Along each axis: what isl says, an index whose block it is, or all of it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How tasks run: their threads, when operands are checked, whether the order of sums is fixed whatever threads
+    there are, and whether results leave out what equals their fill value."""
+
+    threads: int | None = None
+    validate: str = "once"
+    deterministic: bool = False
+    prune: bool = False
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The extents of an operand of any kind."""
+    return tuple(int(n) for n in (value.shape if hasattr(value, "shape") else np.shape(value)))
+
+
+class Unit:
+    """`kept` are results that are given, where the computation starts; `said` extents that the caller says, `named` the
+    sizes that the text names; `layouts` those of results, None for numpy's; `local` tensors that only live within."""
+
+    def __init__(
+        self,
+        steps: tuple[Any, ...],
+        operands: Mapping[str, Any],
+        kept: Mapping[str, Blocked],
+        said: Mapping[str, int],
+        named: Mapping[str, int],
+        layouts: Mapping[str, Any],
+        local: tuple[str, ...],
+        settings: Settings,
+    ) -> None:
+        self.operands, self.kept, self.layouts, self.local = operands, kept, layouts, local
+        self.said, self.named, self.settings = dict(said), dict(named), settings
+        self.written = steps
+        shapes = {n: shape_of(v) for n, v in {**operands, **kept}.items()}
+        self.found: Extents = extents_of(steps, shapes, self.named, self.said)
+        self.steps = steps
+        self.targets = tuple(n for n in layouts if n not in local)
+        filled = {n for n, v in {**operands, **kept}.items() if fill_of(v) != 0}
+        self.separable = separable(self.steps, [*self.named], filled, local)
+        self.reads, self.named_steps = reads_of(self.steps, {*layouts})
+        self._works: dict[tuple[str, ...], Work] = {}
+        self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}
+        self.choice: Choice = choose(self)
+        self._check_carried()
+        self.cuts: Mapping[str, Bounds] = self.choice.cuts
+        self.parts = {r.name: self.parts_of(r, tuple(self.cuts)) for r in self.reads}
+        self.local_text = Local(self)
+        self.sources = {r.name: self._source(r) for r in self.reads}
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return self.found.indices
+
+    def _check_carried(self) -> None:
+        """Raises Unsupported where an operand is cut along an index that the program goes along, and nothing else is
+        cut."""
+        for index, access in self.separable.carried.items():
+            if self.choice.cuts or index not in self.choice.wanted:
+                continue
+            name = access.tensor
+            hint = f"pass operands that are not cut along it, or not in blocks at all: {name}=A.compute()"
+            message = "expected a program whose blocks can be computed apart"
+            raise Unsupported(
+                f"{message}, but `{name}` is read along `{index}` while it is made", access.span, (hint,)
+            )
+
+    # --- operands ---
+
+    def work(self, cut: tuple[str, ...]) -> Work:
+        """The iteration space where these indices are cut."""
+        if cut not in self._works:
+            self._works[cut] = Work(self.extents, cut, self.named)
+        return self._works[cut]
+
+    def parts_of(self, read: Read, cut: tuple[str, ...]) -> Parts:
+        """What a block of work reads along each axis where these indices are cut; None for all of it."""
+        key = read.name, cut
+        if key not in self._parts:
+            shape = shape_of(self.operands[read.access.tensor])
+            found: list[Part | str | None] = []
+            for subscript, extent in zip(read.access.subscripts, shape, strict=True):
+                is_cut = within(subscript) & {*cut} and quasi(subscript) is not None
+                own = plain(subscript)
+                if own in cut:
+                    found.append(own)
+                else:
+                    found.append(self.work(cut).part(subscript, extent, read.under) if is_cut else None)
+            self._parts[key] = tuple(found)
+        return self._parts[key]
+
+    def box(self, read: Read, ranges: Mapping[str, tuple[int, int]], parts: Parts | None = None) -> Box:
+        """What a block of work reads of an operand. All accesses agree on the extent of an index that stands alone."""
+        shape = shape_of(self.operands[read.access.tensor])
+        found = []
+        for part, extent in zip(self.parts[read.name] if parts is None else parts, shape, strict=True):
+            if isinstance(part, str):
+                found.append((ranges[part][0], ranges[part][1]))
+            else:
+                found.append((0, extent) if part is None else part.at(ranges, extent))
+        return tuple(found)
+
+    def _source(self, read: Read) -> Any:
+        """The operand in blocks: as it is, or cut where blocks of work begin. One that is read whole stays as it is."""
+        value = self.operands[read.access.tensor]
+        if isinstance(value, Blocked):
+            return value
+        if not any(self.parts[read.name]) and not hasattr(value, "__dask_graph__"):
+            return value if hasattr(value, "shape") else np.asarray(value)
+        starts: list[set[int]] = [set() for _ in read.access.subscripts]
+        cut = {n for s in read.access.subscripts for n in within(s)} & {*self.cuts}
+        for ranges in self._all_ranges(sorted(cut)):
+            for axis, (start, _) in enumerate(self.box(read, ranges)):
+                starts[axis].add(start)
+        bounds = [(0, *sorted(s - {0, n}), n) for s, n in zip(starts, shape_of(value), strict=True)]
+        return blocks_like(value if hasattr(value, "shape") else np.asarray(value), bounds)
+
+    def _all_ranges(self, names: Sequence[str]) -> Iterator[Ranges]:
+        """The boxes of blocks of work along some indices, the others whole."""
+        for places in product(*[range(len(self.cuts[n]) - 1) for n in names]):
+            yield self.ranges(dict(zip(names, places, strict=True)))
+
+    def ranges(self, place: Place) -> Ranges:
+        own = {n: (self.cuts[n][k], self.cuts[n][k + 1]) for n, k in place.items()}
+        return {**{n: (0, e) for n, e in self.extents.items()}, **own}
+
+    # --- results ---
+
+    def way(self, index: str, target: str) -> Way:
+        return self.separable.ways[index][target]
+
+    def is_whole(self, index: str, tensor: str) -> bool:
+        """Whether each block of work along the index has a part of all of the result."""
+        return tensor in self.targets and self.way(index, tensor).kind == COMBINED
+
+    def bounds(self, target: str) -> tuple[Bounds, ...]:
+        """Where blocks of a result are cut."""
+        found: list[Bounds] = [(0, n) for n in self.shape(target)]
+        for index, bounds in self.cuts.items():
+            if self.way(index, target).kind == RESULT:
+                found[self.way(index, target).axis] = bounds
+        return tuple(found)
+
+    def shape(self, target: str) -> tuple[int, ...]:
+        if target not in self.found.shapes:
+            raise _unknown_extents(self.steps, target)
+        return self.found.shapes[target]
+
+    def combined(self, target: str) -> Way | None:
+        """How parts of a result are combined, where they are."""
+        ways = [self.way(n, target) for n in self.cuts]
+        return next((w for w in ways if w.kind == COMBINED), None)
+
+    @cached_property
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
+        """The types of results, as numpy has them."""
+        from spfgen.cluster.types import types_of
+
+        return types_of(self.steps, self.operands, self.kept, self.layouts, self.named)
+
+    def results(self) -> dict[str, Blocked]:
+        text = "; ".join(map(show_statement, self.written))
+        names = dict.fromkeys(r.access.tensor for r in self.reads)
+        label = "_".join([*self.targets, "from", *names]) if names else "_".join(self.targets)
+        token = tokenize(text, repr(self.layouts), self.said, self.named, sorted(self.cuts.items()), self.settings,
+                         *self.given().items(), *[getattr(s, "name", s) for s in self.sources.values()],
+                         *[k.name for k in self.kept.values()])  # fmt: skip
+        layer, blocks = self._work(f"{label}-{token}")
+        sources = [s for s in self.sources.values() if isinstance(s, Blocked)]
+        sources += [v for v in self.kept.values() if isinstance(v, Blocked)]
+        base = HighLevelGraph.from_collections(f"{label}-{token}", layer, dependencies=sources)
+        told = self._told(text, len(layer))
+        found = {}
+        for target in self.targets:
+            final = f"result_{target}_of_{label}-{token}"
+            ends, own = self._ends(target, blocks[target], f"{label}-{token}")
+            ends |= {(final, *place): key for place, key in own.items()}
+            graph = HighLevelGraph(
+                {**base.layers, final: ends}, {**base.dependencies, final: set(base.layers)}
+            )
+            found[target] = Blocked(graph, final, self.bounds(target), self._example(target), self.layouts[target],
+                                    self._memory(target), told)  # fmt: skip
+        return found
+
+    def _memory(self, target: str) -> int | None:
+        """Bytes of a dense result."""
+        if self.layouts[target] is not None:
+            return None
+        return int(np.prod(self.shape(target), dtype=np.float64)) * self.dtypes[target].itemsize
+
+    def _example(self, target: str) -> Any:
+        return lambda: example_of(len(self.shape(target)), self.dtypes[target], self.layouts[target])
+
+    def _work(self, name: str) -> tuple[dict[Any, Any], dict[str, dict[tuple[int, ...], list[Any]]]]:
+        """The tasks that run the kernel, and the keys of those whose results meet in each block of each result."""
+        layer: dict[Any, Any] = {}
+        found: dict[str, dict[tuple[int, ...], list[Any]]] = {t: {} for t in self.targets}
+        order = sorted(self.cuts, key=lambda n: (all(w.kind != RESULT for w in self.separable.ways[n].values()), n))
+        full = {n: self._full(n) for n in order}
+        for places in product(*[range(len(self.cuts[n]) - 1) for n in order]):
+            at = dict(zip(order, places, strict=True))
+            is_empty = any(k not in full[n] for n, k in at.items())
+            if is_empty:
+                self._empty(layer, found, at, (name, *places))
+                continue
+            key = ("work-" + name, *places)
+            layer[key] = self._task(at, layer, (name, *places))
+            for target in self.targets:
+                own: Any = key
+                if len(self.targets) > 1:
+                    own = (f"{target}_of-" + name, *places)
+                    layer[own] = (Pick(target), key)
+                found[target].setdefault(self.block_of(target, at), []).append(own)
+        return layer, found
+
+    def _full(self, index: str) -> set[int]:
+        """The blocks of work along an index that are computed: those with places, at least one where a part of a
+        result is needed that only a kernel makes."""
+        bounds = self.cuts[index]
+        full = {k for k in range(len(bounds) - 1) if bounds[k] < bounds[k + 1]}
+        is_made = all(w.kind == RESULT and self.layouts[t] is None for t, w in self.separable.ways[index].items())
+        return full if full or is_made else {0}
+
+    def _empty(self, layer: dict[Any, Any], found: Any, at: Place, unique: tuple[Any, ...]) -> None:
+        """Blocks of results without places."""
+        for target in self.targets:
+            place = self.block_of(target, at)
+            box = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds(target), place, strict=True))
+            if all(a < b for a, b in box) or place in found[target]:
+                continue
+            key = (f"empty_{target}-{unique[0]}", *place)
+            shape = tuple(b - a for a, b in box)
+            layer[key] = (Empty(shape, self.dtypes[target], self.layouts[target]),)
+            found[target][place] = [key]
+
+    def block_of(self, target: str, at: Place) -> tuple[int, ...]:
+        found = [0] * len(self.bounds(target))
+        for index, place in at.items():
+            if self.way(index, target).kind == RESULT:
+                found[self.way(index, target).axis] = place
+        return tuple(found)
+
+    def _task(self, at: Place, layer: dict[Any, Any], unique: tuple[Any, ...]) -> tuple[Any, ...]:
+        ranges = self.ranges(at)
+        boxes = {r.name: self.box(r, ranges) for r in self.reads}
+        arguments, names = [], []
+        for read in self.reads:
+            names.append(read.name)
+            arguments.append(self._argument(read, boxes[read.name], layer))
+        for target in self.kept:
+            if target in self.targets and self.combined(target) is None:
+                names.append(target)
+                arguments.append(self._before(target, self.block_of(target, at), layer))
+        written, sizes = self.local_text.of(ranges, boxes)
+        where = ", ".join(f"{n} in [{ranges[n][0]}, {ranges[n][1]})" for n in at)
+        out = {t: self.layouts[t] for t in self.layouts if self.layouts[t] is not None and t not in names}
+        started = tuple(t for t in names if t in self.kept)
+        run = Run(written, tuple(names), self.targets, tuple(sizes.items()), tuple(self.given().items()), out or None,
+                  self.settings.threads, where, self.settings.validate, self.settings.deterministic,
+                  self.settings.prune, started)  # fmt: skip
+        return (run, *arguments)
+
+    def _argument(self, read: Read, box: Box, layer: dict[Any, Any]) -> Any:
+        source = self.sources[read.name]
+        if not isinstance(source, Blocked):
+            whole = (f"operand_{read.access.tensor}-{tokenize(source)}",)
+            layer[whole] = source  # one for all tasks: dask sends it once to each worker
+            return whole
+        return source.part(box, layer)
+
+    def _before(self, target: str, place: tuple[int, ...], layer: dict[Any, Any]) -> Any:
+        """What a block of a result held."""
+        box = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds(target), place, strict=True))
+        return self.kept[target].part(box, layer)
+
+    def given(self) -> dict[str, Any]:
+        """Numbers."""
+        scalars = {a.tensor for a in accesses_in(self.steps) if not a.subscripts and a.tensor in self.operands}
+        return {n: self.operands[n] for n in sorted(scalars)}
+
+    def _ends(
+        self, target: str, blocks: Mapping[tuple[int, ...], list[Any]], name: str
+    ) -> tuple[dict[Any, Any], dict[tuple[int, ...], Any]]:
+        """Parts of results are combined two at a time in a tree, always in the same order; what was there comes last."""
+        layer: dict[Any, Any] = {}
+        found: dict[tuple[int, ...], Any] = {}
+        way = self.combined(target)
+        for place, parts in blocks.items():
+            keys, level = parts, 0
+            while len(keys) > 1:
+                assert way is not None
+                pairs = [keys[k : k + 2] for k in range(0, len(keys), 2)]
+                keys = []
+                for k, pair in enumerate(pairs):
+                    key = pair[0]
+                    if len(pair) > 1:
+                        key = (f"combine_{way.op}-{target}_of_{name}", level, k, *place)
+                        layer[key] = (Combine(way.op, self.layouts[target], way.function), *pair)
+                    keys.append(key)
+                level += 1
+            found[place] = keys[0]
+            if way is not None and self._starts(target):
+                begin = (f"start_{target}-{name}", *place)
+                before = [self._before(target, place, layer)] if target in self.kept else []
+                layer[begin] = (Start(way.op, self.layouts[target], way.function), keys[0], *before)
+                found[place] = begin
+        return layer, found
+
+    def _starts(self, target: str) -> bool:
+        """Whether parts that were combined meet what the result held: zeros, if it was not given."""
+        way = self.combined(target)
+        return target in self.kept or (way is not None and way.op != "add" and self.local_text.is_update(target))
+
+    def _told(self, text: str, tasks: int) -> str:
+        from spfgen.cluster.told import told
+
+        return told(self, text, tasks)
+
+
+def fill_of(value: Any) -> Any:
+    """What a tensor holds where nothing is stored."""
+    layout = getattr(value, "layout", None)
+    if isinstance(value, Blocked):
+        return value.example().layout.fill if hasattr(value.example(), "layout") else 0
+    return getattr(layout, "fill", getattr(value, "fill_value", 0)) if layout is not None else 0
+
+
+def _unknown_extents(steps: Sequence[Any], target: str) -> Exception:
+    from spfgen.errors import UsageError
+    from spfgen.run.calls.foreign import dense_layout
+
+    access = next(a for a in accesses_in(steps) if a.tensor == target)
+    names = dense_layout(len(access.subscripts)).parameters
+    hint = ", ".join(f"'{target}.{n}': ..." for n in names)
+    message = f"expected the extents of `{target}`, but they do not follow from the operands"
+    return UsageError(message, access.span, (f"pass sizes={{{hint}}}",))
+
+
+__all__ = ["Settings", "Unit", "fill_of", "lang", "shape_of"]

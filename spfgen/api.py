@@ -493,7 +493,9 @@ def evaluate(
 
         if positional:
             raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
-        return evaluate_blocks(statements, operands, sizes, threads, out, validate, deterministic, bool(checked_prune(prune)))
+        return evaluate_blocks(
+            statements, operands, sizes, threads, out, validate, deterministic, bool(checked_prune(prune))
+        )
     if positional:
         raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
     return evaluated(statements, operands, sizes, threads, validate, out, prune, deterministic)

@@ -295,7 +295,7 @@ ALIGNED_ELEMENTS = 512
 CLUSTER_TASK = 1e-3
 """Seconds of a scheduler for each task. Measured, cluster: half a millisecond to one and a half."""
 CLUSTER_BYTE = 1e-9
-"""Seconds to send a byte from worker to worker. Estimate: ten gigabits a second, and what it takes to write and read."""
+"""Seconds to send a byte from worker to worker. Estimate: ten gigabits a second, with writing and reading."""
 CLUSTER_COPY = 4e-9
 """Seconds to cut or join a byte of blocks. Estimate: entries are sorted and packed again."""
 CLUSTER_POINT = 1e-9

@@ -78,7 +78,8 @@ class Cost:
         return not on.memory or self.memory * on.threads <= tuning.CLUSTER_MEMORY * on.memory
 
     def __str__(self) -> str:
-        return f"{self.sent:,} bytes sent, {self.copied:,} copied, {self.memory:,} bytes in the largest of {self.tasks:,} tasks"
+        tasks = f"{self.memory:,} bytes in the largest of {self.tasks:,} tasks"
+        return f"{self.sent:,} bytes sent, {self.copied:,} copied, {tasks}"
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,8 @@ def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
     parts = {r.name: unit.parts_of(r, tuple(cuts)) for r in unit.reads}
     shares = {r.name: _share(r, cuts, total, on) for r in unit.reads}
     for place in some:
-        ranges = {**{n: (0, e) for n, e in unit.extents.items()}, **{n: cuts[n][k : k + 2] for n, k in place.items()}}
+        ranges = {n: (0, e) for n, e in unit.extents.items()}
+        ranges |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
         boxes = {r.name: unit.box(r, ranges, parts[r.name]) for r in unit.reads}
         sizes = {r.name: _bytes(unit.operands[r.access.tensor], boxes[r.name]) for r in unit.reads}
         kept = _stays(unit, boxes, sizes)
@@ -250,16 +252,18 @@ def _stays(unit: Unit, boxes: Mapping[str, Box], sizes: Mapping[str, float]) -> 
 
 
 def _is_in_one(bounds: Bounds, side: tuple[int, int]) -> bool:
-    place = int(np.searchsorted(bounds, side[0], "right")) - 1
-    return side[0] >= side[1] or side[1] <= bounds[min(place + 1, len(bounds) - 1)]
+    return side[0] >= side[1] or side[1] <= bounds[_place(bounds, side[0]) + 1]
+
+
+def _place(bounds: Bounds, low: int) -> int:
+    return min(int(np.searchsorted(bounds, low, "right")) - 1, len(bounds) - 2)
 
 
 def _is_block(value: Any, box: Box) -> bool:
     """Whether a part is a block as it is, or an operand that is not cut."""
     if not isinstance(value, Blocked):
         return True
-    places = [min(int(np.searchsorted(b, side[0], "right")) - 1, len(b) - 2) for b, side in zip(value.bounds, box, strict=True)]
-    return all(b[k : k + 2] == side for b, k, side in zip(value.bounds, places, box, strict=True))
+    return all(b[k : k + 2] == side for b, side in zip(value.bounds, box, strict=True) for k in [_place(b, side[0])])
 
 
 def _bytes(value: Any, box: Box) -> float:

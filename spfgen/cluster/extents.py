@@ -32,7 +32,9 @@ def extents_of(
     """`shapes` are those of the operands, `sizes` the numbers that are named, `said` extents of indices, and those of
     results as `y.n_1`. Raises DataError where they do not agree."""
     _check_agree(steps, shapes, sizes, said)
-    arrays: dict[str, Any] = {n: np.lib.stride_tricks.as_strided(np.zeros(()), s, [0] * len(s)) for n, s in shapes.items()}
+    arrays: dict[str, Any] = {
+        n: np.lib.stride_tricks.as_strided(np.zeros(()), s, [0] * len(s)) for n, s in shapes.items()
+    }
     found = Ranges(arrays, {}, dict(sizes), {n: e for n, e in said.items() if "." not in n}, {})
     unique = Names(frozenset(sizes)).steps(steps, {})
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spfgen.cluster.blocked import Blocked
+from spfgen.cluster.extents import extents_of
 from spfgen.cluster.unit import Settings, Unit, shape_of
 from spfgen.errors import DataError, UsageError
 from spfgen.facts.formula import Num, Var
@@ -81,8 +82,8 @@ def _declared(kernel: Any, declared: lang.TensorDecl) -> Any:
     if layout.rank and layout.name == dense_layout(layout.rank).name and not use.value_type and layout.fill_text == "0":
         return None
     handle = handle_of(layout)
-    types = {"value_type": use.value_type, "index_type": use.index_type, "array_types": use.array_types}
-    return replace(handle, use=replace(handle.use, **types))
+    types = replace(handle.use, value_type=use.value_type, index_type=use.index_type, array_types=use.array_types)
+    return replace(handle, use=types)
 
 
 def _check_names(steps: Sequence[Any], known: Mapping[str, Any]) -> None:
@@ -104,11 +105,15 @@ class _Program:
     settings: Settings
     named: dict[str, int] = field(default_factory=dict)
     local: tuple[str, ...] = ()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Those of results that follow from the whole text."""
 
     def results(self) -> Any:
         found: dict[str, Any] = {}
         targets = dict.fromkeys(s.target.tensor for s in statements_in(self.steps))
         self._check_given(targets)
+        shapes = {n: shape_of(v) for n, v in self.operands.items()}
+        self.shapes = extents_of(self.steps, shapes, self.named, self.sizes).shapes
         for steps in self._units():
             known = {**self.operands, **found}
             found |= self._unit(steps, known)
@@ -165,8 +170,9 @@ class _Program:
             if value is not None and len(shape) != rank:
                 raise DataError(f"expected `{access.tensor}` with {rank} dimensions, but its shape is {shape}")
         layouts = {n: self.layouts.get(n) for n in targets}
+        shapes = {n: self.shapes[n] for n in targets if n in self.shapes}
         unit = Unit(steps, {n: operands[n] for n in operands if n in used}, kept, self._sizes_of(steps), self.named,
-                    layouts, within, self.settings)  # fmt: skip
+                    layouts, within, self.settings, shapes)  # fmt: skip
         return unit.results()
 
     def _continues(self, steps: Sequence[Any], name: str) -> bool:
@@ -195,4 +201,3 @@ def _bound(step: Any) -> Iterator[str]:
         for name in ("indices", "old", "new"):
             found = getattr(node, name, ())
             yield from (found,) if isinstance(found, str) else (n for n in found if isinstance(n, str))
-

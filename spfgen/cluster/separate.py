@@ -99,7 +99,7 @@ def separable(steps: Sequence[Any], sizes: Sequence[str], filled: set[str], loca
     ways: dict[str, Mapping[str, Way]] = {}
     kept: dict[str, str] = {}
     carried: dict[str, lang.Access] = {}
-    names = within(list(steps)[0] if len(steps) == 1 else lang.For((), tuple(steps))) | set(_loops(steps))
+    names = {n for s in steps for n in within(s)} | set(_loops(steps))
     for index in sorted(names - set(sizes)):
         try:
             _check_bound_once(steps, index)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spfgen.cluster.separate import quasi, within
+from spfgen.cluster.separate import within
 from spfgen.facts.formula import Compare, Expr, Formula, Num, Var, chain, conjunction, substitute
 from spfgen.sets.affine import Affine, Floor, NotAffine
 from spfgen.sets.bounds import bounds as bounds_of
@@ -146,7 +146,9 @@ class Work:
         second = substitute(subscript, {index: Var(other)})
         behind = chain(Var(high(index)), "<=", Var(other), "<", Num(self.extents[index]))
         try:
-            same = pieces(space, conjunction([*self.domain((), self.cut), behind, Compare("=", subscript, second)]), _no_calls)
+            same = pieces(
+                space, conjunction([*self.domain((), self.cut), behind, Compare("=", subscript, second)]), _no_calls
+            )
         except (NotAffine, TooManyPieces):
             return False
         return not same

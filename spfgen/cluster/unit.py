@@ -50,7 +50,8 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 class Unit:
     """`kept` are results that are given, where the computation starts; `said` extents that the caller says, `named` the
-    sizes that the text names; `layouts` those of results, None for numpy's; `local` tensors that only live within."""
+    sizes that the text names; `layouts` those of results, None for numpy's; `local` tensors that only live within;
+    `known` the shapes of results that follow from other steps."""
 
     def __init__(
         self,
@@ -62,11 +63,12 @@ class Unit:
         layouts: Mapping[str, Any],
         local: tuple[str, ...],
         settings: Settings,
+        known: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.operands, self.kept, self.layouts, self.local = operands, kept, layouts, local
         self.said, self.named, self.settings = dict(said), dict(named), settings
         self.written = steps
-        shapes = {n: shape_of(v) for n, v in {**operands, **kept}.items()}
+        shapes = {**known, **{n: shape_of(v) for n, v in {**operands, **kept}.items()}}
         self.found: Extents = extents_of(steps, shapes, self.named, self.said)
         self.steps = steps
         self.targets = tuple(n for n in layouts if n not in local)
@@ -95,9 +97,7 @@ class Unit:
             name = access.tensor
             hint = f"pass operands that are not cut along it, or not in blocks at all: {name}=A.compute()"
             message = "expected a program whose blocks can be computed apart"
-            raise Unsupported(
-                f"{message}, but `{name}` is read along `{index}` while it is made", access.span, (hint,)
-            )
+            raise Unsupported(f"{message}, but `{name}` is read along `{index}` while it is made", access.span, (hint,))
 
     # --- operands ---
 
@@ -209,9 +209,7 @@ class Unit:
             final = f"result_{target}_of_{label}-{token}"
             ends, own = self._ends(target, blocks[target], f"{label}-{token}")
             ends |= {(final, *place): key for place, key in own.items()}
-            graph = HighLevelGraph(
-                {**base.layers, final: ends}, {**base.dependencies, final: set(base.layers)}
-            )
+            graph = HighLevelGraph({**base.layers, final: ends}, {**base.dependencies, final: set(base.layers)})
             found[target] = Blocked(graph, final, self.bounds(target), self._example(target), self.layouts[target],
                                     self._memory(target), told)  # fmt: skip
         return found
@@ -315,7 +313,7 @@ class Unit:
     def _ends(
         self, target: str, blocks: Mapping[tuple[int, ...], list[Any]], name: str
     ) -> tuple[dict[Any, Any], dict[tuple[int, ...], Any]]:
-        """Parts of results are combined two at a time in a tree, always in the same order; what was there comes last."""
+        """Parts of results are combined two at a time, always in the same order; what was there comes last."""
         layer: dict[Any, Any] = {}
         found: dict[tuple[int, ...], Any] = {}
         way = self.combined(target)

@@ -12,7 +12,9 @@ import pytest
 from tests.fuzz.carried import by_the_interpreter
 from tests.papers import support
 
-EXHAUSTIVE = [pytest.param(mode, marks=pytest.mark.exhaustive) for mode in ("every layout", "sparse results", "growth", "blocks")]
+EXHAUSTIVE = [
+    pytest.param(mode, marks=pytest.mark.exhaustive) for mode in ("every layout", "sparse results", "growth", "blocks")
+]
 CARRIED = [pytest.param(f"{mode}interpreter", marks=pytest.mark.fuzz) for mode in ("", "sparse results, ")]
 
 

@@ -29,18 +29,20 @@ class Compiled:
     """C, and the program that calls need: names, layouts and types of tensors, sizes and where they stand. From the
     disk it comes without statements.
 
-    `whole` is one self-contained text of `source` and `header`.
+    `whole` is one self-contained text of `source` and `header`; `loops` names the function that calls call: where a
+    result's pattern is computed, it makes entries, of which others in the text make the arrays.
     """
 
     program: Program
     source: str
     header: str
     whole: str
+    loops: str
 
 
 def compiled_of(generated: Generated) -> Compiled:
     """What calls need of all that the passes made."""
-    return Compiled(generated.program, generated.source, generated.header, generated.whole)
+    return Compiled(generated.program, generated.source, generated.header, generated.whole, generated.loops)
 
 
 def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:

@@ -389,7 +389,7 @@ class Kernel:
         """The function that a C compiler makes of it."""
         from spfgen.run.compile import build, load
 
-        return getattr(load(build(made.whole)), self._kernel.name)
+        return getattr(load(build(made.whole)), made.loops)
 
 
 DENSE_RESULT = 1 << 16

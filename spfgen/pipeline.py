@@ -36,8 +36,10 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import spfgen
+from spfgen.cir.assemble import assembling
 from spfgen.cir.lower.files import amalgamated, header_file, source_file
 from spfgen.cir.lower.from_plan import lower
+from spfgen.cir.lower.layout import final_structs, structs
 from spfgen.cir.rewrite import passes as c_passes
 from spfgen.cir.tree import check as cir_check
 from spfgen.cir.tree.nodes import Function
@@ -58,6 +60,7 @@ from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
+from spfgen.plan.assemble import Assembly, assembly_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
@@ -98,6 +101,11 @@ class Generated:
     """Passes whose result was not proved."""
     compared: comparisons.Compared = field(default_factory=comparisons.Compared, compare=False, repr=False)
     """What was compared with what was asked for on the way."""
+
+    @property
+    def loops(self) -> str:
+        """The name of the function that makes entries where a result's pattern is computed: what Python calls."""
+        return self.function.name
 
     @property
     def whole(self) -> str:
@@ -183,12 +191,20 @@ def print_kernel(
     called = [f for one in lowered.called for f in c_passes.passed(one, c_passes.Known(known.names), program.level)]
     functions = [*called, *c_passes.passed(lowered.function, known, program.level, stop_after)]
     function = functions[-1]
+    found = [a for t in program.tensors if isinstance(a := assembly_of(t), Assembly)]
+    made = {a.tensor.name for a in found}
+    shown: Sequence[Function] = [function]
+    if found:
+        own, final = structs(program), final_structs(program)
+        names_of = {name: (own[name].name, final[name].name) for name in made}
+        more, shown = assembling(program, function, found, names_of)
+        functions, function = [*functions[:-1], *more], more[0]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
-    source = source_file(program, functions, comment)
+    source = source_file(program, functions, comment, made)
     cir_check.check(source, KNOWN)
-    header = header_file(program, function, f"{comment}{_largest(program)}")
+    header = header_file(program, shown, f"{comment}{_largest(program)}", made)
     return Generated(program, plans, function, print_file(source), print_file(header), obligations)
 
 
@@ -231,6 +247,12 @@ KNOWN = frozenset(
         "SPFGEN_ERROR_MEMORY",
         "SPFGEN_ERROR_RANGE",
         "SPFGEN_ERROR_PLACE",
+        "SPFGEN_ERROR_INDEX",
+        "NULL",
+        "INT8_MAX",
+        "INT16_MAX",
+        "INT64_MAX",
+        "UINT64_MAX",
         "true",
         "false",
         "INT32_MAX",

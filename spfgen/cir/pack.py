@@ -170,7 +170,7 @@ def coordinates_function(layout: Layout, types: Types) -> Made:
 
 
 @dataclass(frozen=True)
-class _Digits:
+class Digits:
     """The run-time numbers of the fields: C names of each field's shift and base (None: 0, counted upwards)."""
 
     key: KeyPlan
@@ -199,7 +199,7 @@ class _Digits:
         return result
 
 
-def _digits(key: KeyPlan, taken: set[str]) -> _Digits:
+def digits_of(key: KeyPlan, taken: set[str]) -> Digits:
     zero = ((1, Affine(())),)
     shifts, bases, masks = [], list[str | None](), []
     for field in key.fields:
@@ -207,10 +207,10 @@ def _digits(key: KeyPlan, taken: set[str]) -> _Digits:
         plain = not field.down and field.lower == zero
         bases.append(None if plain else new_name(f"{field.name}_base", taken))
         masks.append(new_name(f"{field.name}_mask", taken))
-    return _Digits(key, tuple(shifts), tuple(bases), tuple(masks))
+    return Digits(key, tuple(shifts), tuple(bases), tuple(masks))
 
 
-def _key_of(digits: _Digits, names: Names, taken: set[str]) -> tuple[list[c.Stmt], c.Expr]:
+def key_of(digits: Digits, names: Names, taken: set[str]) -> tuple[list[c.Stmt], c.Expr]:
     """The key of an entry whose coordinates are known."""
     lines: list[c.Stmt] = []
     for rule in digits.key.computed:
@@ -256,14 +256,14 @@ def keys_of_layout(key: KeyPlan, layout: Layout, types: Types, without_fill: boo
     """From all that another layout stores, with a copy of the values."""
     target = key.plan.encoded.layout
     taken = {*KEYWORDS, *RESERVED}
-    digits = _digits(key, taken)
+    digits = digits_of(key, taken)
     source, params = parameters(layout, types, taken, const=True)
     extents = [c.Name(source.sizes[n]) for n in layout.parameters]
 
     def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
         own = set(taken) | {n.name for n in names.values.values() if isinstance(n, c.Name)}
         wanted = target_names(key, [names.name(x) for x in layout.coordinates], extents)
-        lines, word = _key_of(digits, wanted, own)
+        lines, word = key_of(digits, wanted, own)
         place = c.Name("q")
         lines = [
             *_checked(key, wanted, []),
@@ -302,7 +302,7 @@ class _Fill:
         self.layout = key.plan.encoded.layout
         self.encoded = encode(self.layout)
         self.source, self.params = parameters(self.layout, types, self.taken, const=False)
-        self.digits = _digits(key, self.taken)
+        self.digits = digits_of(key, self.taken)
         self.totals = [new_name(f"{level.rank.position}_total", self.taken) for level in key.levels]
         self.ranks = [new_name(level.rank.position, self.taken) for level in key.levels]
         self.segments = [new_name(f"{level.rank.position}_segment", self.taken) for level in key.levels]

@@ -93,8 +93,12 @@ class KeyPlan:
 
     def rest(self, array: str, sizes: Mapping[str, int]) -> int:
         """What an index array holds where no entry is: the mark of unused places, else the low end of its range."""
-        found = self._lows[array]
+        found = self.lows_of(array)
         return max((-(int(affine_value(e, sizes)) // a) for a, e in found if e.names() <= set(sizes)), default=0)
+
+    def lows_of(self, array: str) -> Bounds:
+        """Lower bounds of that."""
+        return self._lows[array]
 
     @cached_property
     def _lows(self) -> dict[str, Bounds]:

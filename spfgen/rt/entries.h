@@ -144,6 +144,17 @@ static inline void spfgen_entries_set(const spfgen_entries *entries, int k, int6
         entries->at[k][place] = coordinate;
     }
 }
+/* The same read. */
+static inline int64_t spfgen_entries_at(const spfgen_entries *entries, int k, int64_t place) {
+    return entries->narrow ? ((const int32_t *)(const void *)entries->at[k])[place] : entries->at[k][place];
+}
+/* An entry in the place of another one. */
+static void spfgen_entries_copy(spfgen_entries *entries, int rank, size_t size, int64_t to, int64_t from) {
+    for (int k = 0; k < rank; k++) {
+        spfgen_entries_set(entries, k, to, spfgen_entries_at(entries, k, from));
+    }
+    memcpy((char *)entries->values + (size_t)to * size, (const char *)entries->values + (size_t)from * size, size);
+}
 /* Memory for so many groups; false where there is not enough. */
 static bool spfgen_entries_reserve_groups(spfgen_entries *entries, int64_t wanted) {
     const int64_t more = (wanted - entries->group_capacity) * spfgen_entries_group_each(entries);

@@ -1,17 +1,6 @@
 /* Keys of entries: their order, sorting them, counting ranks. A key is up to 64 bits; see layout/keys.py. */
-#define _DEFAULT_SOURCE
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-#ifndef _OPENMP
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
-#endif
-
 /* 2 when the keys ascend strictly, 1 when equal ones stand side by side, 0 when they are out of order. */
-int spfgen_keys_order(int64_t count, const uint64_t *restrict key, int threads) {
+static int spfgen_keys_order(int64_t count, const uint64_t *restrict key, int threads) {
     int64_t falls = 0, stays = 0;
     (void)threads;
 #pragma omp parallel for num_threads(threads) reduction(+ : falls, stays)
@@ -22,13 +11,11 @@ int spfgen_keys_order(int64_t count, const uint64_t *restrict key, int threads) 
     return falls ? 0 : stays ? 1 : 2;
 }
 
-SORT_WORDS
-
 /* Sort the keys, equal ones in the order in which they come; `from` tells where each was before.
    The keys have `bits` bits, the first `lead` of which choose a bucket; a word holds the others and the place:
    bits - lead + the bits of a place are at most 64. `word` has room for a word for each key,
    `start` for threads * 2^lead + 1 numbers. */
-void spfgen_keys_sort(int64_t count, int bits, int lead, uint64_t *restrict key, uint32_t *restrict from,
+static void spfgen_keys_sort(int64_t count, int bits, int lead, uint64_t *restrict key, uint32_t *restrict from,
                       uint64_t *restrict word, int64_t *restrict start, int threads) {
     const int64_t buckets = INT64_C(1) << lead;
     const int rest = bits - lead;
@@ -77,7 +64,7 @@ void spfgen_keys_sort(int64_t count, int bits, int lead, uint64_t *restrict key,
 }
 
 /* Where each of some parts of the sorted keys begins: all keys with equal bits from `align` up are in one part. */
-void spfgen_keys_parts(int64_t count, const uint64_t *restrict key, int align, int parts, int64_t *restrict start) {
+static void spfgen_keys_parts(int64_t count, const uint64_t *restrict key, int align, int parts, int64_t *restrict start) {
     start[0] = 0;
     for (int part = 1; part < parts; part++) {
         int64_t q = count / parts * part + count % parts * part / parts;
@@ -91,7 +78,7 @@ void spfgen_keys_parts(int64_t count, const uint64_t *restrict key, int align, i
 }
 
 /* How many different values the bits from `cut` up have in each part. */
-void spfgen_keys_count(const uint64_t *restrict key, int cut, int parts, const int64_t *restrict start,
+static void spfgen_keys_count(const uint64_t *restrict key, int cut, int parts, const int64_t *restrict start,
                        int64_t *restrict found) {
 #pragma omp parallel for schedule(static, 1) num_threads(parts)
     for (int part = 0; part < parts; part++) {
@@ -104,7 +91,7 @@ void spfgen_keys_count(const uint64_t *restrict key, int cut, int parts, const i
 }
 
 /* The most different values of the bits from `cut` up among keys with equal bits from `group` up. */
-int64_t spfgen_keys_widest(const uint64_t *restrict key, int cut, int group, int parts,
+static int64_t spfgen_keys_widest(const uint64_t *restrict key, int cut, int group, int parts,
                            const int64_t *restrict start) {
     int64_t widest = 0;
 #pragma omp parallel for schedule(static, 1) num_threads(parts) reduction(max : widest)
@@ -120,30 +107,4 @@ int64_t spfgen_keys_widest(const uint64_t *restrict key, int cut, int group, int
         }
     }
     return widest;
-}
-
-/* Ask for large pages in place of small ones: each page that is touched for the first time costs a call of the system. */
-void spfgen_in_large_pages(void *memory, int64_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const uintptr_t page = 4096;
-    const uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
-    const uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) / page * page;
-    if (first < end) {
-        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
-    }
-#else
-    (void)memory;
-    (void)bytes;
-#endif
-}
-
-/* Number the marked keys upwards or, with `down`, downwards: the number of each; -1 where there is no mark. */
-int64_t spfgen_numbered(int64_t range, int down, const uint8_t *restrict mark, int64_t *restrict number) {
-    int64_t total = 0;
-    for (int64_t k = 0; k < range; k++) {
-        const int64_t at = down ? range - 1 - k : k;
-        number[at] = mark[at] ? total : -1;
-        total += mark[at] != 0;
-    }
-    return total;
 }

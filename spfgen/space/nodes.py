@@ -33,7 +33,8 @@ class Tensor:
 
     `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
     functions behind its index arrays (another tensor's where they are shared). `assembled`: the pattern is computed;
-    the kernel delivers entries, of type `entry_type`, which are packed in this layout; `layout` is that of the entries.
+    the kernel delivers entries, of type `entry_type`, which are packed in this layout, with index arrays of these
+    `assembled_types`; `layout` is that of the entries.
     With an `axis` these are intervals along that coordinate: an entry has the last one besides. They come row by row
     where they have coordinate number `common` in common.
     """
@@ -54,6 +55,7 @@ class Tensor:
     entry_type: str = ""
     axis: int | None = None
     common: int | None = None
+    assembled_types: tuple[tuple[str, str], ...] = ()
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:

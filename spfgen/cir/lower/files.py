@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
 from math import isfinite
 
 from spfgen import tuning
-from spfgen.cir.lower.layout import structs
+from spfgen.cir.lower.layout import field_name, final_structs, structs
 from spfgen.cir.lower.register_tile import REGISTERS
 from spfgen.cir.rewrite.branches import with_branches
 from spfgen.cir.rewrite.outline_parts import NOINLINE
@@ -19,7 +19,7 @@ from spfgen.cir.tree.scalars import headers, scalar_functions
 from spfgen.cir.tree.unused import cleaned, without_unused_functions
 from spfgen.ir import walk
 from spfgen.lang.types import MARK_TYPES, TYPES
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Program, Tensor
 
 _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
           "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
@@ -28,7 +28,12 @@ _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "worksp
           "quotient", "remainder", "map_find", "map_clear")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
-    **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
+    **dict.fromkeys(
+        ("entries_room", "entries_join", "entries_part", "entries_set", "entries_at", "entries_copy"), "entries"
+    ),
+    **dict.fromkeys(("keys_widest",), "keys"),
+    **{f"assembly_{n}": "assemble" for n in ("open", "order", "rank", "close")},
+    **dict.fromkeys(("bits", "elements", "array", "array_release"), "assemble"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
@@ -53,6 +58,8 @@ _NEEDS = {
     "outer_split": ("outer",),
     "large_memory": ("memory",),
     "row": ("entries",),
+    "keys": ("sort_words",),
+    "assemble": ("sort_words", "keys"),
     "map_find": ("map",),
     "map_clear": ("map",),
 }
@@ -72,6 +79,7 @@ _INCLUDES = {
     "map": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored": "<string.h>",
+    "assemble": "<stdlib.h>",
 }
 """What a piece needs of the C library."""
 SERIAL = """#ifdef _OPENMP
@@ -88,11 +96,14 @@ def runtime(name: str) -> str:
     return re.sub(r"\bTUNED_(\w+)", lambda found: str(getattr(tuning, found[1])), text)
 
 
-def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
-    """NAME.c: what of the run-time the functions need, and the functions."""
+def source_file(program: Program, functions: Sequence[Function], comment: str, made: Collection[str] = ()) -> File:
+    """NAME.c: what of the run-time the functions need, and the functions. `made`: the tensors of which the header shows
+    what the entries become."""
     functions = with_branches(cleaned(functions))
     pieces, includes = _needed(functions)
-    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
+    own = structs(program)
+    lists: list[Struct | Text] = [Text(runtime("entries_type.h")), *dict.fromkeys(own[n] for n in made)] if made else []
+    return File(comment, (f'"{program.name}.h"', *includes), (*lists, *pieces, *functions))
 
 
 STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
@@ -145,17 +156,33 @@ def _typed(text: str, kind: str) -> str:
     return text.replace("TYPE", kind)
 
 
-def header_file(program: Program, function: Function, comment: str) -> File:
-    """NAME.h: the structs of the tensors and the prototype."""
-    made = dict.fromkeys(structs(program).values())
+def header_file(program: Program, functions: Sequence[Function], comment: str, made: Collection[str] = ()) -> File:
+    """NAME.h: the structs of the tensors and the prototypes. Those tensors that are `made` have the structs of their
+    layouts, with functions that free them."""
+    own, final = structs(program), final_structs(program)
+    shown = dict.fromkeys(final[t.name] if t.name in made else own[t.name] for t in program.tensors)
+    frees = dict.fromkeys(Text(_freeing(final[n], program.tensor(n))) for n in made)
     includes = ("<complex.h>",) if any(t.value_type.startswith("complex") for t in program.tensors) else ()
-    kept = any(p.type.startswith("spfgen_levels") for p in function.params)
+    kept = any(p.type.startswith("spfgen_levels") for f in functions for p in f.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
     types = [Text(runtime("levels_type.h"))] if kept else []
-    if any(t.assembled is not None for t in program.tensors):
+    if any(t.assembled is not None and t.name not in made for t in program.tensors):
         types.append(Text(runtime("entries_type.h")))
-    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, function)
-    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
+    types += [Text(runtime("allocator_type.h"))] if made else []
+    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *shown, *frees, *functions)
+    more = ["<stdlib.h>"] if kept or made else []
+    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *more), items, guard)
+
+
+def _freeing(struct: Struct, tensor: Tensor) -> str:
+    """The function that frees the arrays of a result."""
+    assert tensor.assembled is not None
+    name = f"{struct.name.removesuffix('_t')}_free"
+    lines = [f"static inline void {name}({struct.name} *tensor) {{"]
+    for array in map(field_name, tensor.assembled.arrays):
+        lines += [f"    free((void *)tensor->{array});", f"    tensor->{array} = NULL;"]
+    own = "\n".join([*lines, "}"])
+    return f"#ifndef SPFGEN_FREE_{struct.name}\n#define SPFGEN_FREE_{struct.name}\n{own}\n#endif"
 
 
 def amalgamated(program: Program, source: str, header: str) -> str:

@@ -19,14 +19,32 @@ MOST_RANK = 32
 
 def structs(program: Program) -> dict[str, Struct]:
     """The struct of each tensor. Two layouts may have one name: then the name of the second's struct gets a number."""
+    named = _named(program)
+    return {t.name: named[struct(t)] for t in program.tensors}
+
+
+def final_structs(program: Program) -> dict[str, Struct]:
+    """The struct of each tensor as its layout has it, also where the loops of the kernel make entries of it."""
+    named = _named(program)
+    return {t.name: named[struct(finished(t))] for t in program.tensors}
+
+
+def finished(tensor: Tensor) -> Tensor:
+    """A tensor in its layout."""
+    if tensor.assembled is None:
+        return tensor
+    return replace(tensor, layout=tensor.assembled, index_types=tensor.assembled_types, assembled=None, entry_type="")
+
+
+def _named(program: Program) -> dict[Struct, Struct]:
     taken = {program.name, *parameters(program).values()}
     named: dict[Struct, Struct] = {}
-    for tensor in program.tensors:
+    for tensor in (*program.tensors, *map(finished, program.tensors)):
         wanted = struct(tensor)
         if wanted not in named:
             named[wanted] = replace(wanted, name=fresh(wanted.name, taken))
             taken.add(named[wanted].name)
-    return {t.name: named[struct(t)] for t in program.tensors}
+    return named
 
 
 def struct_name(tensor: Tensor) -> str:

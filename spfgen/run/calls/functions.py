@@ -52,6 +52,18 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
 """What the functions of rt/keys.h, rt/totals.h and rt/table.h return and take."""
 
 
+SHARED_HEADERS = """#define _DEFAULT_SOURCE
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+#ifndef _OPENMP
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif"""
+
+
 def address(array: Array) -> int:
     """Where an array is, which the caller must keep: a number keeps nothing alive."""
     if array.flags.writeable:  # then a look at its buffer has it four times as fast
@@ -111,9 +123,10 @@ def has_shared(work: int) -> bool:
 
 def shared_text() -> str:
     """The C text of these functions."""
-    words = runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h"))
+    keys = re.sub(r"^static (?=\w+ spfgen_keys_)", "", runtime("keys.h"), flags=re.MULTILINE)
     totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
-    return "\n\n".join([words, *totals, runtime("table.h")]) + "\n"
+    texts = [SHARED_HEADERS, runtime("sort_words.h"), keys, runtime("pages.h"), *totals, runtime("table.h")]
+    return "\n\n".join(texts) + "\n"
 
 
 @lru_cache(maxsize=1)

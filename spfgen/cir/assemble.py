@@ -1,0 +1,541 @@
+"""Results in their layout, in C: the arrays of a layout from the entries that a kernel makes.
+
+For layouts whose ranks are those of one key (layout/keys.py). Each entry gets its key; the keys are sorted, unless they
+come in order; the positions of each rank are counted, and sizes follow from that; arrays are allocated, and filled as
+packing does it (pack.py). Entries at one place are added up.
+
+    NAME_entries   the loops of the kernel: lists of entries (rt/entries.h)
+    NAME_T_keys    the keys of the entries of result T; NAME_T_kept drops fill values that have no place before
+    NAME_T_fill    its arrays from sorted keys
+    NAME_T         all of that, and memory
+    NAME_in, NAME  what the header shows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from spfgen.cir.lower.layout import FIELD, KIND, field_name
+from spfgen.cir.pack import Types, digits_of, fill_function, is_stored, key_of, new_name, target_names
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import Names
+from spfgen.cir.tree.build import INT, any_of, folded, joined, loop
+from spfgen.cir.tree.elements import converted
+from spfgen.cir.tree.operators import literal
+from spfgen.cir.tree.simplify import simplify
+from spfgen.facts.formula import Expr, Var, variables
+from spfgen.lang.types import KEYWORDS, TYPES
+from spfgen.layout.keys import Level
+from spfgen.layout.nodes import IndexArray, ValueArray
+from spfgen.layout.pack_rules import shift
+from spfgen.plan.assemble import Assembly
+from spfgen.sets.affine import Affine
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Program
+
+MEMORY = "spfgen_allocator"
+OK, NULL, NO_MEMORY, NO_PLACE, NO_INDEX = (
+    f"SPFGEN_{n}" for n in ("OK", "ERROR_NULL", "ERROR_MEMORY", "ERROR_PLACE", "ERROR_INDEX")
+)
+LARGEST = {"int8": "INT8_MAX", "int16": "INT16_MAX", "int32": "INT32_MAX", "int64": "INT64_MAX"}
+
+
+def assembling(
+    program: Program, kernel: c.Function, assemblies: Sequence[Assembly], names: Mapping[str, tuple[str, str]]
+) -> tuple[list[c.Function], list[c.Function]]:
+    """The kernel with the functions that make its results, and those of them that the header shows. `names` has the
+    structs of each such tensor: that of its entries, and its own."""
+    own = replace(kernel, name=f"{kernel.name}_entries", doc="")
+    makers = {a.tensor.name: _Maker(kernel.name, a, names[a.tensor.name][1]) for a in assemblies}
+    inner = _with_memory(program, kernel, makers, names)
+    last = inner.params[-1].name
+    passed = tuple(c.Name("NULL" if p.name == last else p.name) for p in inner.params)
+    outer = replace(inner, name=kernel.name, params=inner.params[:-1], doc=kernel.doc)
+    outer = replace(outer, body=c.Block((c.Return(c.Call(inner.name, passed)),)))
+    made = [simplify(f) for maker in makers.values() for f in maker.functions()]
+    return [own, *made, inner, outer], [inner, outer]
+
+
+def _with_memory(
+    program: Program,
+    kernel: c.Function,
+    makers: Mapping[str, _Maker],
+    names: Mapping[str, tuple[str, str]],
+) -> c.Function:
+    """The kernel whose results are in their layouts."""
+    taken = {*KEYWORDS, *(p.name for p in kernel.params), kernel.name}
+    of_tensor = dict(zip((t.name for t in program.tensors), (p.name for p in kernel.params), strict=False))
+    params = [
+        replace(p, type=f"{names[t][1]} *") if t in makers else p
+        for t, p in zip((*of_tensor, *("" for _ in kernel.params[len(of_tensor) :])), kernel.params, strict=True)
+    ]
+    memory, status = new_name("memory", taken), new_name("status", taken)
+    params.append(c.Param(f"const {MEMORY} *", memory, "where the arrays of results come from; NULL: malloc"))
+    pointers = [c.Un("!", c.Name(of_tensor[t.name])) for t in program.tensors]
+    lines: list[c.Stmt] = [c.If(any_of(pointers), c.Return(c.Name(NULL)))]
+    lists: dict[str, c.Name] = {}
+    entries: dict[str, c.Name] = {}
+    for tensor in (t for t in program.tensors if t.name in makers):
+        own, found = c.Name(new_name(f"{of_tensor[tensor.name]}_list", taken)), c.Name(of_tensor[tensor.name])
+        lists[tensor.name] = own
+        size = c.Call("sizeof", (c.Un("*", own),))
+        lines += [
+            c.Declare(names[tensor.name][0], own.name, None, 1),
+            c.Do(c.Call("memset", (own, c.Int(0), size))),
+        ]
+        entries[tensor.name] = c.Name(new_name(f"{of_tensor[tensor.name]}_entries", taken))
+        lines.append(c.Declare(f"{KIND} *", entries[tensor.name].name, c.Un("&", c.Field(own, FIELD))))
+        narrow: list[c.Expr] = []
+        for parameter, dim in zip(tensor.layout.parameters, tensor.extents, strict=True):
+            extent = _extent(program, dim, makers, of_tensor)
+            field = c.Field(own, field_name(parameter))
+            lines.append(c.Assign(field, "=", c.Field(found, field_name(parameter)) if extent is None else extent))
+            narrow.append(c.Bin("<=", field, c.Name("INT32_MAX")))
+        most = c.Select(c.Name(memory), c.Field(c.Name(memory), "max_workspace"), c.Int(0))
+        lines += [
+            c.Assign(c.Field(entries[tensor.name], "narrow"), "=", joined("&&", narrow)),
+            c.Assign(c.Field(entries[tensor.name], "most"), "=", most),
+        ]
+    given = tuple(
+        lists[t] if t in lists else c.Name(p.name)
+        for t, p in zip((*of_tensor, *("" for _ in kernel.params[len(of_tensor) :])), kernel.params, strict=True)
+    )
+    lines.append(c.Declare("int", status, c.Call(f"{kernel.name}_entries", given)))
+    threads = next(p.name for p in kernel.params if p.name == "threads")
+    failed: list[c.Stmt] = []
+    for name, maker in makers.items():
+        found = c.Name(of_tensor[name])
+        arguments = (entries[name], found, c.Name(threads), c.Name(memory))
+        fields = [field_name(p) for p in maker.layout.parameters]
+        extents = [c.Assign(c.Field(found, f), "=", c.Field(lists[name], f)) for f in fields]
+        made = c.Assign(c.Name(status), "=", c.Call(maker.name, arguments))
+        lines.append(c.If(c.Bin("==", c.Name(status), c.Name(OK)), c.Block((*extents, made))))
+        for array in maker.layout.arrays:
+            field = c.Field(found, field_name(array))
+            lines.insert(1, c.Assign(field, "=", c.Name("NULL")))
+            failed.append(c.Do(c.Call("spfgen_array_release", (c.Name(memory), c.Cast("void *", field)))))
+            failed.append(c.Assign(field, "=", c.Name("NULL")))
+    lines += [c.Do(c.Call("spfgen_entries_free", (own,))) for own in entries.values()]
+    lines.append(c.If(c.Bin("!=", c.Name(status), c.Name(OK)), c.Block(tuple(failed))))
+    lines.append(c.Return(c.Name(status)))
+    doc = f"{kernel.name}, with memory of the caller for the arrays of results."
+    return c.Function("int", f"{kernel.name}_in", tuple(params), c.Block(tuple(lines)), doc)
+
+
+def _extent(program: Program, dim: str, makers: Mapping[str, object], of_tensor: Mapping[str, str]) -> c.Expr | None:
+    """An extent as an operand, or the program, has it; None where the caller says it in the struct of the result."""
+    if dim in program.fixed:
+        return c.Int(program.fixed[dim])
+    for tensor, field in program.size_of.get(dim, ()):
+        if tensor not in makers:
+            return c.Field(c.Name(of_tensor[tensor]), field_name(field))
+    for found, value, _ in program.derived:
+        if found == Var(dim):
+            parts = {name: _extent(program, name, makers, of_tensor) for name in variables(value)}
+            known = {name: part for name, part in parts.items() if part is not None}
+            return Names(known, {}, {}, {}).expr(value) if len(known) == len(parts) else None
+    return None
+
+
+class _Maker:
+    """The functions of one result."""
+
+    def __init__(self, kernel: str, assembly: Assembly, struct: str) -> None:
+        self.tensor, self.key, self.struct = assembly.tensor, assembly.key, struct
+        self.encoded = self.key.plan.encoded
+        self.layout = self.encoded.layout
+        self.name = f"{kernel}_{self.tensor.name}"
+        self.kinds = dict(self.tensor.assembled_types)
+        self.entry, self.value = TYPES[self.tensor.entry_type], TYPES[self.tensor.value_type]
+        self.rank = len(self.layout.coordinates)
+        self.filling = fill_function(self.key, Types(self.entry.name, self.tensor.assembled_types))
+        self.widths: list[str] = []
+
+    def functions(self) -> list[c.Function]:
+        fill = replace(self.filling.function, name=f"{self.name}_fill", result="void", static=True)
+        kept = [self.kept()] if self.key.checks else []
+        return [*kept, self.keys(), fill, self.whole()]
+
+    # --- the entries
+
+    def at_entry(self, taken: set[str]) -> tuple[list[c.Stmt], Names, list[c.Param], list[c.Expr]]:
+        """The coordinates of entry q; parameters for the extents, and what is given for them."""
+        extents = [new_name(n, taken) for n in self.layout.parameters]
+        names = [new_name(x, taken) for x in self.layout.coordinates]
+        lines: list[c.Stmt] = [
+            c.Declare(f"const {INT}", n, c.Call("spfgen_entries_at", (c.Name("entries"), c.Int(k), c.Name("q"))))
+            for k, n in enumerate(names)
+        ]
+        wanted = target_names(self.key, [c.Name(n) for n in names], [c.Name(e) for e in extents])
+        fields: list[c.Expr] = [c.Field(c.Name("made"), field_name(n)) for n in self.layout.parameters]
+        return lines, wanted, [c.Param(INT, e, "extent") for e in extents], fields
+
+    def computed(self, names: Names, taken: set[str]) -> tuple[list[c.Stmt], Names]:
+        lines: list[c.Stmt] = []
+        for rule in self.key.computed:
+            name = new_name(rule.position, taken)
+            lines.append(c.Declare(f"const {INT}", name, names.floor(rule.numerator, rule.divisor)))
+            names = names.knowing({rule.position: c.Name(name)})
+        return lines, names
+
+    def kept(self) -> c.Function:
+        taken = {*KEYWORDS, *RESERVED}
+        lines, names, params, _ = self.at_entry(taken)
+        more, names = self.computed(names, taken)
+        value = c.Load(c.Cast(f"const {self.entry.c} *", c.Field(c.Name("entries"), "values")), c.Name("q"))
+        size = c.Call("sizeof", (c.Name(self.entry.c),))
+        copied = c.Do(c.Call("spfgen_entries_copy", (c.Name("entries"), c.Int(self.rank), size, *_names("kept", "q"))))
+        fits = joined("&&", [names.constraint(x) for x in self.key.checks])
+        there = (c.If(c.Bin("!=", c.Name("kept"), c.Name("q")), copied), c.Assign(c.Name("kept"), "+=", c.Int(1)))
+        lost = c.If(is_stored(value, self.layout.fill, self.entry), c.Return(c.Name(NO_PLACE)))
+        body = [
+            c.Declare(INT, "kept", c.Int(0)),
+            loop("q", c.Int(0), c.Field(c.Name("entries"), "count"),
+                 [*lines, *more, c.If(fits, c.Block(there), lost)]),
+            c.Assign(c.Field(c.Name("entries"), "count"), "=", c.Name("kept")),
+            c.Return(c.Name(OK)),
+        ]  # fmt: skip
+        doc = f"Leaves out entries that {self.layout.name} has no place for, if they are the fill value."
+        params = [c.Param(f"{KIND} *", "entries"), *params]
+        return c.Function("int", f"{self.name}_kept", tuple(params), c.Block(tuple(body)), doc, static=True)
+
+    def keys(self) -> c.Function:
+        taken = {*KEYWORDS, *RESERVED}
+        digits = digits_of(self.key, taken)
+        lines, names, params, _ = self.at_entry(taken)
+        more, word = key_of(digits, names, taken)
+        body = [*lines, *more, c.Assign(c.Load(c.Name("key"), c.Name("q")), "=", word)]
+        pragma = "omp parallel for num_threads(parts)"
+        whole = loop("q", c.Int(0), c.Field(c.Name("entries"), "count"), body, pragma)
+        order = ", ".join(f"{f.name}{' (downwards)' if f.down else ''}" for f in self.key.fields)
+        doc = f"The keys of entries for {self.layout.name}, by which they are in order: {order or 'all alike'}."
+        given = [c.Param(f"const {KIND} *", "entries"), *params, *digits.params]
+        given += [c.Param("uint64_t *restrict", "key"), c.Param("int", "parts")]
+        statements = (c.Do(c.Cast("void", c.Name("parts"))), whole)
+        return c.Function("void", f"{self.name}_keys", tuple(given), c.Block(statements), doc, static=True)
+
+    # --- all of it
+
+    def whole(self) -> c.Function:
+        return _Whole(self).function()
+
+
+def _names(*names: str) -> tuple[c.Expr, ...]:
+    return tuple(c.Name(n) for n in names)
+
+
+RESERVED = frozenset(
+    {"entries", "made", "threads", "memory", "own", "q", "k", "key", "parts", "kept", "status", "values"}
+)
+
+
+class _Whole:
+    """The function that makes the arrays of one result: declarations and statements in turn."""
+
+    def __init__(self, maker: _Maker) -> None:
+        self.maker, self.key, self.layout = maker, maker.key, maker.layout
+        self.taken = {*KEYWORDS, *RESERVED}
+        self.lines: list[c.Stmt] = []
+        self.opened = False
+        self.sizes: dict[str, c.Expr] = {}
+        self.exact: dict[str, c.Expr] = {}
+        """What sizes are that are no larger than needed."""
+        for n in self.layout.parameters:
+            self.sizes[n] = self.declared(n, c.Field(c.Name("made"), field_name(n)))
+
+    def declared(self, wanted: str, value: c.Expr, kind: str = INT) -> c.Name:
+        name = new_name(wanted, self.taken)
+        self.lines.append(c.Declare(f"const {kind}", name, value))
+        return c.Name(name)
+
+    def names(self) -> Names:
+        return Names(self.sizes, {}, {}, self.maker.encoded.quotients)
+
+    def known(self) -> set[str]:
+        """The sizes that are known, and the quotients of them."""
+        found = set(self.sizes)
+        return found | {n for n, (value, _) in self.maker.encoded.quotients.items() if value.names() <= found}
+
+    def fails(self, condition: c.Expr, status: str) -> None:
+        close = [c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),)))] if self.opened else []
+        self.lines.append(c.If(condition, c.Block((*close, c.Return(c.Name(status))))))
+
+    def function(self) -> c.Function:
+        maker = self.maker
+        if self.key.checks:
+            extents = [self.sizes[n] for n in self.layout.parameters]
+            status = self.declared("status", c.Call(f"{maker.name}_kept", (c.Name("entries"), *extents)), "int")
+            self.fails(c.Bin("!=", status, c.Name(OK)), NO_PLACE)
+        given = self.fields()
+        count = self.declared("count", c.Field(c.Name("entries"), "count"))
+        work = c.Bin("*", c.Float(8.0), c.Cast("double", count))
+        parts = self.declared("parts", c.Call("spfgen_threads", (c.Name("threads"), work)), "int")
+        levels = c.Int(len(self.key.levels))
+        self.lines.append(c.Declare("spfgen_assembly", "own", None, 1))
+        self.fails(c.Un("!", c.Call("spfgen_assembly_open", (c.Name("own"), count, parts, levels))), NO_MEMORY)
+        self.opened = True
+        key = c.Field(c.Name("own"), "key")
+        extents = [self.sizes[n] for n in self.layout.parameters]
+        digits = [given[a] for a in self.digits.arguments]
+        self.lines.append(c.Do(c.Call(f"{maker.name}_keys", (c.Name("entries"), *extents, *digits, key, parts))))
+        align = c.Int(0) if (found := self.alignment()) is None else self.shifts[found]
+        ordered = c.Call("spfgen_assembly_order", (c.Name("own"), self.bits, align))
+        sorts = self.declared("unsorted", ordered, "int")
+        self.fails(c.Bin("!=", sorts, c.Int(0)), NO_MEMORY)
+        totals, widths = self.counted(levels)
+        self.solve(totals, widths)
+        arrays = self.arrays(totals)
+        given |= {"count": count, "key": key, "from": c.Field(c.Name("own"), "from"), "parts": parts}
+        given |= {n: c.Field(c.Name("own"), n) for n in ("start", "done")}
+        values = c.Field(c.Name("entries"), "values")
+        given["value"] = c.Cast(f"const {maker.entry.c} *", values)
+        given |= {f"total:{k}": t for k, t in enumerate(totals)}
+        given |= {f"size:{n}": v for n, v in self.sizes.items()} | {f"array:{n}": a for n, a in arrays.items()}
+        call = c.Call(f"{maker.name}_fill", tuple(given[a] for a in maker.filling.arguments))
+        self.lines += [c.Do(call), *self.ended(arrays)]
+        params = (
+            c.Param(f"{KIND} *", "entries"),
+            c.Param(f"{maker.struct} *", "made"),
+            c.Param("int", "threads"),
+            c.Param(f"const {MEMORY} *", "memory"),
+        )
+        doc = f"The arrays of {maker.tensor.name} from its entries."
+        return c.Function("int", maker.name, params, c.Block(tuple(self.lines)), doc, static=True)
+
+    # --- digits
+
+    def fields(self) -> dict[str, c.Expr]:
+        """The bounds of each digit, and where it is in a key."""
+        self.digits = digits_of(self.key, set())
+        names, given = self.names(), dict[str, c.Expr]()
+        ends: list[tuple[c.Expr, c.Expr]] = []
+        for field in self.key.fields:
+            low = folded("spfgen_max", [c.Un("-", names.floor(e, a)) for a, e in field.lower])
+            high = folded("spfgen_min", [names.floor(e, a) for a, e in field.upper])
+            own_low = c.Int(0) if field.lower == ((1, Affine(())),) else self.declared(f"{field.name}_low", low)
+            ends.append((own_low, self.declared(f"{field.name}_high", high)))
+        wide: list[c.Expr] = []
+        for field, (_, high) in zip(self.key.fields, ends, strict=True):
+            kind = (
+                self.maker.kinds[self.maker.encoded.calls[field.name].function] if self.is_call(field.name) else "int64"
+            )
+            if kind != "int64":
+                wide.append(c.Bin(">", high, c.Name(LARGEST[kind])))
+        if wide:
+            self.fails(any_of(wide), NO_INDEX)
+        below: c.Expr = c.Int(0)
+        shifts: list[c.Expr] = []
+        for number in reversed(range(len(self.key.fields))):
+            field, (low, high) = self.key.fields[number], ends[number]
+            shifts.insert(0, self.declared(f"{field.name}_shift", below, "int"))
+            width = c.Call("spfgen_bits", (high if low == c.Int(0) else c.Bin("-", high, low),))
+            below = c.Bin("+", shifts[0], width)
+            given[f"shift:{number}"] = shifts[0]
+            given[f"base:{number}"] = high if field.down else low
+        self.shifts = shifts
+        self.bits: c.Expr = self.declared("bits", below, "int")
+        self.fails(c.Bin(">", self.bits, c.Int(64)), NO_INDEX)
+        return given
+
+    def is_call(self, name: str) -> bool:
+        return name in self.maker.encoded.calls
+
+    def alignment(self) -> int | None:
+        """The field from which on keys are together in one part."""
+        found = [level.group - 1 for level in self.key.levels if level.rank.kind == "slots" and level.group]
+        return min(found, default=None)
+
+    # --- sizes
+
+    def counted(self, levels: c.Expr) -> tuple[list[c.Expr], list[c.Expr]]:
+        """Of each rank how many positions there are, and the most in a group."""
+        totals: list[c.Expr] = []
+        widths: list[c.Expr] = []
+        own = c.Name("own")
+        for number, level in enumerate(self.key.levels):
+            cut = self.shifts[level.end - 1] if level.end else self.bits
+            ranked = c.Call("spfgen_assembly_rank", (own, cut, c.Int(number), levels))
+            totals.append(self.declared(f"{level.rank.position}_total", ranked))
+            if level.rank.kind != "slots" or not level.group:
+                widths.append(totals[-1])
+                continue
+            sides = (c.Field(own, "parts"), c.Field(own, "start"))
+            widest = c.Call("spfgen_keys_widest", (c.Field(own, "key"), cut, self.shifts[level.group - 1], *sides))
+            widths.append(self.declared(f"{level.rank.position}_most", widest))
+        kinds = {k for k in self.maker.kinds.values() if k != "int64"}
+        if kinds and totals:
+            least = min(kinds, key=lambda k: TYPES[k].bytes)
+            self.fails(any_of([c.Bin(">", t, c.Name(LARGEST[least])) for t in totals]), NO_INDEX)
+        return totals, widths
+
+    def solve(self, totals: Sequence[c.Expr], widths: Sequence[c.Expr]) -> None:
+        """As `layout.keys.solved_sizes`, in C."""
+        counts: dict[str, c.Expr] = {}
+        for level, total, width in zip(self.key.levels, totals, widths, strict=True):
+            rank = level.rank
+            length: c.Expr = width if rank.kind == "slots" else total
+            length = c.Bin("+", length, c.Int(rank.low)) if rank.low else length
+            if rank.kind == "slots":
+                self.capacity(level, length)
+            else:
+                call = self.maker.encoded.calls[rank.begin]
+                self.grown(self.layout.index(call.function), call.arguments, counts, rank.kind == "pointer")
+            counts[rank.position] = length
+            for name in rank.keys:
+                call = self.maker.encoded.calls[name]
+                index = self.layout.index(call.function)
+                self.grown(index, call.arguments, counts)
+                if call.function not in self.key.plan.sentinels and rank.kind == "slots":
+                    self.fails(c.Bin("!=", self.elements(index), total), NO_PLACE)
+                for argument, extent in zip(call.arguments, index.extents, strict=True):
+                    if argument == Var(rank.position) and self.exact_of(extent) != length:
+                        self.fails(c.Bin("<", self.names().expr(extent), length), NO_PLACE)
+        for value in self.layout.values:
+            self.grown(value, value.position, counts)
+        for size in self.layout.sizes:
+            self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(size)), "=", self.sizes[size]))
+
+    def capacity(self, level: Level, needed: c.Expr) -> None:
+        """The rank has room for so many positions; sizes in its bounds that are not known yet become large enough."""
+        rank, names, known = level.rank, self.names(), self.known()
+        found = [names.floor(e, a) for a, e in rank.highs if e.names() <= known]
+        for name in rank.keys:
+            call = self.maker.encoded.calls[name]
+            for argument, extent in zip(call.arguments, self.layout.index(call.function).extents, strict=True):
+                further = shift(argument, rank.position)
+                if further is not None and variables(extent) <= set(self.sizes):
+                    found.append(c.Bin("-", names.expr(extent), c.Int(1 + further)))
+        if found:
+            self.fails(c.Bin("<=", folded("spfgen_min", found), c.Bin("-", needed, c.Int(1))), NO_PLACE)
+            return
+        for a, high in rank.highs:
+            last = c.Bin("-", needed, c.Int(1))
+            self.solved(high, last if a == 1 else c.Bin("*", c.Int(a), last))
+
+    def grown(
+        self,
+        array: IndexArray | ValueArray,
+        places: Sequence[Expr],
+        counts: Mapping[str, c.Expr],
+        pointer: bool = False,
+    ) -> None:
+        """Sizes in the extents of an array that are not known yet become as large as needed."""
+        for k, (place, extent) in enumerate(zip(places, array.extents, strict=True)):
+            if variables(extent) <= set(self.sizes):
+                continue
+            needed: c.Expr = counts.get(place.name, c.Int(0)) if isinstance(place, Var) else c.Int(0)
+            needed = c.Bin("+", needed, c.Int(1)) if pointer and k == len(array.extents) - 1 else needed
+            self.solved(linear(extent), needed)
+
+    def solved(self, extent: Affine, value: c.Expr) -> None:
+        """The only unknown size of the extent such that the extent is at least `value`."""
+        unknown = extent.names() - self.known()
+        if len(unknown) != 1:
+            return
+        name = unknown.pop()
+        factor, rest = extent.coefficient(name), extent.without(name)
+        if factor <= 0 or name in rest.names():
+            return
+        missing = value if rest == Affine(()) else c.Bin("-", value, self.names().affine(rest))
+        if factor != 1:
+            missing = c.Un("-", c.Call("spfgen_floor_div", (c.Un("-", missing), c.Int(factor))))
+        least = missing if rest == Affine(()) and factor == 1 else c.Call("spfgen_max", (c.Int(0), missing))
+        self.sizes[name] = self.declared(name, least)
+        if least == value:
+            self.exact[name] = value
+
+    def exact_of(self, extent: Expr) -> c.Expr:
+        """An extent, by what it is as large as needed for."""
+        found = self.names().expr(extent)
+        return self.exact.get(extent.name, found) if isinstance(extent, Var) else found
+
+    def elements(self, array: IndexArray | ValueArray) -> c.Expr:
+        parts = [self.names().expr(e) for e in array.extents]
+        if not parts:
+            return c.Int(1)
+        return parts[0] if len(parts) == 1 else folded("spfgen_elements", parts)
+
+    # --- arrays
+
+    def arrays(self, totals: Sequence[c.Expr]) -> dict[str, c.Expr]:
+        """New arrays, with what they hold where no entry is."""
+        found: dict[str, c.Expr] = {}
+        maker = self.maker
+        declared: list[IndexArray | ValueArray] = [*self.layout.indexes, *self.layout.values]
+        sizes = {a.name: self.declared(f"{a.name}_count", self.elements(a)) for a in declared}
+        missing: list[c.Expr] = []
+        for index in self.layout.indexes:
+            kind = TYPES[maker.kinds[index.name]]
+            found[index.name] = self.allocated(index.name, kind.c, sizes[index.name])
+            missing.append(c.Un("!", found[index.name]))
+        (value,) = self.layout.values
+        found[value.name] = self.allocated(value.name, maker.value.c, sizes[value.name])
+        missing.append(c.Un("!", found[value.name]))
+        if maker.entry != maker.value:  # summed in another type
+            size = c.Call("sizeof", (c.Name(maker.entry.c),))
+            room = c.Call("spfgen_workspace", (sizes[value.name], c.Int(1), size))
+            found["entries"] = self.pointer("sums", maker.entry.c, room)
+            missing.append(c.Un("!", found["entries"]))
+            self.fails_freed(any_of(missing), found["entries"])
+        else:
+            self.fails(any_of(missing), NO_MEMORY)
+        calls, ranks = self.maker.encoded.calls, [level.rank for level in self.key.levels]
+        bounds = {calls[n].function for r in ranks for n in (r.begin, r.other) if n}
+        for index in self.layout.indexes:
+            kind = TYPES[maker.kinds[index.name]]
+            rest = self.rest(index.name)
+            if index.name in bounds or self.is_full(index, totals):
+                continue
+            full = [c.Bin("!=", sizes[index.name], t) for t in totals]
+            self.initialised(found[index.name], sizes[index.name], converted(rest, TYPES["int64"], kind), full)
+        stored = found.get("entries", found[value.name])
+        full = [] if self.key.pads else [c.Bin("!=", sizes[value.name], t) for t in totals]
+        if self.key.pads or not self.is_full(value, totals):
+            self.initialised(stored, sizes[value.name], literal(self.layout.fill, maker.entry), full)
+        self.counts = sizes
+        if maker.entry != maker.value:
+            self.final, found[value.name] = found[value.name], stored
+        return {n: a for n, a in found.items() if n != "entries"}
+
+    def is_full(self, array: IndexArray | ValueArray, totals: Sequence[c.Expr]) -> bool:
+        """Whether an array has as many elements as there are positions of a rank, whatever the entries are."""
+        return len(array.extents) == 1 and self.exact_of(array.extents[0]) in totals
+
+    def rest(self, array: str) -> c.Expr:
+        """What an index array holds where no entry is."""
+        known = self.known()
+        lows = [c.Un("-", self.names().floor(e, a)) for a, e in self.key.lows_of(array) if e.names() <= known]
+        return folded("spfgen_max", lows) if lows else c.Int(0)
+
+    def pointer(self, wanted: str, kind: str, value: c.Expr) -> c.Name:
+        name = new_name(wanted, self.taken)
+        self.lines.append(c.Declare(f"{kind} *", name, c.Cast(f"{kind} *", value)))
+        return c.Name(name)
+
+    def allocated(self, array: str, kind: str, count: c.Expr) -> c.Name:
+        size = c.Call("sizeof", (c.Name(kind),))
+        own = self.pointer(array, kind, c.Call("spfgen_array", (c.Name("memory"), count, size)))
+        self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(array)), "=", own))
+        return own
+
+    def fails_freed(self, condition: c.Expr, memory: c.Expr) -> None:
+        close = (c.Do(c.Call("free", (memory,))), c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),))))
+        self.lines.append(c.If(condition, c.Block((*close, c.Return(c.Name(NO_MEMORY))))))
+
+    def initialised(self, array: c.Expr, count: c.Expr, value: c.Expr, unless: Sequence[c.Expr]) -> None:
+        written = loop("k", c.Int(0), count, [c.Assign(c.Load(array, c.Name("k")), "=", value)])
+        self.lines.append(c.If(joined("&&", unless), c.Block((written,))) if unless else written)
+
+    def ended(self, arrays: Mapping[str, c.Expr]) -> list[c.Stmt]:
+        maker = self.maker
+        lines: list[c.Stmt] = []
+        if maker.entry != maker.value:
+            (value,) = self.layout.values
+            sums = arrays[value.name]
+            own = converted(c.Load(sums, c.Name("k")), maker.entry, maker.value)
+            lines.append(
+                loop("k", c.Int(0), self.counts[value.name], [c.Assign(c.Load(self.final, c.Name("k")), "=", own)])
+            )
+            lines.append(c.Do(c.Call("free", (sums,))))
+        return [*lines, c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),))), c.Return(c.Name(OK))]

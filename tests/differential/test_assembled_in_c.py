@@ -1,0 +1,220 @@
+"""The C function alone makes a result in its layout; Python's packer is no part of it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.cir.lower.layout import field_name, finished
+from spfgen.plan.assemble import Assembly, assembly_of
+from spfgen.run.calls.call import struct_of
+from spfgen.run.compile import build, load
+from spfgen.run.tensor import Tensor
+from tests.fuzz.programs import known_layouts
+
+Array = np.ndarray[Any, Any]
+MEMORY, PLACE = 3, 5
+
+
+class Memory(ctypes.Structure):
+    """rt/allocator_type.h"""
+
+    _fields_ = (
+        ("allocate", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
+        ("release", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)),
+        ("context", ctypes.c_void_p),
+        ("max_workspace", ctypes.c_int64),
+    )
+
+
+def called(
+    kernel: Any, tensors: Mapping[str, Tensor], shape: Sequence[int], threads: int = 1, memory: Memory | None = None
+) -> tuple[int, Any, Tensor | None]:
+    """The status, the struct of the only result, and what it holds."""
+    generated = kernel.generated
+    library = load(build(generated.whole))
+    program = generated.program
+    given, result, declared = [], None, None
+    for one in program.tensors:
+        own = finished(one)
+        struct = struct_of(own)()
+        if one.name in tensors:
+            tensor = tensors[one.name]
+            for name in (*own.layout.parameters, *own.layout.sizes):
+                setattr(struct, field_name(name), tensor.sizes[name])
+            for name in own.layout.arrays:
+                setattr(struct, field_name(name), tensor.arrays[name].ctypes.data)
+        else:
+            result, declared = struct, own
+            for name, extent in zip(own.layout.parameters, shape, strict=True):
+                setattr(struct, field_name(name), extent)
+        given.append(struct)
+    assert declared is not None
+    pointers = [ctypes.byref(s) for s in given]
+    function = getattr(library, f"{program.name}_in")
+    status = function(*pointers, threads, None if memory is None else ctypes.byref(memory))
+    if status:
+        assert all(not getattr(result, field_name(a)) for a in declared.layout.arrays), "something is left behind"
+        return status, result, None
+    sizes = {n: getattr(result, field_name(n)) for n in (*declared.layout.parameters, *declared.layout.sizes)}
+    kinds = dict(declared.index_types) | {v.name: declared.value_type for v in declared.layout.values}
+    arrays = {}
+    for name in declared.layout.arrays:
+        extents = [int(e) for e in _shape(declared.layout, name, sizes)]
+        kind = np.dtype(kinds[name])
+        held = ctypes.string_at(getattr(result, field_name(name)), int(np.prod(extents)) * kind.itemsize)
+        arrays[name] = np.frombuffer(held, kind).reshape(extents).copy()
+    return status, result, Tensor(declared.layout, sizes, arrays)
+
+
+def _shape(layout: Any, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    from spfgen.layout.points import shape_of
+
+    return shape_of(layout.extents(name), sizes)
+
+
+UPPER = """layout upper_rows(nrow, ncol) {
+    size nnz
+    relation { [i, p] -> [i, j] : 0 <= i < nrow and ptr(i) <= p < ptr(i + 1) and j = idx(p) and j >= i }
+    index ptr[nrow + 1] { range 0 <= ptr(q) <= nnz  property increasing  property ptr(0) = 0  property ptr(nrow) = nnz }
+    index idx[nnz]      { range 0 <= idx(q) < ncol  property strictly increasing within ptr }
+    value val[nnz] at [p]
+}
+"""
+
+
+def copying(layout: str, rank: int, value: str = "", before: str = "") -> Any:
+    """The kernel that copies entries in any order, some of them twice, to a layout; None where the C makes entries."""
+    indices = ", ".join("ijkl"[:rank])
+    tensors = f"tensor A : coo_unsorted(rank={rank})  tensor B : {layout}{value}"
+    text = f"kernel copied {{ {tensors}  B[{indices}] = A[{indices}] }}"
+    kernel = spfgen.parse(before + text).kernels["copied"].compile()
+    (found,) = [assembly_of(t) for t in kernel.generated.program.tensors if t.is_output]
+    return kernel if isinstance(found, Assembly) else None
+
+
+def entries(rank: int, count: int, extent: int, seed: int) -> tuple[Tensor, Array]:
+    rng = np.random.default_rng(seed)
+    coords = tuple(rng.integers(0, extent, count) for _ in range(rank))
+    values = rng.integers(1, 9, count) * 1.0
+    dense = np.zeros((extent,) * rank)
+    np.add.at(dense, coords, values)
+    arrays = {f"idx_{k + 1}": c.astype(np.int32) for k, c in enumerate(coords)} | {"val": values}
+    return spfgen.tensor(f"coo_unsorted(rank={rank})", shape=dense.shape, **arrays), dense
+
+
+LAYOUTS = [(rank, name) for rank in (1, 2, 3) for name in known_layouts(rank)]
+
+
+@pytest.mark.parametrize(("rank", "layout"), LAYOUTS)
+def test_layouts(rank: int, layout: str) -> None:
+    kernel = copying(layout, rank)
+    if kernel is None:
+        pytest.skip("the C makes entries")
+    for count, extent, threads in ((0, 4, 1), (1, 1, 1), (9, 4, 2), (60, 5, 3), (40, 30, 2)):
+        given, dense = entries(rank, count, extent, count)
+        status, _, found = called(kernel, {"A": given}, (extent,) * rank, threads)
+        if status:
+            assert status == PLACE, status
+            with pytest.raises(spfgen.errors.SpfgenError):
+                kernel(A=given)
+            continue
+        assert found is not None
+        found.validate()
+        np.testing.assert_array_equal(found.to_numpy(), dense)
+        wanted = kernel(A=given)
+        assert {n: a.tolist() for n, a in found.arrays.items()} == {n: a.tolist() for n, a in wanted.arrays.items()}
+
+
+class Counted:
+    """An allocator that fails at one of its calls, and knows what is not released."""
+
+    def __init__(self, fails_at: int) -> None:
+        self.left: dict[int, Any] = {}
+        self.calls, self.fails_at = 0, fails_at
+        self.kinds = dict(Memory._fields_)
+        self.struct = Memory(self.kinds["allocate"](self.allocate), self.kinds["release"](self.release), None, 0)
+
+    def allocate(self, _: object, size: int) -> int | None:
+        self.calls += 1
+        if self.calls == self.fails_at:
+            return None
+        own = ctypes.create_string_buffer(size)
+        self.left[ctypes.addressof(own)] = own
+        return ctypes.addressof(own)
+
+    def release(self, _: object, address: int) -> None:
+        del self.left[address]
+
+
+def test_memory_of_the_caller() -> None:
+    """All arrays come from it; where one allocation fails nothing is left."""
+    kernel = copying("csr", 2)
+    given, dense = entries(2, 9, 4, 1)
+    for number in range(4):
+        memory = Counted(number)
+        status, result, found = called(kernel, {"A": given}, (4, 4), memory=memory.struct)
+        if number:
+            assert (status, memory.left) == (MEMORY, {})
+            continue
+        assert found is not None
+        np.testing.assert_array_equal(found.to_numpy(), dense)
+        assert {*memory.left} == {getattr(result, name) for name in ("rowptr", "colidx", "val")}
+
+
+def test_workspaces_are_limited() -> None:
+    kernel = copying("csr", 2)
+    given, _ = entries(2, 1000, 50, 1)
+    limit = Memory(Memory._fields_[0][1](), Memory._fields_[1][1](), None, 100)
+    assert called(kernel, {"A": given}, (50, 50), memory=limit)[0] == MEMORY
+
+
+def test_entries_without_a_place() -> None:
+    """What is no fill value has to be stored; the fill value needs no place."""
+    kernel = copying("upper_rows", 2, before=UPPER)
+    given, dense = entries(2, 30, 5, 3)
+    assert called(kernel, {"A": given}, (5, 5))[0] == PLACE
+    far = np.subtract(*np.indices((5, 5))) > 0
+    given.arrays["val"][far[given.arrays["idx_1"], given.arrays["idx_2"]]] = 0
+    status, _, found = called(kernel, {"A": given}, (5, 5))
+    assert (status, found is None) == (0, False)
+    np.testing.assert_array_equal(found.to_numpy(), np.where(far, 0, dense))
+
+
+@pytest.mark.parametrize("value", ["<float32>", "<float64, int64>", "<int16>"])
+def test_types(value: str) -> None:
+    kernel = copying("csr", 2, value)
+    given, dense = entries(2, 30, 5, 3)
+    _, _, found = called(kernel, {"A": given}, (5, 5))
+    assert found is not None
+    assert found.dtype == value.strip("<>").split(",", maxsplit=1)[0]
+    np.testing.assert_array_equal(found.to_numpy(), dense)
+
+
+def test_several_results() -> None:
+    """Each in its layout; a dense one beside them."""
+    text = """kernel several { tensor A : csr  tensor B : csc  tensor C : dcsr  tensor y : dense
+        B[i, j] = 2*A[i, j]
+        C[j, i] = A[i, j]
+        y[i] = A[i, j] }"""
+    generated = spfgen.parse(text).kernels["several"].compile().generated
+    library = load(build(generated.whole))
+    values = np.array([[0, 1.0, 2], [0, 0, 0], [3, 0, 4]])
+    given = spfgen.pack(values, "csr")
+    structs = {t.name: struct_of(finished(t))() for t in generated.program.tensors}
+    for name in ("nrow", "ncol", "nnz"):
+        setattr(structs["A"], name, given.sizes[name])
+    for name, array in given.arrays.items():
+        setattr(structs["A"], name, array.ctypes.data)
+    y = np.zeros(3)
+    structs["y"].n_1, structs["y"].val = 3, y.ctypes.data
+    assert library.several(*map(ctypes.byref, structs.values()), 1) == 0
+    assert (structs["B"].nnz, structs["C"].nnz, structs["C"].nnzrow) == (4, 4, 3)
+    colptr = ctypes.cast(structs["B"].colptr, ctypes.POINTER(ctypes.c_int32))
+    assert colptr[:4] == [0, 1, 2, 4]
+    np.testing.assert_array_equal(y, values.sum(1))

@@ -36,7 +36,6 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import spfgen
-from spfgen.cir.assemble import assembling
 from spfgen.cir.lower.files import amalgamated, header_file, source_file
 from spfgen.cir.lower.from_plan import lower
 from spfgen.cir.lower.layout import final_structs, structs
@@ -60,7 +59,6 @@ from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
-from spfgen.plan.assemble import Assembly, assembly_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
@@ -191,13 +189,9 @@ def print_kernel(
     called = [f for one in lowered.called for f in c_passes.passed(one, c_passes.Known(known.names), program.level)]
     functions = [*called, *c_passes.passed(lowered.function, known, program.level, stop_after)]
     function = functions[-1]
-    found = [a for t in program.tensors if isinstance(a := assembly_of(t), Assembly)]
-    made = {a.tensor.name for a in found}
-    shown: Sequence[Function] = [function]
-    if found:
-        own, final = structs(program), final_structs(program)
-        names_of = {name: (own[name].name, final[name].name) for name in made}
-        more, shown = assembling(program, function, found, names_of)
+    shown, made = [function], frozenset[str]()
+    if any(t.assembled is not None for t in program.tensors):
+        more, shown, made = _with_results(program, function)
         functions, function = [*functions[:-1], *more], more[0]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
@@ -206,6 +200,20 @@ def print_kernel(
     cir_check.check(source, KNOWN)
     header = header_file(program, shown, f"{comment}{_largest(program)}", made)
     return Generated(program, plans, function, print_file(source), print_file(header), obligations)
+
+
+def _with_results(program: Program, function: Function) -> tuple[list[Function], list[Function], frozenset[str]]:
+    """The function that makes entries with those that make results of them; what the header shows; the results that are
+    made so."""
+    from spfgen.cir.assemble import assembling  # numpy, which is not needed before
+    from spfgen.plan.assemble import Assembly, assembly_of
+
+    found = [a for t in program.tensors if isinstance(a := assembly_of(t), Assembly)]
+    if not found:
+        return [function], [function], frozenset()
+    own, final = structs(program), final_structs(program)
+    names = {a.tensor.name: (own[a.tensor.name].name, final[a.tensor.name].name) for a in found}
+    return *assembling(program, function, found, names), frozenset(names)
 
 
 def _largest(program: Program) -> str:

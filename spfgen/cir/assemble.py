@@ -114,7 +114,9 @@ def _with_memory(
         for array in maker.layout.arrays:
             field = c.Field(found, field_name(array))
             lines.insert(1, c.Assign(field, "=", c.Name("NULL")))
-            failed.append(c.Do(c.Call("spfgen_array_release", (c.Name(memory), c.Cast("void *", field)))))
+            failed.append(
+                c.Do(c.Call("spfgen_array_release", (c.Name(memory), c.Cast("void *", c.Cast("uintptr_t", field)))))
+            )
             failed.append(c.Assign(field, "=", c.Name("NULL")))
     lines += [c.Do(c.Call("spfgen_entries_free", (own,))) for own in entries.values()]
     lines.append(c.If(c.Bin("!=", c.Name(status), c.Name(OK)), c.Block(tuple(failed))))

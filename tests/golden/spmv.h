@@ -25,7 +25,8 @@ enum {
     SPFGEN_ERROR_SHAPE = 2, /* extents or sizes that must agree do not, or one is negative */
     SPFGEN_ERROR_MEMORY = 3, /* a workspace could not be allocated */
     SPFGEN_ERROR_RANGE = 4, /* a value that is used as a subscript lies outside of its tensor */
-    SPFGEN_ERROR_PLACE = 5  /* something was computed that has no place in a sparse result */
+    SPFGEN_ERROR_PLACE = 5, /* something was computed that has no place in a sparse result */
+    SPFGEN_ERROR_INDEX = 6  /* a number does not fit the type of an index array of a result */
 };
 #endif
 

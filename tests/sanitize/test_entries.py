@@ -64,7 +64,7 @@ int main(void) {
         C.entries.may_group = round == 1 || round == 2 || round == 4;
         do {
             left = round < 3 ? INT64_MAX : allowed++;
-            status = kernel(%(given)s, 3);
+            status = kernel_entries(%(given)s, 3);
             if (status == SPFGEN_ERROR_MEMORY && (round < 3 || live != 0 || C.entries.count != 0)) {
                 printf("round %%d: %%d are not given back\\n", round, (int)live);
                 return 2;
@@ -96,6 +96,33 @@ int main(void) {
         }
         if (round >= 2 && live != 0) {
             return 5;
+        }
+    }
+    /* the same in its layout: with all memory, then every allocation fails in turn */
+    for (int round = 0; round < 2; round++) {
+        int64_t allowed = 0, status;
+        csr_f64_i32_t made = {0};
+        do {
+            left = round < 1 ? INT64_MAX : allowed++;
+            status = kernel(%(made)s, 3);
+            if (status == SPFGEN_ERROR_MEMORY && (round < 1 || live != 0 || made.rowptr || made.colidx || made.val)) {
+                printf("made, round %%d: %%d are not given back\n", round, (int)live);
+                return 6;
+            }
+        } while (status == SPFGEN_ERROR_MEMORY && allowed < 500);
+        if (status != SPFGEN_OK || (round >= 1 && allowed < 2) || made.nrow != %(rows)d || made.ncol != %(columns)d) {
+            return 7;
+        }
+        double found[%(rows)d][%(columns)d] = {{0}};
+        for (int64_t i = 0; i < made.nrow; i++) {
+            for (int64_t p = made.rowptr[i]; p < made.rowptr[i + 1]; p++) {
+                found[i][made.colidx[p]] = made.val[p];
+            }
+        }
+        csr_f64_i32_free(&made);
+        if (memcmp(found, wanted, sizeof found) != 0 || live != 0) {
+            printf("made, round %%d: wrong values, or %%d are not given back\n", round, (int)live);
+            return 8;
         }
     }
     return 0;
@@ -141,6 +168,7 @@ def program(name: str) -> str:
     structs.append("csr_entries_f64_t C = {40, 40, {0}};")
     given = ", ".join(f"&{t.name}" for t in kernel.program.tensors)
     words = {"arrays": "\n".join(arrays), "structs": "\n    ".join(structs), "given": given, "rows": 40, "columns": 40}
+    words["made"] = given.replace("&C", "&made")
     return f"{COUNTED}{source}{MAIN % words}"
 
 

@@ -180,7 +180,7 @@ def _freeing(struct: Struct, tensor: Tensor) -> str:
     name = f"{struct.name.removesuffix('_t')}_free"
     lines = [f"static inline void {name}({struct.name} *tensor) {{"]
     for array in map(field_name, tensor.assembled.arrays):
-        lines += [f"    free((void *)tensor->{array});", f"    tensor->{array} = NULL;"]
+        lines += [f"    free((void *)(uintptr_t)tensor->{array});", f"    tensor->{array} = NULL;"]
     own = "\n".join([*lines, "}"])
     return f"#ifndef SPFGEN_FREE_{struct.name}\n#define SPFGEN_FREE_{struct.name}\n{own}\n#endif"
 

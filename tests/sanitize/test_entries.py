@@ -106,7 +106,7 @@ int main(void) {
             left = round < 1 ? INT64_MAX : allowed++;
             status = kernel(%(made)s, 3);
             if (status == SPFGEN_ERROR_MEMORY && (round < 1 || live != 0 || made.rowptr || made.colidx || made.val)) {
-                printf("made, round %%d: %%d are not given back\n", round, (int)live);
+                printf("made, round %%d: %%d are not given back\\n", round, (int)live);
                 return 6;
             }
         } while (status == SPFGEN_ERROR_MEMORY && allowed < 500);
@@ -121,7 +121,7 @@ int main(void) {
         }
         csr_f64_i32_free(&made);
         if (memcmp(found, wanted, sizeof found) != 0 || live != 0) {
-            printf("made, round %%d: wrong values, or %%d are not given back\n", round, (int)live);
+            printf("made, round %%d: wrong values, or %%d are not given back\\n", round, (int)live);
             return 8;
         }
     }

@@ -7,12 +7,15 @@ them has an entry, or where the fill of one does not decide.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from spfgen.array.held import Held, asked, held, operand, taken
+from spfgen.array.held import Held, asked, computed, held, operand, taken
 from spfgen.errors import ArgumentError, ConversionError
+from spfgen.run.arrays.eager import applied
+from spfgen.run.arrays.lazy import LazyArray
 
 _BOOL, _INTEGER, _REAL, _FLOAT, _ANY = "b", "iu", "iuf", "fc", "biufc"
 _NUMBER = "iufc"
@@ -30,16 +33,41 @@ def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], Held]:
 
 def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], Held]:
     function = getattr(np, theirs or name)
+    exactly = partial(_exactly, function) if name in _BY_CONVENTION else function
 
     def of_two(x1: Any, x2: Any, /) -> Held:
         first, second = _pair(x1, x2)
         for x in (first, second):
             if hasattr(x, "dtype"):
                 asked(x, kinds, name)
-        return held(function(first, second))
+        return held(exactly(first, second))
 
     found: Callable[[Any, Any], Held] = _named(of_two, name, function)
     return found
+
+
+_BY_CONVENTION = ("multiply", "divide", "floor_divide", "remainder")
+"""Of which the signs of tensors say that a 0 that is not stored decides. The standard knows no such zeros."""
+
+
+def _exactly(function: np.ufunc, first: Any, second: Any) -> Any:
+    """Where nothing is stored, 0 times infinity is nan, and so is 0 by 0. Lazy arrays are computed where there are
+    floating-point numbers."""
+    given = [first, second]
+    if any(isinstance(o, LazyArray) for o in given):
+        if _leaves_zeros(function, given):
+            return function(first, second)
+        given = [computed(o) if isinstance(o, LazyArray) else o for o in given]
+    return applied(function, given, {}, exact=True)
+
+
+def _leaves_zeros(function: np.ufunc, given: list[Any]) -> bool:
+    """Whether the function makes 0 of 0, whatever an array holds, as of integers, or beside a number."""
+    if any(not hasattr(o, "dtype") for o in given):
+        trial = [np.zeros(1, o.dtype) if hasattr(o, "dtype") else o for o in given]
+        with np.errstate(all="ignore"):
+            return bool((function(*trial) == 0).all())
+    return function is np.multiply and all(o.dtype.kind in "biu" for o in given)
 
 
 def _named(made: Any, name: str, function: Any) -> Any:

@@ -18,7 +18,7 @@ from spfgen.lang.fills import plain_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
 from spfgen.run.arrays.contract import all_of, contracted, product_labels, with_dense
-from spfgen.run.arrays.elementwise import broadcast_shape, decided, elementwise, in_single, single
+from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.indexing import subscript, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
@@ -50,8 +50,9 @@ def is_operand(value: object) -> bool:
     return isinstance(value, list | tuple) and plain_array(value, "the operand").dtype.kind in "biufc"
 
 
-def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
-    """numpy's function of tensors, arrays and numbers; the parts of its result, where it has several."""
+def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, Any], exact: bool = False) -> Any:
+    """numpy's function of tensors, arrays and numbers; the parts of its result, where it has several. Where it is
+    `exact`, what is not stored is a number as any other (see `elementwise`)."""
     out = options.pop("out", None)
     given = [operand(o) for o in operands]
     if function.signature is not None:
@@ -65,7 +66,7 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
     else:
         call = in_single(function, options)
         with in_words(function.__name__):
-            parts = [_mapped(function, given, _part(call, k, function.nout)) for k in range(function.nout)]
+            parts = [_mapped(function, given, _part(call, k, function.nout), exact) for k in range(function.nout)]
         found = parts[0] if function.nout == 1 else tuple(parts)
     return found if out is None else _written(found, out, options.get("casting", "same_kind"))
 
@@ -164,18 +165,18 @@ def written(result: Any, target: Any, casting: Any = "same_kind") -> Any:
 # --- functions of single values -----------------------------------------------------------------------------------
 
 
-def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any]) -> Any:
+def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any], exact: bool) -> Any:
     tensors = [o for o in operands if isinstance(o, Tensor)]
     if len(tensors) == 1 and not any(isinstance(o, np.ndarray) for o in operands):
         (place,) = [k for k, o in enumerate(operands) if isinstance(o, Tensor)]
         found = with_values(
             tensors[0],
             lambda values: call(*[values if k == place else o for k, o in enumerate(operands)]),
-            decided(function, operands).get(place),
+            decided(function, operands, exact).get(place),
         )
         if found is not None:
             return found
-    result = elementwise(function, [entries_of(o) if isinstance(o, Tensor) else o for o in operands], call)
+    result = elementwise(function, [entries_of(o) if isinstance(o, Tensor) else o for o in operands], call, exact)
     if not isinstance(result, Entries):
         return in_c(result, 0)[0]
     return tensor_from(result, layouts_of(operands, function))
@@ -456,7 +457,7 @@ def where(condition: Any, *choices: Any) -> Any:
         return nonzero(condition)
     operands = [operand(o) for o in (condition, *choices)]
     given = [entries_of(o) if isinstance(o, Tensor) else o for o in operands]
-    result = elementwise(None, given, np.where)
+    result = chosen(given[0], given[1:])
     return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else in_c(result, 0)[0]
 
 

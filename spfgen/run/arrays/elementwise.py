@@ -24,13 +24,19 @@ Operand = Any
 """Entries, a numpy array with dimensions, or a number."""
 
 
-def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Callable[..., Any]) -> Entries | Array:
-    """`call` of the operands; `function` is that of numpy which it is, if it is one. Raises DataError."""
+def elementwise(
+    function: np.ufunc | None, operands: Sequence[Operand], call: Callable[..., Any], exact: bool = False
+) -> Entries | Array:
+    """`call` of the operands; `function` is that of numpy which it is, if it is one. Where it is `exact`, what is not
+    stored is a number as any other: 0 times infinity is nan, and so is 0 by 0. Raises DataError."""
     shape = broadcast_shape([np.shape(o) for o in operands])
     sparse = [k for k, o in enumerate(operands) if isinstance(o, Entries)]
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
-    deciding = decided(function, operands)
-    if deciding:
+    deciding = decided(function, operands, exact)
+    beside = decided(function, operands) if exact and dense and sparse and not deciding else {}
+    if beside:
+        coords, count, fill = _beside_dense(operands, shape, beside, call)
+    elif deciding:
         one = min(deciding, key=lambda k: _expansion(operands[k], shape))
         others = [operands[k] for k in deciding if k != one]
         coords, count = expanded(operands[one], shape, others[0] if others else None)
@@ -45,6 +51,43 @@ def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Ca
         coords, count = _union(shape, parts)
     values = np.asarray(call(*[_values(o, shape, coords, count) for o in operands]))
     return computed(shape, coords, np.broadcast_to(values, (count,)), fill)
+
+
+def _beside_dense(
+    operands: Sequence[Operand], shape: tuple[int, ...], deciding: dict[int, Any], call: Callable[..., Any]
+) -> tuple[tuple[Array, ...], int, Any]:
+    """(coordinates, their number, the fill): where the sparse operand has entries, and where its fill does not decide
+    against what the dense one holds there."""
+    ((one, fill),) = deciding.items()
+    own, other = operands[one], operands[1 - one]
+    with np.errstate(all="ignore"):
+        found = np.asarray(call(*[own.fill if k == one else other for k in (0, 1)]))
+    odd = np.nonzero(~same(found, fill))
+    parts = [expanded(own, shape)]
+    if odd[0].size:
+        parts.append(expanded(Entries(other.shape, odd, found[odd], fill), shape))
+    coords, count = _union(shape, parts)
+    return coords, count, fill
+
+
+def chosen(condition: Operand, choices: Sequence[Operand]) -> Entries | Array:
+    """numpy.where. Beside a dense condition the result is sparse where both choices have one fill value."""
+    operands = [condition, *choices]
+    sparse = [o for o in choices if isinstance(o, Entries)]
+    if (
+        not isinstance(condition, np.ndarray)
+        or not sparse
+        or any(isinstance(o, np.ndarray) and o.ndim for o in choices)
+    ):
+        return elementwise(None, operands, np.where)
+    fills = [o.fill if isinstance(o, Entries) else o for o in choices]
+    first, second = (np.asarray(np.where(np.array([truth]), *fills)) for truth in (True, False))
+    if not same(first, second[0]).all():
+        return elementwise(None, operands, np.where)
+    shape = broadcast_shape([np.shape(o) for o in operands])
+    coords, count = _union(shape, [expanded(o, shape) for o in sparse])
+    values = np.asarray(np.where(*[_values(o, shape, coords, count) for o in operands]))
+    return computed(shape, coords, np.broadcast_to(values, (count,)), first[0])
 
 
 def in_single(function: np.ufunc, options: dict[str, Any]) -> Callable[..., Any]:
@@ -72,11 +115,12 @@ def single(values: Any) -> Any:
     return values.astype(np.float32) if values.dtype in (np.bool_, np.float16) else values
 
 
-def decided(function: np.ufunc | None, operands: Sequence[Any]) -> dict[int, Any]:
+def decided(function: np.ufunc | None, operands: Sequence[Any], exact: bool = False) -> dict[int, Any]:
     """The places of sparse operands whose fill is known to decide the function of two values, with what it gives then.
 
     What is not stored is not computed with: 0 where nothing is stored, times inf, is 0, as everywhere in spfgen. It
-    decides nothing against what the fills give together, as nan for 0 times inf; but a dividend does.
+    decides nothing against what the fills give together, as nan for 0 times inf; but a dividend does. Where it is
+    `exact`, fills decide what such a number decides where it is stored.
     """
     operator = OPERATORS.get(getattr(function, "__name__", "")) if len(operands) == 2 else None
     if function is None or operator is None or not (operator.annihilators or operator.known or operator.unstored):
@@ -95,10 +139,10 @@ def decided(function: np.ufunc | None, operands: Sequence[Any]) -> dict[int, Any
         return {}
     found = {
         place: result
-        for place, value, result in operator.known_of(names, stored=False)
+        for place, value, result in operator.known_of(names, stored=exact)
         if place in fills and fill_text(np.asarray(fills[place]).astype(kinds[place])) == fill_text(value)
     }
-    if not found or len(fills) < 2 or operator.is_quotient:
+    if not found or len(fills) < 2 or (operator.is_quotient and not exact):
         return found
     with np.errstate(all="ignore"):
         whole = function(*[fills[k] for k in (0, 1)])

@@ -183,7 +183,8 @@ def _sums_as_numpy(node: Node) -> bool:
 
 def is_written(node: Call, place: int) -> bool:
     """Whether a number of Python is part of the kernel: an exponent, which says what function it is."""
-    return node.function is np.power and place == 1 and _is_plain(literal(node.operands[place]))
+    number = literal(node.operands[place])
+    return node.function is np.power and place == 1 and number is not None and _is_plain(number)
 
 
 def _is_natural(node: Node) -> bool:

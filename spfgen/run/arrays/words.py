@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from spfgen.errors import ArgumentError, ConversionError, SpfgenError, UsageError
+from spfgen.errors import ArgumentError, ConversionError, DataError, SpfgenError, UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +37,8 @@ def in_words(name: str) -> Iterator[None]:
         yield
     except SpfgenError:
         raise
+    except MemoryError as error:
+        raise DataError(f"expected a result that fits in memory, but {' '.join(str(error).split())}") from None
     except tuple(k for k, _ in KINDS) as error:
         own = next(own for kind, own in KINDS if isinstance(error, kind))
         raise own(f"expected arguments that numpy.{name} takes, but {' '.join(str(error).split())}") from None

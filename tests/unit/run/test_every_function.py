@@ -18,7 +18,10 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen import folder
+from spfgen.folder import load
 from spfgen.lang.types import TYPES
+from spfgen.run import later
 from spfgen.run.arrays.eager import ENOUGH
 from spfgen.run.tensor import Tensor
 
@@ -284,10 +287,41 @@ def agrees(
         assert np.array_equal(np.signbit(got[at]), np.signbit(wanted[at])), "the sign of a zero"
 
 
+@pytest.fixture
+def numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel is used, however many entries there are."""
+    monkeypatch.setenv("SPFGEN_COMPILE", "never")
+    monkeypatch.setattr(later, "_STATES", {})
+    monkeypatch.setattr(folder, "load", lambda kind, key: None if kind == later.MARKS else load(kind, key))
+
+
+@pytest.fixture
+def kernels_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are used wherever there is one, however few entries there are."""
+    monkeypatch.setenv("SPFGEN_COMPILE", later.WARM)
+    monkeypatch.setattr(later, "_STATES", {})
+    monkeypatch.setattr(later, "marked", lambda mark: None)
+
+
+@pytest.mark.usefixtures("numpy_serves")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_few(name: str) -> None:
     for seed in range(2):
         check(case_of(seed, name, large=False))
+
+
+@pytest.mark.usefixtures("kernels_serve")
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", [*LAZY_TOO, *PRODUCTS])
+def test_by_kernels(name: str) -> None:
+    check(replace(case_of(1, name, large=False), lazy=name in LAZY_TOO))
+
+
+@pytest.mark.usefixtures("numpy_serves")
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NAMES)
+def test_large_by_numpy(name: str) -> None:
+    check(case_of(100, name, large=True))
 
 
 @pytest.mark.exhaustive
@@ -307,6 +341,15 @@ def test_large(name: str) -> None:
 def test_random() -> None:
     for seed in range(1000, 5000):
         check(case_of(seed))
+
+
+@pytest.mark.usefixtures("kernels_serve")
+@pytest.mark.fuzz
+def test_random_by_kernels() -> None:
+    for seed in range(5000, 9000):
+        case = case_of(seed, large=False)
+        if case.lazy or case.name in PRODUCTS:
+            check(case)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -279,3 +279,39 @@ def test_what_is_not_there_says_so() -> None:
         xp.reshape(A, (20,), copy=False)
     with pytest.raises(ValueError, match="the only one"):
         xp.zeros(3, device="gpu")
+
+
+EXACT = {
+    "multiply": np.multiply,
+    "divide": np.true_divide,
+    "floor_divide": np.floor_divide,
+    "remainder": np.remainder,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_not_stored_is_a_zero_as_any_other(name: str) -> None:
+    """The standard knows no other: 0 times infinity and 0 by 0 are nan."""
+    random = np.random.default_rng(3)
+    values = [0, 0, 0, 1, -2, np.inf, -np.inf, np.nan]
+    for _ in range(8):
+        a, b, c = random.choice(values, (4, 5)), random.choice(values, (4, 5)), random.choice(values, 5)
+        one, two = (spfgen.pack(d, str(random.choice(["csr", "coo", "csc", "bcsr(R=2, C=2)"]))) for d in (a, b))
+        sides = [(one, two, a, b), (one, xp.asarray(b), a, b), (xp.asarray(c), one, c, a), (one, xp.asarray(c), a, c)]
+        for number in (0.0, np.inf, 2.0):
+            sides += [(one, number, a, number), (number, one, number, a)]
+        for x, y, first, second in sides:
+            wanted = EXACT[name](first, second)
+            np.testing.assert_array_equal(np.asarray(getattr(xp, name)(x, y)), wanted)
+            if hasattr(x, "dtype"):
+                lazy = getattr(xp, name)(spfgen.asarray(x), y)
+                np.testing.assert_array_equal(np.asarray(lazy), wanted)
+
+
+def test_a_product_stays_sparse_beside_finite_numbers() -> None:
+    large = spfgen.pack((([3], [4]), [2.0]), "coo", shape=(10**9, 10))
+    found = xp.multiply(large, xp.asarray(np.arange(10.0)))
+    assert (found.nse, found.fill, found[3, 4]) == (1, 0, 8)
+    with pytest.raises(spfgen.SpfgenError, match="memory"):
+        xp.divide(large, xp.asarray(np.arange(10.0)))  # nan in each row

@@ -702,9 +702,13 @@ def test_what_numpy_raises_is_raised() -> None:
 def test_a_choice_is_sparse_where_both_have_one_fill(size: tuple[int, int]) -> None:
     random = np.random.default_rng(2)
     dense = random.random(size) * (random.random(size) < 0.4)
-    T, mask = spfgen.pack(dense, "csr"), random.random(size) < 0.5
-    for found in (np.where(mask, T, np.zeros_like(T)), np.where(mask, T, 0), np.where(spfgen.pack(mask, "csr"), T, 0)):
+    tensor, mask = spfgen.pack(dense, "csr"), random.random(size) < 0.5
+    for found in (
+        np.where(mask, tensor, np.zeros_like(tensor)),
+        np.where(mask, tensor, 0),
+        np.where(spfgen.pack(mask, "csr"), tensor, 0),
+    ):
         assert isinstance(found, spfgen.Tensor)
         assert np.array_equal(np.asarray(found), np.where(mask, dense, 0))
-    assert isinstance(np.where(mask, T, 1), np.ndarray)
-    assert np.array_equal(np.where(mask, T, 1), np.where(mask, dense, 1))
+    assert isinstance(np.where(mask, tensor, 1), np.ndarray)
+    assert np.array_equal(np.where(mask, tensor, 1), np.where(mask, dense, 1))

@@ -36,6 +36,12 @@ def is_gcc_on_linux() -> bool:
     return found is not None and "gcc" in Path(found).resolve().name
 
 
+def quick_settings() -> dict[str, object]:
+    """What of run/compile.py is another than users have it."""
+    settings: dict[str, object] = {"OPTIMISED": "-O0", "QUICK": "-O0", "TUNED": ()}
+    return {**settings, "LIBRARIES": WITHOUT_LIBC} if is_gcc_on_linux() else settings
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing")
 
@@ -103,11 +109,8 @@ def quick_compilation() -> Iterator[None]:
     libc, which takes a fifth of the rest: Python has it. Those of the folders whose conftest.py says
     `as_users_have_it`, and of processes that tests start, are compiled as users have them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spfgen.run.compile.OPTIMISED", "-O0")
-        patch.setattr("spfgen.run.compile.QUICK", "-O0")
-        patch.setattr("spfgen.run.compile.TUNED", ())
-        if is_gcc_on_linux():
-            patch.setattr("spfgen.run.compile.LIBRARIES", WITHOUT_LIBC)
+        for name, value in quick_settings().items():
+            patch.setattr(f"spfgen.run.compile.{name}", value)
         yield
 
 

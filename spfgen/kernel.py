@@ -72,6 +72,7 @@ class Kernel:
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
         self._sharing = tuple(d.name for d in kernel.tensors if d.assembled and d.shares is not None)
         self._given: dict[frozenset[str], Kernel] = {}
+        self._texts: dict[lang.Kernel, Kernel] = {}
 
     @property
     def name(self) -> str:
@@ -157,6 +158,22 @@ class Kernel:
         return Kernel(
             kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune, max_workspace=self.max_workspace
         )
+
+    def with_text(self, kernel: lang.Kernel) -> Kernel:
+        """Another text with the settings of this one; the same kernel for the same text."""
+        if kernel not in self._texts:
+            self._texts[kernel] = self._with(kernel)
+        return self._texts[kernel]
+
+    def _with_own_pattern(
+        self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int
+    ) -> Tensor | None:
+        """A result that shares some of its index arrays, with the others; None where there is no such result."""
+        if declared.assembled is not None or not any(d.shares and d.shares.indices for d in self._kernel.tensors):
+            return None
+        from spfgen.run.calls.partly_shared import with_own_pattern
+
+        return with_own_pattern(self, declared, tensors, sizes, threads)
 
     def _without_shared(self) -> Kernel:
         """The kernel where results that have the pattern of an operand are assembled like all others."""
@@ -284,7 +301,9 @@ class Kernel:
         made = []
         for declared in calls.program.tensors:
             if declared.name not in tensors:
-                result = calls.made(declared, tensors, known, dtypes[declared.name])
+                result = self._with_own_pattern(declared, tensors, known, threads or 0)
+                if result is None:
+                    result = calls.made(declared, tensors, known, dtypes[declared.name])
                 tensors[declared.name] = _apart(result) if declared.name in self._sharing else result
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:

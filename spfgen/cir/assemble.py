@@ -331,7 +331,7 @@ class _Whole:
         for number in reversed(range(len(self.key.fields))):
             field, (low, high) = self.key.fields[number], ends[number]
             shifts.insert(0, self.declared(f"{field.name}_shift", below, "int"))
-            width = c.Call("spfgen_bits", (high if low == c.Int(0) else c.Bin("-", high, low),))
+            width = c.Call("spfgen_bits_of", (high if low == c.Int(0) else c.Bin("-", high, low),))
             below = c.Bin("+", shifts[0], width)
             given[f"shift:{number}"] = shifts[0]
             given[f"base:{number}"] = high if field.down else low

@@ -71,7 +71,7 @@ static int64_t spfgen_assembly_rank(spfgen_assembly *own, int cut, int64_t numbe
     return total;
 }
 /* The bits that numbers up to `most` need, at least one. */
-static inline int spfgen_bits(int64_t most) {
+static inline int spfgen_bits_of(int64_t most) {
     int bits = 1;
     while (bits < 63 && most >> bits > 0) {
         bits++;

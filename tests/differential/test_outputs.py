@@ -98,6 +98,28 @@ def test_ttm_shares_two_levels() -> None:
     np.testing.assert_array_equal(bound.tensors["C"].to_numpy(), np.einsum("ijk,kl->ijl", dense, b))
 
 
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("shape", [(4, 5, 6), (1, 1, 1), (0, 3, 2)])
+def test_what_is_not_shared_is_computed(density: float, shape: tuple[int, int, int]) -> None:
+    """The result is not given: its last level is made, also for fibres of A in which nothing is computed."""
+    spec = spfgen.parse("""
+        kernel dense_factor {
+            tensor A : csf3 tensor B : dense tensor C : csf3 shares A on i, j  C[i,j,l] = A[i,j,k]*B[k,l] }
+        kernel sparse_factor { tensor A, B : csf3 tensor C : csf3 shares A on i, j  C[i,j,l] = A[i,j,k]*B[j,k,l] }
+    """)
+    rng = np.random.default_rng(5)
+    a = spfgen.pack(np.where(rng.random(shape) < density, 1.5, 0), "csf3")
+    b = np.where(rng.random((*shape[1:], 3)) < 0.2, 2.5, 0)
+    for name, factor in (("dense_factor", matrix((shape[2], 2), 1)), ("sparse_factor", spfgen.pack(b, "csf3"))):
+        found = spec.kernels[name].compile()(A=a, B=factor)
+        found.validate()
+        wanted = {"dense_factor": "ijk,kl->ijl", "sparse_factor": "ijk,jkl->ijl"}[name]
+        values = factor if name == "dense_factor" else b
+        np.testing.assert_allclose(found.to_numpy(), np.einsum(wanted, a.to_numpy(), values))
+        for array in ("idx_1", "ptr_2", "idx_2"):
+            np.testing.assert_array_equal(found.arrays[array], a.arrays[array])
+
+
 def _full_last_level(dense: np.ndarray, width: int) -> spfgen.Tensor:
     """A csf tensor with the (i, j) fibres of `dense`, every one of them full."""
     pattern = np.repeat(dense.any(axis=2)[:, :, None], width, axis=2).astype(float)

@@ -33,7 +33,7 @@ _PLAIN = {
     ),
     **dict.fromkeys(("keys_widest",), "keys"),
     **{f"assembly_{n}": "assemble" for n in ("open", "order", "rank", "close")},
-    **dict.fromkeys(("bits", "elements", "array", "array_release"), "assemble"),
+    **dict.fromkeys(("bits_of", "elements", "array", "array_release"), "assemble"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{

@@ -1,0 +1,92 @@
+"""Results that share some index arrays with an operand, and were not given: what they need besides is computed first.
+
+The kernel runs once with the result's own pattern computed. Where the owner of the shared arrays stores something in
+which the result has nothing, it gets a fill value, so that both have the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen.facts.formula import Var
+from spfgen.lang import nodes as lang
+from spfgen.lang.uses import accesses_in
+from spfgen.layout.points import row_ranks
+from spfgen.run.files.read import Coordinates
+from spfgen.run.tensor import Array, Tensor
+from spfgen.space.nodes import Tensor as Declared
+
+if TYPE_CHECKING:
+    from spfgen.kernel import Kernel
+
+
+def with_own_pattern(
+    kernel: Kernel, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int
+) -> Tensor | None:
+    """The result with its pattern; its values are overwritten. None where that is no such result."""
+    from spfgen.run.calls.bind import packed
+    from spfgen.space.assembled import may_be_assembled
+
+    own = next(d for d in kernel.parsed.tensors if d.name == declared.name)
+    shares, outputs = own.shares, {t.name for t in kernel.program.tensors if t.is_output}
+    if shares is None or not shares.indices or shares.tensor not in tensors or shares.tensor in outputs:
+        return None
+    alone = replace(own, shares=None, assembled=True)
+    text = replace(kernel.parsed, tensors=tuple(alone if d is own else d for d in kernel.parsed.tensors))
+    found = _places(kernel.parsed, own.name, shares)
+    if found is None or own.name not in may_be_assembled(text, kernel.layouts):
+        return None
+    given: dict[str, Any] = {n: t for n, t in tensors.items() if n not in outputs}
+    bound = kernel.with_text(text).bound(given, sizes, threads, "never")
+    bound()
+    result = bound.tensors[own.name]
+    layout = kernel.layouts[own.name]
+    entries = _with_all(result.to_coo(), tensors[shares.tensor].to_coo().coords, *found)
+    types = {a.name: tensors[owner].arrays[held].dtype.name for a, owner, held in _shared(declared, tensors)}
+    kinds = {**dict(declared.index_types), **types}
+    whole = packed(layout, entries, own.name, kinds, True, "sum", threads)
+    arrays = dict(whole.arrays)
+    for index, owner, held in _shared(declared, tensors):
+        theirs = tensors[owner].arrays[held]
+        if not np.array_equal(arrays[index.name], theirs):
+            return None
+        arrays[index.name] = theirs
+    return Tensor(layout, whole.sizes, arrays)
+
+
+def _shared(declared: Declared, tensors: Mapping[str, Tensor]) -> list[tuple[Any, str, str]]:
+    """The index arrays that are another tensor's, with the tensor and the array."""
+    parts = [(declared.layout.index(array), *function.partition(".")[::2]) for array, function in declared.arrays]
+    return [(index, owner, held) for index, owner, held in parts if owner != declared.name and owner in tensors]
+
+
+def _places(kernel: lang.Kernel, name: str, shares: lang.Shares) -> tuple[list[int], list[int]] | None:
+    """Of the shared indices which coordinates they are, of the result and of the owner."""
+    used = [*accesses_in(kernel.statements)]
+    places: list[list[int]] = []
+    for tensor in (name, shares.tensor):
+        access = next((a for a in used if a.tensor == tensor and {*map(Var, shares.indices)} <= {*a.subscripts}), None)
+        if access is None:
+            return None
+        places.append([access.subscripts.index(Var(i)) for i in shares.indices])
+    return places[0], places[1]
+
+
+def _with_all(entries: Coordinates, theirs: tuple[Array, ...], own: list[int], places: list[int]) -> Coordinates:
+    """With an entry of nothing for each shared position that has none, at the first coordinate of all others."""
+    count = len(entries.values)
+    columns = [np.concatenate([entries.coords[k], theirs[p]]) for k, p in zip(own, places, strict=True)]
+    group, first = row_ranks(columns, len(columns[0]))
+    missing = np.ones(len(first), bool)
+    missing[group[:count]] = False
+    rows = first[missing]
+    more = [np.zeros(len(rows), np.int64) for _ in entries.coords]
+    for k, column in zip(own, columns, strict=True):
+        more[k] = column[rows]
+    coords = tuple(np.concatenate([c, m]) for c, m in zip(entries.coords, more, strict=True))
+    values = np.concatenate([entries.values, np.zeros(len(rows), entries.values.dtype)])
+    return Coordinates(entries.shape, coords, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -34,6 +35,25 @@ KERNELS = parse(SPEC).kernels
 
 LEVELS = (1, 2)
 
+PLAIN = """
+kernel merge { tensor A, B, C : csr  C[i, j] = A[i, j] + B[i, j] }
+kernel merge_three { tensor A, B, C, D : csr  D[i, j] = max(A[i, j], B[i, j], C[i, j]) }
+kernel product { tensor A, B, C : csr  C[i, k] = A[i, j]*B[j, k] }
+kernel slices { tensor A, B, C : csr  C[i, j] = A[i, j(0:10)] + B[i, j(5:15)] }
+kernel convolution { tensor A : csr  tensor W, Y : dense  Y[i, j] = A[i + r, j + s]*W[r, s] }
+kernel scaled {
+    tensor A : csr
+    tensor x, y : dense
+    local tensor largest : dense
+    for i {
+        largest[i] = max(j: A[i, j])
+        if largest[i] > 0 { y[i] = sum(j: A[i, j]*x[j])/largest[i] }
+    }
+}
+"""
+"""Seen at level 1: merges, results whose pattern is computed, views, loops and tensors of a kernel's own."""
+PLAIN_KERNELS = parse(PLAIN).kernels
+
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_golden_plan(name: str, golden: Callable[[str, str], None]) -> None:
@@ -44,6 +64,21 @@ def test_golden_plan(name: str, golden: Callable[[str, str], None]) -> None:
 def test_golden_source(level: int, golden: Callable[[str, str], None]) -> None:
     """The C that a person is to read, and the C that is to be fast. What any C computes, other tests say."""
     golden(f"spmv.O{level}.c", KERNELS["spmv"].compile(optimize=level).source)
+
+
+@pytest.mark.parametrize("name", PLAIN_KERNELS)
+def test_golden_plain(name: str, golden: Callable[[str, str], None]) -> None:
+    """What `explain` says, and the function with the loops."""
+    kernel = PLAIN_KERNELS[name].compile(optimize=1)
+    golden(f"{name}.explain.txt", kernel.explain() + "\n")
+    golden(f"{name}.O1.c", function_of(kernel.source, name))
+
+
+def function_of(source: str, name: str) -> str:
+    """The function of that name, or the one that lists the entries of its result; with the comment above it."""
+    found = re.search(rf"^(/\*((?!\*/).)*\*/\n)?int {name}(_entries)?\(.*?^}}\n", source, re.M | re.S)
+    assert found is not None
+    return found.group()
 
 
 def test_golden_header(golden: Callable[[str, str], None]) -> None:

@@ -64,6 +64,7 @@ from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.plan.transform import passes
+from spfgen.plan.transform.whole import WHOLE, with_marks
 from spfgen.plan.verify import compared as comparisons
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
@@ -74,10 +75,10 @@ from spfgen.space.from_steps import join_steps
 from spfgen.space.nodes import Program
 
 LOGGER = logging.getLogger(__name__)
-PASSES = (*passes.PASSES, *expression.PASSES, *c_passes.PASSES)
+PASSES = (*passes.PASSES, *expression.PASSES, *WHOLE, *c_passes.PASSES)
 """All passes that rewrite something, in their order, each with its name, what it is about, and its level: of plans of
-sums, of plans of statements whose value is an expression, of C."""
-PLAN_PASSES = (*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES))
+sums, of plans of statements whose value is an expression, of plans of all statements, of C."""
+PLAN_PASSES = (*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES), *(p.name for p in WHOLE))
 C_PASSES = tuple(p.name for p in c_passes.PASSES)
 """The names of those that rewrite plans, and of those that rewrite C after them."""
 RANK = "rank"
@@ -233,11 +234,11 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     for group in program.groups:
         try:
             if group.steps is not None:
-                plan = plan_steps(group.steps, program, context)
+                plan = with_marks(plan_steps(group.steps, program, context), context)
                 check_steps(plan, program)
-                plans.append(plan)
             else:
-                plans.append(plan_group(group, context))
+                plan = with_marks(plan_group(group, context), context)
+            plans.append(plan)
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):
                 error.span = group.span

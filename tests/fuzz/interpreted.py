@@ -13,10 +13,8 @@ from spfgen.errors import SpfgenError, Unsupported
 from spfgen.ir import walk
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.reference import Stored, evaluate
-from spfgen.pipeline import make_plans, resolve
-from spfgen.plan import expression
+from spfgen.pipeline import PLAN_PASSES, make_plans, resolve
 from spfgen.plan.nodes import PLANS, Plan, Versions
-from spfgen.plan.transform import passes
 from spfgen.plan.verify.interpret import Choices, interpret
 from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
@@ -30,7 +28,7 @@ FINAL = ""
 
 def pass_names() -> tuple[str, ...]:
     """The passes of both kinds of statements, in order."""
-    return *(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES)
+    return PLAN_PASSES
 
 
 @dataclass(frozen=True)

@@ -185,3 +185,40 @@ def test_the_version_grows_with_the_changelog() -> None:
         assert not versions or own > versions[0]
     else:
         assert own == versions[0]
+
+
+READ_THE_LEVEL = {
+    "pipeline.py",
+    "plan/context.py",
+    "plan/transform/passes.py",
+    "cir/rewrite/passes.py",
+    "space/from_lang.py",
+    "space/from_steps.py",
+}
+"""Lists of passes, and what carries the level to them."""
+NOT_YET = {
+    "explain.py",
+    "run/examining/examine.py",
+    "plan/from_space.py",
+    "plan/from_steps.py",
+    "plan/build/narrow.py",
+    "plan/build/drivers.py",
+    "plan/finds/choose.py",
+    "plan/steps/reductions.py",
+    "plan/steps/inverses.py",
+    "plan/steps/merge.py",
+    "plan/steps/loops.py",
+    "plan/steps/nests.py",
+}
+
+
+def test_the_level_is_read_in_lists_of_passes() -> None:
+    """What a level does is a pass or a choice with a name: nothing else asks how much is to be optimised."""
+    owners = {"program", "context", "kernel", "step", "self.program", "self.context", "low.program", "made.program"}
+    for path in modules():
+        place = str(path.relative_to(PACKAGE))
+        if ".level" not in path.read_text(encoding="utf-8") or place in READ_THE_LEVEL | NOT_YET:
+            continue
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and node.attr == "level":
+                assert ast.unparse(node.value) not in owners, f"{path}:{node.lineno} reads the level"

@@ -36,7 +36,7 @@ def cleared(low: Lowering, clear: Clear, part: Plan, scope: Scope) -> list[c.Stm
     lines = low.plan(part, scope)
     kind, values = low.kinds[clear.tensor], low.program.tensor(clear.tensor).layout.values
     runs = any(_run(n, kind) for line in lines for n in walk(line, c.Stmt))
-    if low.program.level > 1 and clear.additions is not None and len(values) == 1 and runs:
+    if clear.additions is not None and len(values) == 1 and runs:
         far = _far(low, clear, kind)
 
         def rule(node: object) -> c.Stmt | None:

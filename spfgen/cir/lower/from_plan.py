@@ -30,6 +30,7 @@ from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import over, plus, times
 from spfgen.plan.nodes import (
+    EACH,
     PLANS,
     STATEMENTS,
     Accumulate,
@@ -313,8 +314,8 @@ class Lowering(Values):
         match plan:
             case Seq(parts):
                 return [s for p in parts for s in in_braces(self.plan(p, scope))]  # they may declare the same
-            case Clear(tensor, part=None):
-                return self.clear(tensor)
+            case Clear(tensor, part=None, shared=shared):
+                return self.clear(tensor, shared)
             case Clear(part=part, body=body) if part is not None and body is not None:
                 return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
             case Scan():
@@ -392,8 +393,8 @@ class Lowering(Values):
     def declare(self, dim: str, value: c.Expr) -> c.Stmt:
         return c.Declare(f"const {INT}", self.names[dim], value)
 
-    def clear(self, tensor_name: str) -> list[c.Stmt]:
-        """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
+    def clear(self, tensor_name: str, shared: bool = True) -> list[c.Stmt]:
+        """Every value of the array becomes zero; `shared` by threads: those that clear touch the memory first."""
         if tensor_name in self.entries:
             return entries.emptied(self, tensor_name)
         result: list[c.Stmt] = []
@@ -411,12 +412,12 @@ class Lowering(Values):
             total = joined("*", extents)
             more = c.Bin("<", c.Name(counter), total)
             alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", zero(kind)))
-            if self.program.level == 0:
+            if not shared:
                 result.append(alone)
                 continue
-            shared = replace(alone, pragmas=(PARALLEL,))
+            together = replace(alone, pragmas=(PARALLEL,))
             several = c.Bin(">", c.Name("threads"), c.Int(1))  # a team of one would still take time to start
-            result.append(c.If(several, c.Block((shared,)), c.Block((alone,))))
+            result.append(c.If(several, c.Block((together,)), c.Block((alone,))))
         return result
 
     def loop(self, plan: Scan | Find, scope: Scope, body: list[c.Stmt], private: str = "") -> c.For:
@@ -446,10 +447,6 @@ class Lowering(Values):
         """A loop that is not in parts."""
         if plan.flatten is not None:
             return [*comment, *flatten.flattened(self, plan, plan.flatten, scope)]
-        if self.program.level < 2 and not (plan.vector or plan.unroll):
-            lines, own, private, after, inner = self.divided(plan, scope)
-            body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
-            return [*comment, *lines, self.loop(plan, scope, body, private), *after]
         if plan.vector or plan.unroll:
             in_array = not all(a.variable or a.written_out for a in scope.accumulators.values())
             barrier = [sums.compiler_barrier()] if in_array else []
@@ -459,10 +456,10 @@ class Lowering(Values):
             return [*comment, *barrier, *soon, *self.as_said(plan, inside)]
         if plan.segment_keys:
             return sums.segmented(self, plan, replace(scope, looped=True))
-        if plan.partial and not plan.parallel:
+        if plan.partial not in ("", EACH) and not plan.parallel:
             return sums.partial_sums(self, plan, replace(scope, looped=True))
         lines, own, private, after, inner = self.divided(plan, scope)
-        barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []
+        barrier = [sums.compiler_barrier()] if plan.partial == EACH else []
         body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)

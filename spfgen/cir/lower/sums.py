@@ -329,12 +329,6 @@ def _for_another(low: Lowering, body: Plan, scope: Scope, name: str, other: str)
     return low.plan(body, scope.renamed(name, other))
 
 
-def several(plan: Scan, scope: Scope) -> bool:
-    """Whether the loop adds to several sums and does nothing else."""
-    parts = plan.body.parts if isinstance(plan.body, Seq) else ()
-    return bool(parts) and all(isinstance(n, Do) and scope.running(n.target) is not None for n in parts)
-
-
 def compiler_barrier() -> c.Stmt:
     """What keeps compilers from merging iterations of the loop around."""
     return c.Do(c.Call("spfgen_compiler_barrier", ()))

@@ -77,6 +77,7 @@ from spfgen.plan.nodes.finds import (
 from spfgen.plan.nodes.loops import (
     ACROSS,
     DISTINCT,
+    EACH,
     FEW_LEFT,
     IN_TURN,
     LEFT,
@@ -132,6 +133,7 @@ PLANS = Plan | Version
 __all__ = [
     "ACROSS",
     "DISTINCT",
+    "EACH",
     "FEW_LEFT",
     "IN_TURN",
     "LEFT",

@@ -17,14 +17,16 @@ from spfgen.space.nodes import Operand
 
 @dataclass(frozen=True, slots=True)
 class Clear(Nested):
-    """All values of an output become zero; or those that the nest `part` goes through, and then `body` runs.
-    `additions`: how many there are to all places, where that is known."""
+    """All values of an output become zero; or those that the nest `part` goes through, and then `body` runs. `shared`:
+    threads clear all of it together. `additions`: how many there are to all places, where zeros may go past the caches
+    if those are few."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
     additions: Expr | None = None
+    shared: bool = False
 
     @property
     def label(self) -> str:
@@ -119,7 +121,8 @@ class Partition:
     both add to them. `work` is how long the loop takes in nanoseconds (None: not known), and `additions` how many there
     are to places in memory. Where two threads share one place, a part sums what it has of it apart: `partial` says how
     the loops, by their dimensions, add to that sum, as for a Scan.
-    `fixed`: the parts do not depend on the number of threads. `clears` is the target, where it is to be cleared and
+    `fixed`: the parts do not depend on the number of threads. `in_turn`: a thread that is done takes the next part, of
+    which there are more than threads. `clears` is the target, where it is to be cleared and
     threads do so as they clear their copies of it.
     """
 
@@ -134,6 +137,7 @@ class Partition:
     clears: str = ""
     additions: Expr | None = None
     partial: tuple[tuple[str, str], ...] = ()
+    in_turn: bool = False
 
     @property
     def label(self) -> str:
@@ -168,13 +172,10 @@ class Copy:
 
 
 ACROSS, IN_TURN, SEVERAL = "to a vector of partial sums", "to partial sums in turn", "to a vector of sums for each"
-
-
+EACH = "to several sums, one iteration after the other"
 LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own"
 """How a loop adds up (transform/partial_sums.py)."""
-
-
-WAITS = "no addition waits for another"
+WAITS, APART = "no addition waits for another", "compilers would merge iterations of the loop around"
 DISTINCT = "to four places at a time, which all differ"
 """How a loop adds to memory (transform/distinct_places.py)."""
 
@@ -233,7 +234,7 @@ class Scan(Nested):
 
     def shown(self) -> Iterator[Inside]:
         if self.partial:
-            why = "no iteration reads what another one stores" if self.partial == DISTINCT else WAITS
+            why = {DISTINCT: "no iteration reads what another one stores", EACH: APART}.get(self.partial, WAITS)
             yield Inside(heading=f"  adds {self.partial}", because=why)
         if self.flatten is not None:
             why = "the ends of short segments of many lengths are not predicted"

@@ -25,9 +25,11 @@ from itertools import takewhile
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
+from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.nodes import (
+    PLANS,
     Clear,
     Do,
     Find,
@@ -57,16 +59,16 @@ REST = "the rows that the loop does not come to"
 SPAN = "no other part writes it, or any what lies between"
 
 
-def initialised(instance: Instance, nest: Plan, added: Expr | None, with_copies: bool) -> Plan | None:
-    """The nest that clears the target itself; None where that is not known to be right. `added` is how many additions
-    there are; `with_copies`: threads may clear it with copies that they have of it."""
+def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | None:
+    """The nest that clears the target itself; None where that is not known to be right. `with_copies`:
+    threads may clear it with copies that they have of it."""
     nodes = list(chain(nest))
     place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan | Find)), None)
     if place is None or not all(isinstance(n, Load | Locate | State | Table) for n in nodes[:place]):
         return None
     loop = nodes[place]
     assert isinstance(loop, Scan | Find)
-    rest, result = (_cleared_inside(instance, loop, added) if isinstance(loop, Scan) else None) or ((), None)
+    rest, result = (_cleared_inside(instance, loop) if isinstance(loop, Scan) else None) or ((), None)
     if result is None:
         result = _cleared_with_copies(instance, loop, nodes[-1]) if with_copies else None
     if result is None:
@@ -76,7 +78,23 @@ def initialised(instance: Instance, nest: Plan, added: Expr | None, with_copies:
     return Seq((*rest, result)) if rest else result
 
 
-def _cleared_inside(instance: Instance, scan: Scan, added: Expr | None) -> tuple[tuple[Plan, ...], Plan] | None:
+def past_caches(nest: Plan, added: Expr) -> Plan:
+    """The nest in which loops that clear parts of the target know how many additions there are."""
+
+    def counted(node: object) -> Plan | None:
+        return replace(node, additions=added) if isinstance(node, Clear) and node.part is not None else None
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Scan):
+            return None
+        body, between = rewrite(counted, node.body, PLANS), node.between and replace(node.between, additions=added)
+        return node if (body, between) == (node.body, node.between) else replace(node, body=body, between=between)
+
+    result: Plan = rewrite(rule, nest, PLANS)
+    return result
+
+
+def _cleared_inside(instance: Instance, scan: Scan) -> tuple[tuple[Plan, ...], Plan] | None:
     """The loop in which each iteration clears its part, and what is cleared before."""
     adds = scan.partition is not None and bool(scan.partition.adds)
     disjoint = scan.parallel and not adds
@@ -85,8 +103,8 @@ def _cleared_inside(instance: Instance, scan: Scan, added: Expr | None) -> tuple
     found = _part(instance, scan) if disjoint else None
     if found is not None:
         part, rest = found
-        return rest, _with_clearing(scan, Clear(instance.target.tensor, WHY, part, additions=added))
-    return None if adds and not _by_rows(scan.partition) else _gaps(instance, scan, disjoint, added)
+        return rest, _with_clearing(scan, Clear(instance.target.tensor, WHY, part))
+    return None if adds and not _by_rows(scan.partition) else _gaps(instance, scan, disjoint)
 
 
 def _with_clearing(scan: Scan, clear: Clear) -> Scan:
@@ -135,7 +153,7 @@ def _stored(scan: Scan) -> Plan | None:
     return None
 
 
-def _gaps(instance: Instance, scan: Scan, disjoint: bool, added: Expr | None) -> tuple[tuple[Plan, ...], Scan] | None:
+def _gaps(instance: Instance, scan: Scan, disjoint: bool) -> tuple[tuple[Plan, ...], Scan] | None:
     """The loop that clears the places of an iteration and those between them and the ones of its neighbours, where
     iterations write different places or several of them one; and before it what clears places that none clears so.
 
@@ -160,10 +178,10 @@ def _gaps(instance: Instance, scan: Scan, disjoint: bool, added: Expr | None) ->
         return None
     nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
     if disjoint and len(target.place) == 1:
-        between = replace(_between(target, scan, call.function), additions=added)
+        between = _between(target, scan, call.function)
         return (nothing,), replace(scan, between=between, body=_stored(scan) or scan.body)
     clear, behind = _row_by_row(target, scan, call.function, disjoint)
-    return (nothing, *behind), _with_clearing(scan, replace(clear, additions=added))
+    return (nothing, *behind), _with_clearing(scan, clear)
 
 
 def _between(target: Operand, scan: Scan, function: str) -> Clear:

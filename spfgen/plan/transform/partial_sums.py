@@ -20,6 +20,7 @@ from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.nodes import (
     ACROSS,
+    EACH,
     FEW_LEFT,
     IN_TURN,
     LEFT,
@@ -107,10 +108,10 @@ def _partial(scan: Scan, sums: _Sums) -> str:
         return ACROSS if _side_by_side(scan) else IN_TURN
     dos = scan.body.parts if isinstance(scan.body, Seq) else ()
     several = [_sum(n.target, sums) for n in dos if isinstance(n, Do)]
-    kinds = {s.type.name for s in several if s is not None and s.type.kind in "fciu"}
-    is_one_kind = bool(dos) and len(several) == len(dos) and None not in several and len(kinds) == 1
-    is_one_kind = is_one_kind and all(s is not None and s.type.name in kinds for s in several)
-    return SEVERAL if is_one_kind and _side_by_side(scan) else ""
+    if not dos or len(several) != len(dos) or None in several:
+        return ""
+    kinds = {s.type.name if s.type.kind in "fciu" else "" for s in several if s is not None}
+    return SEVERAL if len(kinds) == 1 and "" not in kinds and _side_by_side(scan) else EACH
 
 
 def _taken_off(scan: Scan, nodes: list[Plan], found: _Sum) -> str:

@@ -13,13 +13,14 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spfgen.errors import InternalError
+from spfgen.ir import walk
 from spfgen.plan import left_out
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Find, Plan, Scan, Seq, Version, Versions, chain
+from spfgen.plan.nodes import PLANS, Find, Plan, Scan, Seq, Version, Versions
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
-from spfgen.plan.transform.clearing import initialised
+from spfgen.plan.transform.clearing import initialised, past_caches
 from spfgen.plan.transform.distinct_places import with_distinct_places
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.flatten import flattened, with_flattened_searches
@@ -151,14 +152,20 @@ def _initialised(given: Given, nests: Nests) -> Nests:
     """What is cleared first is cleared in the nests, if any of them can."""
     if not nests.before:
         return nests
-    loops = (n for n in chain(nests.nests[0]) if isinstance(n, Scan | Find))  # those behind it go through longer lists
-    added = next((n.partition.additions for n in loops if n.partition is not None), None)
     copies = len(nests.variants) == 1 and given.instance.target.tensor not in given.context.several
-    inside = [initialised(given.instance, nest, added, copies) for nest in nests.nests]
+    inside = [initialised(given.instance, nest, copies) for nest in nests.nests]
     if not any(inside):
         return nests
     done = [own or Seq((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
     return replace(nests.with_nests(done), before=())
+
+
+def _past_caches(nests: Nests) -> Nests:
+    """Clears that know how many additions there are: as many as in the first nest, those behind it go through longer
+    lists."""
+    loops = (n for n in walk(nests.nests[0], PLANS) if isinstance(n, Scan | Find))
+    added = next((n.partition.additions for n in loops if n.partition is not None), None)
+    return nests if added is None else nests.with_nests([past_caches(nest, added) for nest in nests.nests])
 
 
 def _with_sums(given: Given, nest: Plan) -> Plan:
@@ -218,6 +225,12 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "what is to be cleared before is cleared in the loop that adds to it, where that is proved right",
         _initialised,
         1,
+    ),
+    Pass(
+        "clear past caches",
+        "zeros of what is cleared part by part go past the caches, if it is large and few of them are added to",
+        lambda given, nests: _past_caches(nests),
+        2,
     ),
     Pass(
         "split rows",

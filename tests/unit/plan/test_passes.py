@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -14,8 +14,9 @@ from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan import expression
 from spfgen.plan.context import context_of
-from spfgen.plan.nodes import PLANS, Cheapest, Plan, Version
+from spfgen.plan.nodes import PLANS, Cheapest, Clear, Partition, Plan, Version
 from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
+from spfgen.plan.transform.whole import WHOLE
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
@@ -29,16 +30,28 @@ def program(statement: str = STATEMENT) -> Program:
 
 
 def test_each_has_a_name_and_a_level() -> None:
-    names = [p.name for p in (*PASSES, *expression.PASSES)]
+    names = [p.name for p in (*PASSES, *expression.PASSES, *WHOLE)]
     assert len({*names}) == len(names)
     assert all(p.level in (0, 1, 2) and p.about for p in pipeline.PASSES)
     assert [*names] == [p.name for p in pipeline.PASSES][: len(names)]
 
 
 def test_planning_ends_after_the_one_that_is_wanted() -> None:
-    found = [make_plans(program(), stop_after=p.name) for p in PASSES]
+    found = [make_plans(program(), stop_after=p.name) for p in (*PASSES, *WHOLE)]
     assert found[-1] == make_plans(program())
     assert found[0] != found[-1]
+
+
+def test_marks_are_set_by_passes() -> None:
+    """C asks plans who clears and how parts are taken, not how much is to be optimised."""
+
+    def marks(level: int) -> set[bool]:
+        plans = make_plans(replace(program("tensor A : csr tensor x, y : dense y[j] = A[i, j]*x[i]"), level=level))
+        nodes = [n for p in plans for n in walk(p)]
+        return {n.shared for n in nodes if isinstance(n, Clear)} | {n.in_turn for n in nodes if type(n) is Partition}
+
+    assert marks(0) == {False}
+    assert marks(2) == {True}
 
 
 def test_a_pass_that_is_none() -> None:

@@ -52,7 +52,7 @@ def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> 
         return rows_in_parts(low, plan, partition, partition.slice, scope)
     if partition.row and isinstance(plan, Scan):
         return divided(low, plan, partition, scope)
-    parts = Parts(low, plan, scope, number_of_parts(low, partition, scope), taken(low))
+    parts = Parts(low, plan, scope, number_of_parts(low, partition, scope), taken(partition))
     own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
     return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
 

@@ -167,14 +167,14 @@ def variable(low: Lowering, name: c.Name) -> Var:
     return Var(f"@{name.name}")
 
 
-def taken(low: Lowering) -> str:
-    """How threads take parts: in turns, or one each."""
-    return DYNAMIC if low.program.level > 1 else ONE_EACH.format(THREADS.name)
+def taken(partition: Partition) -> str:
+    """How threads take parts: in turn, or one each."""
+    return DYNAMIC if partition.in_turn else ONE_EACH.format(THREADS.name)
 
 
 def number_of_parts(low: Lowering, partition: Partition, scope: Scope, most: int = tuning.FIXED_PARTS) -> c.Expr:
     """How many parts there are."""
-    if not partition.fixed and low.program.level < 2:
+    if not partition.fixed and not partition.in_turn:
         return THREADS
     if not partition.fixed:
         several: c.Expr = c.Select(

@@ -41,7 +41,7 @@ def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> lis
     total = scope.accumulators[target.tensor, target.place]
     kind = total.type
     count = number_of_parts(low, partition, scope)
-    parts = Parts(low, plan, scope, count, taken(low))
+    parts = Parts(low, plan, scope, count, taken(partition))
     sums = memory(low, f"{target.tensor}_parts", kind.c, count, scope)
     own = low.names.new(f"{target.tensor}_part")
     body = [
@@ -142,7 +142,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     several = number_of_parts(low, partition, scope, tuning.FIXED_COPIES) if partition.fixed else THREADS
     number = c.Call("spfgen_copies", (several, cost_expr(partition.work or ONE, low, scope), places))
     low.choices.append(c.Declare("const int", count.name, number))
-    parts = Parts(low, plan, scope, count, taken(low) if partition.fixed else ONE_EACH.format(count.name))
+    parts = Parts(low, plan, scope, count, taken(partition) if partition.fixed else ONE_EACH.format(count.name))
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
     copies = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
     low.arrays[f"{target.tensor}.{target.array}"] = None
@@ -164,7 +164,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     if not partition.atomic:
         return lines
     atomic = replace(plan, partition=replace(partition, adds=""))
-    alone = Parts(low, atomic, replace(scope, atomic=True), number_of_parts(low, partition, scope), taken(low))
+    alone = Parts(low, atomic, replace(scope, atomic=True), number_of_parts(low, partition, scope), taken(partition))
     adding = alone.loop([*alone.bounds, *alone.alone()])
     atomically = c.Call("spfgen_atomically", (count, THREADS, places))
     why = c.Comment("copies would take longer than atomic additions")

@@ -30,7 +30,7 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
     it sums in places of its own, and the part where the row ends stores what it has itself."""
     boundary = boundary_of(low, plan, found, scope)
     count = number_of_parts(low, partition, scope)
-    parts = Parts(low, plan, scope, count, taken(low))
+    parts = Parts(low, plan, scope, count, taken(partition))
     key = (boundary.target.tensor, f"{boundary.target.array} of a row")
     own_body = boundary.of_row(plan.body, key[1])
     if own_body is None:
@@ -85,7 +85,7 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
 def divided(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part may begin and end within an iteration, between two of the loop inside: all of these write different
     places."""
-    parts = Parts(low, plan, scope, number_of_parts(low, partition, scope), taken(low))
+    parts = Parts(low, plan, scope, number_of_parts(low, partition, scope), taken(partition))
     row, inner = low.names[plan.dim], low.names[partition.row]
     words = (f"{inner}_from", f"{inner}_to", f"{row}_stop")
     at, end, past = (c.Name(low.names.new(word)) for word in words)
@@ -212,7 +212,7 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     assert partition.slice is not None
     boundary = boundary_of(low, plan, partition.slice, scope)
     count = number_of_parts(low, partition, scope)
-    parts = Parts(low, plan, scope, count, taken(low))
+    parts = Parts(low, plan, scope, count, taken(partition))
     name = low.names[plan.dim]
     own = c.Name(low.names.new(f"{name}_own"))
     arrays = memory(low, f"{boundary.target.tensor}_parts", boundary.kind.c, _times(count, boundary.count), scope)

@@ -41,6 +41,7 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
+    Finish,
     Guard,
     Levels,
     Plan,
@@ -96,10 +97,18 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     loops are there then, where it wants them.
     """
     if context.named and context.leaves_the_rest and not context.free:
-        plans = plan_instance(instance, replace(context, free=True), store)
-        if all(_is_as_said(context, p) for p in plans if not isinstance(p, Clear)):
-            return plans
-    return _planned(instance, context, store)
+        freely = plan_instance(instance, replace(context, free=True), store)
+        if all(_is_as_said(context, p) for p in freely if not isinstance(p, Clear)):
+            return freely
+    plans = _planned(instance, context, store)
+    assert plans is not None
+    return plans
+
+
+def plan_reduction(instance: Instance, finish: Finish, context: Context) -> list[Plan] | None:
+    """The nest of a reduction that stores what is made of each total. None where it does not come by each place of the
+    target exactly once, with all that is combined there."""
+    return _planned(instance, context, True, finish)
 
 
 def _is_as_said(context: Context, plan: Plan) -> bool:
@@ -123,12 +132,15 @@ def _is_as_said(context: Context, plan: Plan) -> bool:
     )
 
 
-def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
-    """The nest.
+def _planned(instance: Instance, context: Context, store: bool, finish: Finish | None = None) -> list[Plan] | None:
+    """The nest. With a `finish` None where it does not store each place once.
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
-    arranged, steps, chosen, stored = _arranged(instance, context, store)
+    found = _arranged(instance, context, store, finish)
+    arranged, steps, chosen, stored = found
+    if finish is not None and not stored:
+        return None
     blocks = tuple(n for n in arranged.made if n not in instance.made)
     given = Given(arranged, tuple(steps), context, blocks)
     clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
@@ -137,20 +149,23 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     return passed(passes, given, nests, context, Verified(given, nests)).plans
 
 
-def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Version], bool]:
+Arranged = tuple[Instance, list[Step], list[Version], bool]
+
+
+def _arranged(instance: Instance, context: Context, store: bool, finish: Finish | None) -> Arranged:
     """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
     with everything; where there is none, the one that then is least work."""
     instance = with_equal_positions(instance)
-    least: tuple[Expr, tuple[Instance, list[Step], list[Version], bool]] | None = None
+    least: tuple[Expr, Arranged] | None = None
     for given, for_tiles in _orders(instance, context):
         found = (
             None
-            if context.fixed or for_tiles or not context.tuned
+            if context.fixed or for_tiles or not context.tuned or finish is not None
             else blocked(instance, given) or sliced(instance, given)
         )
         own, steps = (instance, given) if found is None else found
         check_order(own, steps, context)
-        nest, stored = _nest(own, steps, store, context)
+        nest, stored = _nest(own, steps, store, context, finish)
         chosen = choose_finds(own, nest, steps, context)
         if for_tiles and not all(_has_tile(own, v.body, context) for v in chosen):
             continue
@@ -182,8 +197,11 @@ def _has_tile(instance: Instance, nest: Plan, context: Context) -> bool:
     return any(is_tile(n) for n in walk(tiled(simplify(nest, instance.indices), context.types)))
 
 
-def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
-    """Fold the steps from the inside out; loops that look for a position are finds, not yet chosen."""
+def _nest(
+    instance: Instance, steps: list[Step], store: bool, context: Context, finish: Finish | None
+) -> tuple[Plan, bool]:
+    """Fold the steps from the inside out; loops that look for a position are finds, not yet chosen. Whether it stores
+    each place, from a sum where there is a `finish`."""
     level = _target_level(instance, steps)
     appends = instance.target.tensor in context.assembled
     loops_below = any(s.kind == "scan" for s in steps[level:])
@@ -197,7 +215,8 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     stored = stored or (store and always and covers_by_segments(instance, steps[:level]))
     target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
     value = with_quotients(instance.value, known)
-    body: Plan = Do(target, "=" if stored and not summed else "+=", value)
+    stored = stored and (summed or finish is None)
+    body: Plan = Do(target, "=" if stored and not summed else instance.op, value, monoid=instance.monoid)
     if appends:
         body = Append(target.tensor, target.place, value, "its place is found when all entries are there")
     if instance.guards:
@@ -210,7 +229,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     for k in range(len(steps) - 1, -1, -1):
         body = wrapped(steps[k], body, parallel)
         if summed and k == reduce_above:
-            body = _reduced(target, stored, body)
+            body = _reduced(instance, target, stored, body, finish if stored else None)
     return with_finds(narrowed(instance, body, steps, context)), stored
 
 
@@ -224,11 +243,12 @@ def _data_free(instance: Instance, steps: list[Step]) -> bool:
     return not any(s.kind == "load" and s.dim in sources(steps, needed) for s in steps)
 
 
-def _reduced(target: Operand, stored: bool, body: Plan) -> Plan:
+def _reduced(instance: Instance, target: Operand, stored: bool, body: Plan, finish: Finish | None) -> Plan:
     why = f"all loops below write one place of {target.tensor}"
     if stored:
         why += ", and every place is reached exactly once"
-    return Accumulate(target, "=" if stored else "+=", body, because=why)
+    op = "=" if stored else instance.op
+    return Accumulate(target, op, body, because=why, monoid=instance.monoid, finish=finish)
 
 
 def _sum_level(

@@ -101,6 +101,16 @@ Value = Constant | Read | Apply
 
 
 @dataclass(frozen=True, slots=True)
+class Monoid:
+    """How values become one: `operator`, of two of this type, without arguments, may take them in any order and
+    grouping; `neutral` leaves every other value as it is."""
+
+    operator: Apply
+    type: str
+    neutral: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """One conjunctive piece of one term of a statement.
 
@@ -108,7 +118,8 @@ class Instance:
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
     defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
     the dimensions that the schedule adds; `signed` the sizes that may be negative, `around` those that are indices of
-    loops around.
+    loops around. The values of points with one place are combined by `monoid`; without one they are added, in the type
+    that holds all of them. `finish` names what they are together, where something is made of it before it is stored.
     """
 
     domain: Piece
@@ -128,6 +139,13 @@ class Instance:
     made: tuple[str, ...] = ()
     signed: frozenset[str] = frozenset()
     around: frozenset[str] = frozenset()
+    monoid: Monoid | None = None
+    finish: str = ""
+
+    @property
+    def op(self) -> str:
+        """How a value comes to its place, as `+=`."""
+        return "+=" if self.monoid is None else f"{self.monoid.operator.op}="
 
     @property
     def natural(self) -> tuple[str, ...]:

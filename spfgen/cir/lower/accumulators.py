@@ -12,10 +12,12 @@ from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import joined, loop
 from spfgen.cir.tree.elements import zero
+from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import (
     Accumulate,
     Do,
     Find,
+    Finish,
     Load,
     Locate,
     Plan,
@@ -48,9 +50,9 @@ def accumulate(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
 
 
 def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
-    kind = low.compute_type(plan.body, plan.target)
-    name = low.names.new(f"{plan.target.tensor}_sum")
-    inner = scope.accumulating(plan.target, at=Accumulator(c.Name(name), kind))
+    kind = low.compute_type(plan.body, plan.target) if plan.monoid is None else TYPES[plan.monoid.type]
+    name = low.names.new(f"{plan.target.tensor}_sum" if plan.finish is None else plan.finish.name)
+    inner = scope.accumulating(plan.target, at=Accumulator(c.Name(name), kind, monoid=plan.monoid))
     if kind.kind == "f" and _scatters(plan.body):
         body = low.plan(plan.body, replace(inner, numbers=True))
         if any(isinstance(s, c.Declare) for s in body):
@@ -64,7 +66,23 @@ def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     place = low.place(plan.target, scope) if outer is None else outer.place
     own = low.kinds[plan.target.tensor] if outer is None else outer.type
     atomic = [c.Pragma("omp atomic")] if scope.atomic and outer is None else []
-    return [c.Declare(kind.c, name, zero(kind)), *body, *atomic, low.combine(place, plan.op, c.Name(name), own, kind)]
+    total = Accumulator(place, own, monoid=plan.monoid)
+    stored: list[c.Stmt] = [*atomic, low.added(total, plan.op, c.Name(name), kind)]
+    if plan.finish is not None:
+        stored = finished(low, plan.finish, c.Name(name), kind, scope, stored)
+    return [c.Declare(kind.c, name, low.nothing(kind, plan.monoid)), *body, *stored]
+
+
+def finished(
+    low: Lowering, plan: Finish, total: c.Name, kind: ElementType, scope: Scope, part: list[c.Stmt]
+) -> list[c.Stmt]:
+    """What is made of a total; where it is only a part of one, that is kept."""
+    low.names.table[plan.name] = total.name
+    whole = {**scope.accumulators, (plan.name, None): Accumulator(total, kind)}
+    lines = low.plan(plan.body, replace(scope, accumulators=whole, partly=None))
+    if scope.partly is None:
+        return lines
+    return [c.If(scope.partly, c.Block(tuple(part)), c.Block(tuple(lines)))]
 
 
 def _scatters(plan: Plan) -> bool:

@@ -12,22 +12,23 @@ from spfgen.cir.lower.clearing import cleared, cleared_between
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
 from spfgen.cir.lower.parallel import privatised
-from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.transpose import transpose
 from spfgen.cir.lower.unroll import unrolled
 from spfgen.cir.lower.values import Values
 from spfgen.cir.lower.wide import wide_type, widened
 from spfgen.cir.lower.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import operators
 from spfgen.cir.tree.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
-from spfgen.cir.tree.elements import zero
+from spfgen.cir.tree.elements import converted, zero
 from spfgen.cir.tree.functions import Functions
 from spfgen.cir.tree.names import Names
 from spfgen.cir.tree.print import print_expr
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ZERO, Bin, Expr, Not, Num, Var, calls, substitute
 from spfgen.ir import walk
-from spfgen.lang.types import TYPES
+from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.analyse.cost import over, plus, times
 from spfgen.plan.nodes import (
     EACH,
@@ -70,7 +71,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Group, Operand, Program, size_values
+from spfgen.space.nodes import Group, Monoid, Operand, Program, size_values
 from spfgen.space.own import COUNT
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
@@ -366,6 +367,8 @@ class Lowering(Values):
                 return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]
             case Append():
                 return entries.append(self, plan, scope)
+            case Do(monoid=Monoid()):
+                return [self.merged(plan, scope)]
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 is_memory = scope.accumulator(target) is None
@@ -375,6 +378,33 @@ class Lowering(Values):
             case _ if plan.meaning is not None:  # it has no C of its own
                 return self.plan(plan.meaning, scope)
         raise InternalError(f"unknown plan node {plan!r}")
+
+    def merged(self, plan: Do, scope: Scope) -> c.Stmt:
+        """A value combined with what the target has."""
+        assert plan.monoid is not None
+        kind = TYPES[plan.monoid.type]
+        term = from_steps.typed_as(self, plan.value, scope, kind)
+        total = scope.accumulator(plan.target)
+        if total is None:
+            total = Accumulator(self.place(plan.target, scope), self.kinds[plan.target.tensor], monoid=plan.monoid)
+        return self.added(total, "=" if total.begins else plan.op, term, kind)
+
+    def added(self, total: Accumulator, op: str, term: c.Expr, kind: ElementType) -> c.Stmt:
+        """A value of a type that comes to a total, or is stored there (`=`)."""
+        if total.monoid is None or op == "=":
+            return self.combine(total.place, op, term, total.type, kind)
+        own = TYPES[total.monoid.type]
+        old, new = converted(total.place, total.type, own), converted(term, kind, own)
+        made = from_steps.combined(self, total.monoid, old, new)
+        return c.Assign(total.place, "=", converted(made, own, total.type))
+
+    def nothing(self, kind: ElementType, monoid: Monoid | None) -> c.Expr:
+        """What a total of a type begins with."""
+        return zero(kind) if monoid is None else operators.literal(monoid.neutral, kind)
+
+    def together(self, first: c.Expr, second: c.Expr, monoid: Monoid | None) -> c.Expr:
+        """Two totals as one."""
+        return c.Bin("+", first, second) if monoid is None else from_steps.combined(self, monoid, first, second)
 
     def is_zero(self, value: Operand, scope: Scope) -> c.Expr:
         return c.Bin("==", self.place(value, scope), zero(self.kinds[value.tensor]))

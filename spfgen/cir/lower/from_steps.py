@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spfgen.cir.lower.scope import Scope
@@ -31,7 +32,7 @@ from spfgen.plan.nodes import (
     Store,
 )
 from spfgen.plan.steps.env import FLAGS
-from spfgen.space.nodes import Read
+from spfgen.space.nodes import Monoid, Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar
 
@@ -191,4 +192,20 @@ def _leaf(low: Lowering, value: Any, scope: Scope) -> tuple[c.Expr, ElementType]
             return low.condition(condition, scope), TYPES["bool"]
         case Read(operand):
             return low.place(operand, scope), low.kinds[operand.tensor]
+        case _Known(expr, kind):
+            return expr, kind
     raise InternalError(f"no C for {value!r}")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A value whose C is known."""
+
+    expr: c.Expr
+    type: ElementType
+
+
+def combined(low: Lowering, monoid: Monoid, first: c.Expr, second: c.Expr) -> c.Expr:
+    """Two values of the monoid's type as one."""
+    kind = TYPES[monoid.type]
+    return typed_as(low, replace(monoid.operator, arguments=(_Known(first, kind), _Known(second, kind))), Scope(), kind)

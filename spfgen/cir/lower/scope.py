@@ -9,7 +9,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.facts.formula import Call, Expr
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import State, Table
-from spfgen.space.nodes import Operand
+from spfgen.space.nodes import Monoid, Operand
 
 Place = tuple[str, tuple[Expr, ...] | None]
 """A tensor, and where in its array."""
@@ -52,12 +52,15 @@ class Paired:
 @dataclass(frozen=True)
 class Accumulator:
     """The C of an accumulator: the variable or the element, and its type. It `falls` when what is added is taken off
-    it. `written_out`: it is one of a few neighbours, and the loops that add to them are written out."""
+    it. `written_out`: it is one of a few neighbours, and the loops that add to them are written out. Values are
+    combined by the `monoid`, added without one; it `begins` where it holds nothing yet."""
 
     place: c.Expr
     type: ElementType
     falls: bool = False
     written_out: bool = False
+    monoid: Monoid | None = None
+    begins: bool = False
 
     @property
     def variable(self) -> str:
@@ -72,7 +75,8 @@ class Scope:
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `paired` is the
     inspector around; `entries` are the lists to which entries of a tensor go here, `rows_of` the workspaces of those
-    that are gathered first, and the coordinate that they do not have in common.
+    that are gathered first, and the coordinate that they do not have in common; where `partly` is true a total is only
+    a part of it.
 
     Accumulators are known by their tensor and place; those of temporaries, which have one place, by the tensor."""
 
@@ -90,6 +94,7 @@ class Scope:
     numbers: bool = False
     paired: Paired | None = None
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
+    partly: c.Expr | None = None
     rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)
 
     def inlined(self, dim: str, call: Call) -> Scope:
@@ -112,7 +117,8 @@ class Scope:
         """Within an accumulator of this target."""
         return replace(self, accumulators={**self.accumulators, (target.tensor, target.place): at})
 
-    def renamed(self, old: str, new: str) -> Scope:
-        """With another variable for an accumulator."""
-        found = {k: replace(a, place=c.Name(new)) if a.variable == old else a for k, a in self.accumulators.items()}
+    def renamed(self, old: str, new: str, begins: bool = False) -> Scope:
+        """With another variable for an accumulator, which may hold nothing yet."""
+        own = self.accumulators.items()
+        found = {k: replace(a, place=c.Name(new), begins=begins) if a.variable == old else a for k, a in own}
         return replace(self, accumulators=found)

@@ -32,7 +32,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.transform.segmented_reduction import written_out
 from spfgen.plan.transform.simplify import without_unused
-from spfgen.space.nodes import Operand
+from spfgen.space.nodes import Monoid, Operand
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -50,7 +50,9 @@ def partial_sums(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     assert isinstance(do, Do)
     found = scope.running(do.target)
     assert found is not None
-    write = {LEFT: taken_off, FEW_LEFT: few_taken_off, ACROSS: vector_sums, IN_TURN: side_sums}[plan.partial]
+    if plan.partial in (ACROSS, IN_TURN):
+        return (vector_sums if plan.partial == ACROSS else side_sums)(low, plan, scope, found)
+    write = {LEFT: taken_off, FEW_LEFT: few_taken_off}[plan.partial]
     return write(low, plan, scope, found.variable, found.type)
 
 
@@ -170,7 +172,7 @@ def in_pieces(made: c.For, pieces: Sequence[int]) -> list[c.Stmt]:
     return loops
 
 
-def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+def vector_sums(low: Lowering, plan: Scan, scope: Scope, total: Accumulator) -> list[c.Stmt]:
     """A vector of sums, two in long loops, written out: with `omp simd reduction` compilers add up the vector in the
     end one number after the other, which takes longer than the loop where that is short."""
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
@@ -180,11 +182,11 @@ def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: Elemen
         lines.append(c.Declare(f"const {INT}", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
-    vectors = [c.Name(low.names.new(f"{name}_vector")) for _ in range(2)]
+    vectors = [c.Name(low.names.new(f"{total.variable}_vector")) for _ in range(2)]
     low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
 
     def summed(count: int) -> c.Block:
-        return c.Block(tuple(_by_vectors(low, plan, scope, (name, kind), vectors[:count], lane, at, end)))
+        return c.Block(tuple(_by_vectors(low, plan, scope, total, vectors[:count], lane, at, end)))
 
     lines += [c.Comment("a vector of partial sums, two in long loops"), c.Declare(INT, at.name, first)]
     one, two = summed(1), summed(2)
@@ -198,35 +200,38 @@ def _by_vectors(
     low: Lowering,
     plan: Scan,
     scope: Scope,
-    total: tuple[str, ElementType],
+    total: Accumulator,
     vectors: Sequence[c.Name],
     lane: c.Name,
     at: c.Name,
     end: c.Expr,
 ) -> list[c.Stmt]:
     """The loop with these vectors of sums, what is left of it, and all the sums together."""
-    name, kind = total
+    kind = total.type
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     target = next(n.target for n in chain(plan.body) if isinstance(n, Do))
 
+    def of(vector: c.Name) -> Accumulator:
+        return replace(total, place=c.Load(vector, lane))
+
     def each(vector: c.Name, op: str, value: c.Expr) -> c.Stmt:
-        return loop(lane.name, c.Int(0), c.Int(width), [c.Assign(c.Load(vector, lane), op, value)], SIMD)
+        return loop(lane.name, c.Int(0), c.Int(width), [low.added(of(vector), op, value, kind)], SIMD)
 
     def added(vector: c.Name, further: int) -> c.Stmt:
         place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
         place = Bin("+", place, Num(further)) if further else place
-        inside = scope.accumulating(target, at=Accumulator(c.Load(vector, lane), kind))
+        inside = scope.accumulating(target, at=of(vector))
         return loop(lane.name, c.Int(0), c.Int(width), low.plan(substitute(plan.body, {plan.dim: place}), inside), SIMD)
 
     step = c.Int(len(vectors) * width)
     inside = [added(v, k * width) for k, v in enumerate(vectors)]
     return [
         *(c.Declare(kind.c, v.name, length=width) for v in vectors),
-        *(each(v, "=", zero(kind)) for v in vectors),
+        *(each(v, "=", low.nothing(kind, total.monoid)) for v in vectors),
         c.While(c.Bin("<=", c.Bin("+", at, step), end), c.Block((*inside, c.Assign(at, "+=", step)))),
         loop(low.names[plan.dim], at, end, low.plan(plan.body, scope)),
         *(each(vectors[0], "+=", c.Load(v, lane)) for v in vectors[1:]),
-        c.Assign(c.Name(name), "+=", lanes_added(vectors[0], width)),
+        low.added(total, "+=", lanes_added(low, vectors[0], width, total.monoid), kind),
     ]
 
 
@@ -260,11 +265,11 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
         loop(position, at, end, [compiler_barrier(), *low.plan(plan.body, scope)]),
-        *(c.Assign(t.place, "+=", lanes_added(v, width)) for t, v in zip(found, vectors, strict=True)),
+        *(c.Assign(t.place, "+=", lanes_added(low, v, width)) for t, v in zip(found, vectors, strict=True)),
     ]
 
 
-def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+def side_sums(low: Lowering, plan: Scan, scope: Scope, total: Accumulator) -> list[c.Stmt]:
     """Four values at a time, in turn for two sums. All but the first of the four are guarded: one branch less that a
     processor may foresee wrongly than with a loop for what is left, and no slower where it foresees that one."""
     position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
@@ -275,7 +280,7 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     body = [
         *fetched(low, plan, scope, first, end, some=True),
-        *_unrolled_with_guards(low, plan, scope, name, kind, (first, end)),
+        *_unrolled_with_guards(low, plan, scope, total, (first, end)),
     ]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
@@ -285,42 +290,41 @@ def _unrolled_with_guards(
     low: Lowering,
     plan: Scan,
     scope: Scope,
-    name: str,
-    kind: ElementType,
+    total: Accumulator,
     limits: tuple[c.Expr, c.Expr],
     before: Sequence[c.Stmt] = (),
 ) -> list[c.Stmt]:
     """The loop from one limit to the other, with its values in turn for two sums; each round begins with what comes
     `before`."""
     position, (first, end) = low.names[plan.dim], limits
-    at = c.Name(position)
+    at, name = c.Name(position), total.variable
     few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
     # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
     # the last. Else one addition of four values is in time for the next four.
     sums = [name, low.names.new(f"{name}_2")] if few else [low.names.new(f"{name}_{k}") for k in (1, 2)]
-    other = c.Declare(kind.c, sums[1], zero(kind))
-    added = c.Assign(c.Name(sums[0]), "+=", c.Name(sums[1]))
+    other = c.Declare(total.type.c, sums[1], low.nothing(total.type, total.monoid))
+    added = low.added(replace(total, place=c.Name(sums[0])), "+=", c.Name(sums[1]), total.type)
     group: list[c.Stmt] = []
     for k in reversed(range(2 if few else 4)):
-        value = _value(low, plan, scope, name, k, sums[k % 2])
+        value = _value(low, plan, scope, name, k, sums[k % 2], begins=k < 2 and not few)
         if k == 1 and not few:
-            value, group = _begun(value, sums[1], kind), [*group, added]
+            value, group = _begun(value, sums[1], total.type), [*group, added]
         elif group:
-            value = _scoped(value) if k or few else _begun(value, sums[0], kind)
+            value = _scoped(value) if k or few else _begun(value, sums[0], total.type)
         guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
-        group = [*group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
+        group = [*group, low.added(total, "+=", c.Name(sums[0]), total.type)]
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
     by = "two" if few else "four"
     comment = c.Comment(f"unrolled by {by} with partial sums, so that no addition waits for another")
     return [comment, other, pairs, added] if few else [comment, pairs]
 
 
-def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str) -> list[c.Stmt]:
-    """What the loop does that many positions further, for another sum."""
+def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str, begins: bool) -> list[c.Stmt]:
+    """What the loop does that many positions further, for another sum, which may hold nothing yet."""
     body: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(further))}) if further else plan.body
-    lines = _for_another(low, body, scope, name, other)
+    lines = low.plan(body, scope.renamed(name, other, begins))
     return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
 
 
@@ -469,9 +473,11 @@ def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
 def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
     """The sum begins with the value that is added to it first, where that is all that the lines do."""
     match lines:
-        case [*comments, c.Assign(c.Name(own), "+=", value)] if own == name:
+        case [*comments, c.Assign(c.Name(own), "+=" | "=", value)] if own == name:
             if all(isinstance(s, c.Comment) for s in comments):
                 return [*comments, c.Declare(kind.c, name, value)]
+        case [*_, c.Assign(c.Name(own), "=")] if own == name:  # what is computed first is declared
+            return [c.Declare(kind.c, name), *_scoped(lines)]
     return [c.Declare(kind.c, name, zero(kind)), *_scoped(lines)]
 
 
@@ -480,6 +486,9 @@ def _scoped(lines: list[c.Stmt]) -> list[c.Stmt]:
     return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
 
 
-def lanes_added(vector: c.Name, width: int) -> c.Expr:
+def lanes_added(low: Lowering, vector: c.Name, width: int, monoid: Monoid | None = None) -> c.Expr:
     """The sums of a vector together."""
-    return added_pairwise([c.Load(vector, c.Int(k)) for k in range(width)])
+    lanes: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
+    while monoid is not None and len(lanes) > 1:
+        lanes = [low.together(*pair, monoid) for pair in zip(lanes[::2], lanes[1::2], strict=True)]
+    return added_pairwise(lanes)

@@ -14,6 +14,7 @@
            | Table(name)           where each value of an index array stands, for the finds inside
            | Prefetch(dim)         the beginning of a later iteration's segment is fetched
            | Accumulate(target, op, body, storage) what the body adds to the target is kept in an accumulator
+           | Finish(name, type, body) what is made of such a total, and stored
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
@@ -42,6 +43,7 @@ Expressions are those of facts/formula.py over dimension names. Every decision s
 from spfgen.plan.nodes.accumulators import (
     VARIABLE,
     Accumulate,
+    Finish,
     Registers,
     RegisterTile,
     Row,
@@ -158,6 +160,7 @@ __all__ = [
     "Emptied",
     "Entry",
     "Find",
+    "Finish",
     "Flatten",
     "Gather",
     "Guard",

@@ -14,7 +14,7 @@ from spfgen.plan.nodes.loops import without_ends
 from spfgen.plan.nodes.statements import Do
 from spfgen.plan.nodes.versions import Version
 from spfgen.plan.text import interval, show_operand, show_value
-from spfgen.space.nodes import Operand, Value
+from spfgen.space.nodes import Monoid, Operand, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,24 @@ VARIABLE = Variable()
 
 
 @dataclass(frozen=True, slots=True)
+class Finish(Nested):
+    """What is made of a total, a scalar of this name and type, and stored in its place."""
+
+    name: str
+    type: str
+    body: Plan
+
+    @property
+    def label(self) -> str:
+        return f"of {self.name}, when it is whole"
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulate(Nested):
     """What the body adds to `target` goes to an accumulator that starts at 0, and comes to its place with `op` (= or
     +=) when the body is through. A temporary has no place besides (no `op`): later parts of the body read it. With
-    `start` it starts at this value, and what is added is taken off it."""
+    `start` it starts at this value, and what is added is taken off it. A `monoid` combines in place of addition. With a
+    `finish`, that stores what it makes of the total."""
 
     target: Operand
     op: str
@@ -84,6 +98,8 @@ class Accumulate(Nested):
     storage: Storage = VARIABLE
     because: str = ""
     start: Value | None = None
+    monoid: Monoid | None = None
+    finish: Finish | None = None
 
     def computed(self) -> Iterator[Step]:
         match self.storage:
@@ -111,7 +127,8 @@ class Accumulate(Nested):
                 text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}{pieces}"
                 return f"{text}, sums into {target} with {self.op}"
         if self.op and isinstance(self.storage, Variable):
-            return f"sum into {target} with {self.op}"
+            what = "sum" if self.monoid is None else f"combine by {self.monoid.operator.op}"
+            return f"{what} into {target} with {self.op}" if self.finish is None else f"{what} for {target}"
         if self.start is not None:
             return f"take off {self.target.tensor}, which begins as {show_value(self.start)}"
         return f"sum into {', '.join(map(show_operand, self._alike()[1]))}"
@@ -123,6 +140,8 @@ class Accumulate(Nested):
     def shown(self) -> Iterator[Inside]:
         if self.op:
             yield Inside(self.body)
+            if self.finish is not None:
+                yield Inside(self.finish)
             return
         inside, targets = self._alike()
         if isinstance(self.storage, Workspace):

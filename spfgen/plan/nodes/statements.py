@@ -11,15 +11,18 @@ from spfgen.facts.reach import Step
 from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.nodes.base import Inside, Nested, Plan, operands_read, product
 from spfgen.plan.text import show_operand, show_value
-from spfgen.space.nodes import Operand, Value
+from spfgen.space.nodes import Monoid, Operand, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Do(Plan):
+    """`op` is `=`, `+=`, or that of the `monoid` by which the value is combined with what the target has."""
+
     target: Operand
     op: str
     value: Value
     because: str = ""
+    monoid: Monoid | None = None
 
     def computed(self) -> Iterator[Step]:
         yield Step(tuple(e for o in (self.target, *operands_read(self.value)) for e in o.place))

@@ -17,6 +17,7 @@ from spfgen.layout.proofs import stored_once
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
 from spfgen.plan.steps.env import Env, Leaf, accesses_of, cast, joined, number_of
 from spfgen.plan.steps.hoisting import Hoisting
+from spfgen.plan.steps.reduction_nests import in_one_nest
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Region, union
 from spfgen.space.steps import Chosen, Equation, Gather
@@ -27,6 +28,9 @@ class Equations(Hoisting):
     """Equations: region by region, each point once."""
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
+        made = None if eq.value is None else in_one_nest(self, eq, env)
+        if made is not None:
+            return made
         if eq.value is not None and not env.known and not env.point_by_point:
             lines, value, needed = self.nested(eq.value, env)
             if lines:

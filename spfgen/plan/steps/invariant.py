@@ -22,6 +22,7 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
+    Do,
     Emptied,
     Entry,
     Find,
@@ -197,7 +198,7 @@ def written(nodes: Iterable[Any]) -> Iterator[str]:
     """The tensors and tables that nodes change."""
     for node in nodes:
         match node:
-            case Store(target):
+            case Store(target) | Do(target):
                 yield target.tensor
             case Append(tensor) | Clear(tensor):
                 yield tensor

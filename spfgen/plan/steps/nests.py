@@ -48,6 +48,8 @@ from spfgen.space.regions import Region
 from spfgen.space.steps import Gather, Link, Steps, Tie
 from spfgen.space.typed import Holds
 
+NOWHERE = lang.Access(POINT, ())
+
 
 class Nests(State):
     """Nests of loops over the points at which accesses store something, and links between indices."""
@@ -258,8 +260,14 @@ class Nests(State):
         return [self.nest(i, accesses, unknown, leaf, env, distinct) for i in instances]
 
     def instances(
-        self, accesses: Sequence[lang.Access], unknown: Sequence[str], conditions: Sequence[Formula], env: Env
+        self,
+        accesses: Sequence[lang.Access],
+        unknown: Sequence[str],
+        conditions: Sequence[Formula],
+        env: Env,
+        target: lang.Access = NOWHERE,
     ) -> Iterator[Instance]:
+        """The points at which all accesses store something, pieces that do not meet, for what is done at a target."""
         term: Any = lang.Constant(1)
         for k, access in enumerate(accesses):
             term = access if k == 0 else lang.Apply("multiply", (term, access))
@@ -277,7 +285,7 @@ class Nests(State):
             frozenset(env.known),
         )
         where = conjunction(list(conditions)) if conditions else None
-        statement = lang.Statement(lang.Access(POINT, ()), "=", term, where)
+        statement = lang.Statement(target, "=", term, where)
         tensors = {**self.tensors, POINT: self.point}
         yield from make_instances(statement, term, tensors, ranges, self.labels, tuple(unknown))
 

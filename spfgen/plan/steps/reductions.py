@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -24,6 +24,17 @@ from spfgen.space.names import unbounded
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Scalar, operator_of
+
+
+@dataclass(frozen=True)
+class Combined:
+    """What a reduction combines: its value at the points of these regions (None: everywhere) that satisfy the
+    conditions; and the `rest`, if there is one, at all others of so many `points`."""
+
+    regions: list[Region] | None
+    conditions: tuple[Formula, ...]
+    rest: Any = None
+    points: Expr | None = None
 
 
 class Reductions(Values):
@@ -60,27 +71,12 @@ class Reductions(Values):
             return self.argument(node, env)
         kind = self.types.reduced(node)
         neutral = self.types.identity(node)
-        fill = self.regions.fill(node.value)
-        found = self.regions.of(node.value)
-        conditions = self.conditions(node)
+        counts = self.what_counts(node, env)
         operator = operator_of_reduction(node)
         first = operator.operator.begins if neutral is None else neutral
         name = self.fresh(accumulator(node.op))
         total = Scalar(name, kind.name)
-        counted: Scalar | None = None
-        points = self.points(node.indices, conditions)
-        rest: Any = None if fill is None else number_of(fill, settled(self.types.kind(node.value)).name)
-        beyond = None if self.is_along(found, node.indices) and fill is not None else self.beyond(node, env)
-        if beyond is not None and points is not None and self.has_power(node):
-            found, rest = beyond
-            if not isinstance(rest, lang.Constant) or neutral is None or rest.value != neutral:
-                counted = Scalar(self.fresh("visited"), "int64")
-        elif found is not None and fill is not None and neutral is not None and fill == neutral:
-            pass
-        elif found is not None and fill is not None and points is not None and self.has_power(node):
-            counted = Scalar(self.fresh("visited"), "int64")
-        else:
-            found = None
+        counted = None if counts.rest is None else Scalar(self.fresh("visited"), "int64")
         started = None if first is not None else Scalar(self.fresh("started"), "bool")
         lines: list[Plan] = [Let(name, kind.name, number_of(0 if first is None else first, kind.name))]
         if started is not None:
@@ -104,19 +100,46 @@ class Reductions(Values):
 
         shares = neutral is not None and may_share(operator, kind, self.context.deterministic)
         inner = replace(env, parallel=env.parallel and shares, own=True)
-        made = self.in_their_order(node, found, conditions, leaf, inner)
+        made = self.in_their_order(node, counts.regions, counts.conditions, leaf, inner)
         if self.context.level and neutral is not None:
             made = [shortened(p, total) for p in made]
         totals = [Total(total, neutral, operator)]
         totals += [] if counted is None else [Total(counted, 0, lang.Apply("add", ()))]
         lines += [with_own_totals(p, totals, self.fresh) for p in made]
         if counted is not None:
-            assert points is not None
-            left = lang.Apply("subtract", (lang.Index(points), counted))
-            more, one = self.point_value(rest, env)
-            last = Block((*more, *combined(self.power(node, one, left, kind.name))))
-            lines.append(If(lang.Apply("less", (counted, lang.Index(points))), last))
+            lines.append(self.rest_combined(node, counts, counted, combined, env))
         return lines, total
+
+    def what_counts(self, node: lang.Reduce, env: Env) -> Combined:
+        """Where a reduction combines values, and with what else."""
+        fill = self.regions.fill(node.value)
+        found = self.regions.of(node.value)
+        conditions = self.conditions(node)
+        neutral = self.types.identity(node)
+        points = self.points(node.indices, conditions)
+        beyond = None if self.is_along(found, node.indices) and fill is not None else self.beyond(node, env)
+        if beyond is not None and points is not None and self.has_power(node):
+            found, rest = beyond
+            is_nothing = isinstance(rest, lang.Constant) and neutral is not None and rest.value == neutral
+            return Combined(found, conditions, None if is_nothing else rest, points)
+        if found is None or fill is None:
+            return Combined(None, conditions)
+        if neutral is not None and fill == neutral:
+            return Combined(found, conditions)
+        if points is not None and self.has_power(node):
+            return Combined(found, conditions, number_of(fill, settled(self.types.kind(node.value)).name), points)
+        return Combined(None, conditions)
+
+    def rest_combined(
+        self, node: lang.Reduce, counts: Combined, counted: Scalar, combined: Callable[[Any], list[Plan]], env: Env
+    ) -> Plan:
+        """What no region has, n equal values, is combined at last."""
+        assert counts.points is not None
+        points = lang.Index(counts.points)
+        more, one = self.point_value(counts.rest, env)
+        left = lang.Apply("subtract", (points, counted))
+        last = Block((*more, *combined(self.power(node, one, left, self.types.reduced(node).name))))
+        return If(lang.Apply("less", (counted, points)), last)
 
     def in_their_order(
         self, node: lang.Reduce, found: Sequence[Region] | None, conditions: Sequence[Formula], leaf: Leaf, env: Env

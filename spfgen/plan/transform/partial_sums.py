@@ -63,7 +63,9 @@ def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
     match plan:
         case Accumulate(target, op, body, Variable()):
             own = TYPES[types[target.tensor]]
-            kind = sum_type(body, own, types) if op else own
+            kind = own if not op else sum_type(body, own, types)
+            if plan.monoid is not None:
+                kind = TYPES[plan.monoid.type]
             place = target.place if op else None
             sums = {**sums, (target.tensor, place): _Sum(kind, plan.start is not None)}
         case Scan():
@@ -98,7 +100,7 @@ def _partial(scan: Scan, sums: _Sums) -> str:
     *nodes, last = chain(scan.body)
     if isinstance(last, Do):
         found = _sum(last.target, sums)
-        if found is None or last.op != "+=" or found.type.kind not in "fc":
+        if found is None or not _combines(last, found.type) or found.type.kind not in "fc":
             return ""
         if found.falls:
             return _taken_off(scan, nodes, found)
@@ -112,6 +114,11 @@ def _partial(scan: Scan, sums: _Sums) -> str:
         return ""
     kinds = {s.type.name if s.type.kind in "fciu" else "" for s in several if s is not None}
     return SEVERAL if len(kinds) == 1 and "" not in kinds and _side_by_side(scan) else EACH
+
+
+def _combines(does: Do, kind: ElementType) -> bool:
+    """Whether it adds, or combines with what the target has in a way for which the order does not matter."""
+    return does.op == "+=" or (does.monoid is not None and does.monoid.operator.operator.is_orderless(kind))
 
 
 def _taken_off(scan: Scan, nodes: list[Plan], found: _Sum) -> str:

@@ -36,9 +36,11 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
+from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.analyse.depend import distinct_places
 from spfgen.plan.analyse.segments import are_neighbours, segments
+from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
@@ -68,7 +70,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.uf import linear, shifted
-from spfgen.space.nodes import Instance, Mark, Operand
+from spfgen.space.nodes import Instance, Mark, Monoid, Operand
 
 ATOMIC = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
 """Types that OpenMP adds atomically in one instruction or a short loop."""
@@ -300,9 +302,28 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
     if _divides(instance, inner, outer):
         return replace(partition, row=inner.dim)
     found = _slice(instance, loop, target)
-    if found is None or not _one_behind_the_other(found, target):
+    if found is None or not _one_behind_the_other(found, target) or not _may_be_in_parts(instance, loop, context):
         return partition
     return replace(partition, slice=found, row=inner.dim)
+
+
+def _may_be_in_parts(instance: Instance, loop: Scan, context: Context) -> bool:
+    """Whether what parts have of a place may be combined after the loop: in any order; and, where something is made of
+    the total then, that speaks of the iteration alone, and the place can hold what parts have."""
+    finish = next((n.finish for n in chain(loop) if isinstance(n, Accumulate)), None)
+    own = TYPES[context.types[instance.target.tensor]]
+    if instance.monoid is not None and not _is_orderless(instance.monoid):
+        return False
+    if finish is None:
+        return instance.monoid is None or TYPES[instance.monoid.type] == own
+    kind = sum_type(loop, own, context.types) if instance.monoid is None else TYPES[instance.monoid.type]
+    known = {*instance.sizes, loop.dim, *(s.name for n in walk(finish, PLANS) for s in n.computed())}
+    return kind == own and variables(finish) <= known  # type: ignore[arg-type]
+
+
+def _is_orderless(monoid: Monoid, exactly: bool = False) -> bool:
+    """Whether parts may combine values, and then what they have; `exactly`: to the last bit."""
+    return monoid.operator.operator.is_orderless(TYPES[monoid.type], exactly)
 
 
 def _divides(instance: Instance, inner: Scan, between: Sequence[Plan]) -> bool:
@@ -408,7 +429,9 @@ def _adding(
 ) -> tuple[Partition, str] | None:
     """How the loop adds on threads, and why; None where it does more than add, or would not gain."""
     do, loop = nodes[-1], nodes[first]
-    if not isinstance(do, Do) or do.op != "+=" or any(isinstance(n, Find) and n.miss is not None for n in nodes):
+    if not isinstance(do, Do) or do.op == "=" or any(isinstance(n, Find) and n.miss is not None for n in nodes):
+        return None
+    if instance.monoid is not None and not _is_orderless(instance.monoid, context.deterministic):
         return None
     target = do.target
     if any(o.tensor == target.tensor for o in instance.reads):
@@ -429,6 +452,7 @@ def _adding(
         return replace(partition, adds="segments", slice=found), why
     kinds = {context.types.get(o.tensor, "") for o in (instance.target, *instance.reads)}
     is_atomic = len(kinds) == 1 and kinds <= ATOMIC and _scattered(nodes, do) and not context.deterministic
+    is_atomic = is_atomic and do.monoid is None
     why = f"{only}: each thread to a copy of it where that is small beside the work"
     if is_atomic:
         why += ", else atomically"

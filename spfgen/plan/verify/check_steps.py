@@ -16,6 +16,7 @@ from spfgen.facts.formula import Expr, Formula, calls, variables
 from spfgen.ir import children
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
+    Accumulate,
     Append,
     Array,
     Assign,
@@ -25,9 +26,11 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
+    Do,
     Emptied,
     Entry,
     Find,
+    Finish,
     Guard,
     If,
     Let,
@@ -56,7 +59,8 @@ SEARCHED = "a find"
 class Scope:
     """What is known at a place of a plan. `scalars` have their type and how many parallel loops are around their
     declaration; `arrays` are those of values, (tensor, array); `functions` those of indices; `places` are states and
-    tables of finds; `copied` are arrays of which threads have copies. `loop` is the innermost one; `parallel` are the
+    tables of finds; `copied` are arrays of which threads have copies, `totals` tensors for whose places a nest has
+    variables, with the number of parallel loops around. `loop` is the innermost one; `parallel` are the
     parallel ones; `varies` depends on the index of the innermost of these."""
 
     names: frozenset[str]
@@ -69,6 +73,7 @@ class Scope:
     parallel: tuple[Plan, ...] = ()
     varies: frozenset[str] = frozenset()
     copied: frozenset[tuple[str, str]] = frozenset()
+    totals: Mapping[str, int] = field(default_factory=dict)
 
     def knowing(self, names: Iterable[str], of: Iterable[Any] = ()) -> Scope:
         """With names that are made of these expressions."""
@@ -157,6 +162,13 @@ class _Checker:
                 self.known(plan, scope, *at)
                 self.table(plan, scope, name)
                 return self.new(plan, scope, [dim], at)
+            case Do(target, _, value):
+                self.value(plan, scope, value)
+                self.operand(plan, scope, target)
+                self.combined(plan, scope)
+            case Finish(name, kind, body):
+                scalars = {**scope.scalars, name: (kind, len(scope.parallel))}
+                self.statement(body, replace(self.new(plan, scope, [name]), scalars=scalars))
             case Append(tensor, coordinates, value):
                 self.known(plan, scope, *coordinates, *(() if plan.last is None else (plan.last,)))
                 self.value(plan, scope, value)
@@ -181,6 +193,10 @@ class _Checker:
                 inner = replace(inner.knowing(private), scalars={**inner.scalars, **private})
                 inner = replace(inner, copied=inner.copied | {(c.target.tensor, c.target.array) for c in plan.copies})
                 return self.statement(body, replace(inner, varies=inner.varies | {dim}) if plan.parallel else inner)
+            case Accumulate(target, body=body, finish=finish):
+                inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})
+                found = self.statement(body, inner)
+                return found if finish is None else self.made(found, self.statement(finish, scope))
             case Locate(dim, value, body):
                 self.known(plan, scope, value)
                 return self.statement(body, self.new(plan, scope, [dim], [value]))
@@ -314,13 +330,22 @@ class _Checker:
         if scope.scalars[name][1] < len(scope.parallel) and not told:
             raise fault(plan, "iterations of a parallel loop have it in common")
 
+    def combined(self, plan: Do, scope: Scope) -> None:
+        """Iterations of a parallel loop that combine values in one place say how."""
+        own = scope.totals.get(plan.target.tensor, 0)
+        together = (p for p in scope.parallel[own:] if isinstance(p, Scan | Find))
+        if any(p.partition is None or not p.partition.adds for p in together):
+            if plan.target.tensor in scope.totals:
+                raise fault(plan, "iterations of a parallel loop have it in common")
+            self.apart(plan, scope, plan.target.place)
+
     def table(self, plan: Plan, scope: Scope, name: str, changes: bool = False) -> None:
         if name not in scope.tables:
             raise fault(plan, f"there is no table {name} yet")
         if changes and scope.tables[name] < len(scope.parallel):
             raise fault(plan, f"iterations of a parallel loop have the table {name} in common")
 
-    def apart(self, plan: Store, scope: Scope, place: tuple[Expr, ...]) -> None:
+    def apart(self, plan: Store | Do, scope: Scope, place: tuple[Expr, ...]) -> None:
         if scope.parallel and not any(variables(p) & scope.varies for p in place):
             raise fault(plan, "iterations of a parallel loop store at one place")
 

@@ -78,7 +78,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.verify import interpret_steps as steps
 from spfgen.plan.verify.effort import Effort
 from spfgen.plan.verify.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
-from spfgen.space.nodes import Group, Operand, Program, Read, Tensor, Value, size_values
+from spfgen.space.nodes import Group, Monoid, Operand, Program, Read, Tensor, Value, size_values
 from spfgen.space.own import AT
 
 Env = Mapping[str, Any]
@@ -594,20 +594,26 @@ class _Interpreter:
 
     # --- sums ------------------------------------------------------------------------------------
 
-    def summed(self, plan: Plan, places: Mapping[tuple[int, ...], Operand], op: str, body: Plan, env: Env) -> None:
+    def summed(self, plan: Accumulate, places: Mapping[tuple[int, ...], Operand], body: Plan, env: Env) -> None:
         """What the body adds to these places, then stored."""
         ((tensor, array),) = {(o.tensor, o.array) for o in places.values()}
-        sums = Sums((tensor, array), dict.fromkeys(places, self.zero(tensor)), len(self.watches))
+        monoid = plan.monoid
+        nothing = self.zero(tensor) if monoid is None else _converted(monoid.neutral, monoid.type)
+        sums = Sums((tensor, array), dict.fromkeys(places, nothing), len(self.watches))
         self.sums.append(sums)
         self.plan(body, env)
         self.sums.pop()
+        if plan.finish is not None:
+            (total,) = sums.places.values()
+            steps.finished(self, plan.finish, total, env)
+            return
         for place, operand in places.items():
-            self.put(plan, operand, place, op, sums.places[place])
+            self.put(plan, operand, place, plan.op, sums.places[place], monoid=monoid)
 
     def accumulate(self, plan: Accumulate, env: Env) -> None:
         match plan.storage:
             case Variable() if plan.op:
-                self.summed(plan, {self.place(plan, plan.target, env): plan.target}, plan.op, plan.body, env)
+                self.summed(plan, {self.place(plan, plan.target, env): plan.target}, plan.body, env)
             case Variable():
                 self.variable(plan, env)
             case Row() | Workspace():
@@ -628,7 +634,7 @@ class _Interpreter:
                 continue
             inside = {**env, tile.start: at, tile.end: at + width}
             places = {self.place(plan, plan.target, {**env, tile.dim: v}): plan.target for v in range(at, at + width)}
-            self.summed(plan, places, plan.op, plan.body, inside)
+            self.summed(plan, places, plan.body, inside)
             at += width
 
     def registers(self, plan: Accumulate, kept: Registers, env: Env) -> None:
@@ -692,6 +698,10 @@ class _Interpreter:
     def do(self, plan: Do, env: Env) -> None:
         self.done += 1
         own = self.kinds[plan.target.tensor]
+        if plan.monoid is not None:
+            combined = steps.as_type(self, plan, plan.value, plan.monoid.type, env)
+            self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, combined, monoid=plan.monoid)
+            return
         value = self.value(plan, plan.value, self.kind(plan.value, own), env)
         clears = plan.op == "=" and plan.value == Constant(0)
         self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears)
@@ -722,15 +732,26 @@ class _Interpreter:
         memory.values[place] = _converted(memory.values[place] + value, own)
 
     def put(
-        self, plan: Plan, target: Operand, place: tuple[int, ...], op: str, value: Number, clears: bool = False
+        self,
+        plan: Plan,
+        target: Operand,
+        place: tuple[int, ...],
+        op: str,
+        value: Number,
+        clears: bool = False,
+        monoid: Monoid | None = None,
     ) -> None:
         """Store or add: to the innermost sum of the place, or to memory."""
+
+        def together(old: Number) -> Number:
+            return old + value if monoid is None else steps.together(monoid, old, value)
+
         for sums in reversed(self.sums):
             if sums.of == (target.tensor, target.array) and place in sums.places:
-                if op != "+=":
+                if op == "=":
                     raise WrongPlan(plan, f"{target.tensor}{[*place]} is stored within its sum")
                 self.watches.writes(sums, place, adds=True)
-                sums.places[place] = sums.places[place] + value
+                sums.places[place] = together(sums.places[place])
                 return
         variable = self.variables.get(target.tensor)
         if variable is not None:
@@ -743,12 +764,12 @@ class _Interpreter:
         if memory is None:
             raise WrongPlan(plan, f"there is no array {target.tensor}.{target.array}, or no sum of {[*place]}")
         memory.at(plan, place)
-        self.watches.writes(memory, place, op == "+=")
+        self.watches.writes(memory, place, op != "=")
         if op == "=" and clears and memory.seen[place] <= CLEARED:
             memory.note(plan, place, CLEARED)
         else:
-            memory.note(plan, place, ADDED if op == "+=" else STORED)
-        memory.values[place] = _converted(memory.values[place] + value if op == "+=" else value, memory.values.dtype)
+            memory.note(plan, place, STORED if op == "=" else ADDED)
+        memory.values[place] = _converted(value if op == "=" else together(memory.values[place]), memory.values.dtype)
 
     def read(self, plan: Plan, operand: Operand, env: Env) -> Number:
         memory = self.memories.get((operand.tensor, operand.array))

@@ -25,6 +25,7 @@ from spfgen.plan.nodes import (
     Define,
     Emptied,
     Entry,
+    Finish,
     If,
     Let,
     Plan,
@@ -35,7 +36,7 @@ from spfgen.plan.nodes import (
     Store,
 )
 from spfgen.plan.verify.memory import Memory, Number, WrongPlan
-from spfgen.space.nodes import Read
+from spfgen.space.nodes import Monoid, Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar, Types
 
@@ -189,16 +190,28 @@ def copied(run: _Interpreter, plan: Scan, born: int) -> list[Memory]:
     return whole
 
 
+def finished(run: _Interpreter, plan: Finish, total: Number, env: Env) -> None:
+    """What is made of a total."""
+    box = Box(plan.name, plan.type, converted(total, TYPES[plan.type])[()], len(run.watches))
+    run.plan(plan.body, named(plan, env, plan.name, box))
+
+
+def together(monoid: Monoid, *numbers: Number) -> Number:
+    """Two numbers as one, of the monoid's type."""
+    operator, kind = monoid.operator, TYPES[monoid.type]
+    given = [converted(n, kind)[()] for n in numbers]
+    found = applied(operator.op, given) if operator.function is None else called(operator.function, given)
+    return converted(found, kind)[()]
+
+
 def joined(run: _Interpreter, plan: Scan, whole: list[Memory]) -> None:
     """The copies of a part are combined with the arrays."""
     for copy, memory in zip(plan.copies, whole, strict=True):
         key = copy.target.tensor, copy.target.array
         own, run.memories[key] = run.memories[key], memory
         for place in np.ndindex(own.values.shape):
-            numbers = [memory.values[place], own.values[place]]
-            operator = copy.operator
-            found = applied(operator.op, numbers) if operator.function is None else called(operator.function, numbers)
-            memory.values[place] = converted(found, TYPES[copy.type])[()]
+            numbers = memory.values[place], own.values[place]
+            memory.values[place] = together(Monoid(copy.operator, copy.type, copy.neutral), *numbers)
 
 
 def is_flag(plan: Assign) -> bool:

@@ -38,6 +38,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Variable,
     Versions,
 )
 from spfgen.plan.verify import compared
@@ -70,11 +71,12 @@ class Wanted:
 @dataclass(frozen=True)
 class Path:
     """Plain nodes from the outside in, each without its body, and what is done in the end. `when`: the nest is taken
-    where these hold, so it has only those points."""
+    where these hold, so it has only those points. `finish` is the total that something is made of afterwards."""
 
     nodes: tuple[Plan, ...]
     does: Do
     when: tuple[Formula, ...] = ()
+    finish: str = ""
 
 
 def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = ()) -> Iterator[Path]:
@@ -110,6 +112,11 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, Guard(conditions, NOTHING)), when)
         case Bound(body=body) | Segment(body=body):
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
+        case Accumulate(storage=Variable(), body=body) if plan.op:
+            for path in paths(body, above, when):
+                if path.does.monoid != plan.monoid:
+                    raise Fault(f"values for {plan.target.tensor} are combined in another way than their total")
+                yield path if plan.finish is None else replace(path, finish=plan.finish.name)
         case Accumulate(target, storage=Registers(dim, _, high, added), body=body):
             stored = Guard(tuple(Compare("<", Var(dim), e) for e in high), NOTHING)
             for path in paths(body, above, when):
@@ -482,6 +489,10 @@ class _Comparison:
         does, instance = self.path.does, self.instance
         if _shape(does.value) != _shape(instance.value):
             raise Fault("the plan computes another value")
+        if does.monoid != instance.monoid:
+            raise Fault("the plan combines values in another way")
+        if self.path.finish != instance.finish:
+            raise Fault(f"the plan stores {'another total' if self.path.finish else 'what was not made of the total'}")
         asked = replace(does, target=instance.target, value=instance.value)
         for one, other in zip(_operands(does), _operands(asked), strict=True):
             if (one.tensor, one.array, len(one.place)) != (other.tensor, other.array, len(other.place)):

@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spfgen.cir.lower.parallel.parts import Loop, stored
-from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.parallel.parts import Loop, monoid_of, stored
+from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
-from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
 from spfgen.ir import rewrite, with_children
-from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Plan, Scan, Slice, Version, Versions, chain
+from spfgen.plan.nodes import Accumulate, Clear, Find, Finish, Guard, Plan, Scan, Slice, Version, Versions, chain
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Operand
+from spfgen.space.nodes import Monoid, Operand
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -33,6 +32,8 @@ class Boundary:
     scope: Scope
     guarded: bool
     """Whether conditions in the loop decide that there is such a place."""
+    monoid: Monoid | None = None
+    finish: Finish | None = None
 
     def __post_init__(self) -> None:
         self.kind = self.low.kinds[self.target.tensor]
@@ -103,7 +104,7 @@ class Boundary:
                 case Scan(between=Clear()):
                     return replace(node, between=None)
                 case Accumulate(op="="):
-                    return replace(node, op="+=")
+                    return replace(node, op="+=")  # of sums alone: what is made of totals is stored
                 case Versions() if not node.by_cost:
                     return node.inner
             return None
@@ -117,9 +118,10 @@ class Boundary:
         name = c.Name(self.low.names.new("p"))
         start = c.Bin("+", arrays, c.Bin("*", c.Cast(INT, number), self.count) if self.count != c.Int(1) else number)
         declared = c.Declare(f"{self.kind.c} *restrict", self.array.name, start)
+        nothing = self.low.nothing(self.kind, self.monoid)
         if self.single:
-            return [declared, c.Assign(c.Load(self.array, c.Int(0)), "=", zero(self.kind))]
-        clear = c.Assign(c.Load(self.array, name), "=", zero(self.kind))
+            return [declared, c.Assign(c.Load(self.array, c.Int(0)), "=", nothing)]
+        clear = c.Assign(c.Load(self.array, name), "=", nothing)
         return [declared, loop(name.name, c.Int(0), self.count, [clear])]
 
     def added(self, arrays: c.Name, number: c.Expr, scope: Scope) -> list[c.Stmt]:
@@ -130,7 +132,8 @@ class Boundary:
             source = c.Bin("+", c.Bin("*", c.Cast(INT, number), self.count), self.linear_rest())
 
         def add(place: Operand) -> c.Stmt:
-            return low.combine(low.place(place, scope), "+=", c.Load(arrays, source), self.kind, self.kind)
+            total = Accumulator(low.place(place, scope), self.kind, monoid=self.monoid)
+            return low.added(total, "+=", c.Load(arrays, source), self.kind)
 
         return self.each(add, scope)
 
@@ -177,5 +180,7 @@ def boundary_of(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> Bounda
         dim = f"{target.tensor} rest {k}"
         if rest != ZERO and dim not in low.names.table:
             low.names.table[dim] = low.names.new("r")
-    guarded = any(isinstance(n, Guard | Find) for n in chain(plan))
-    return Boundary(low, target, found, scope, guarded)
+    nodes = list(chain(plan))
+    guarded = any(isinstance(n, Guard | Find) for n in nodes)
+    finish = next((n.finish for n in nodes if isinstance(n, Accumulate)), None)
+    return Boundary(low, target, found, scope, guarded, monoid_of(plan), finish)

@@ -15,7 +15,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT
 from spfgen.facts.formula import ONE, Num, Var
 from spfgen.plan.nodes import Do, Find, Partition, Plan, Scan, chain
-from spfgen.space.nodes import Operand
+from spfgen.space.nodes import Monoid, Operand
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -196,6 +196,11 @@ def stored(plan: Plan) -> Operand:
     do = list(chain(plan))[-1]
     assert isinstance(do, Do)
     return do.target
+
+
+def monoid_of(plan: Plan) -> Monoid | None:
+    """How a nest combines values, if it does not add them."""
+    return next((n.monoid for n in chain(plan) if isinstance(n, Do)), None)
 
 
 def memory(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:

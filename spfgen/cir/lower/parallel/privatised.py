@@ -15,6 +15,7 @@ from spfgen.cir.lower.parallel.parts import (
     Loop,
     Parts,
     memory,
+    monoid_of,
     number_of_parts,
     stored,
     taken,
@@ -24,7 +25,6 @@ from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import operators
 from spfgen.cir.tree.build import INT, joined, loop
-from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ONE, Expr
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Copy, Partition, Scan
@@ -46,12 +46,12 @@ def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> lis
     own = low.names.new(f"{target.tensor}_part")
     body = [
         *parts.bounds,
-        c.Declare(kind.c, own, zero(kind)),
-        *parts.alone(parts.scope.accumulating(target, at=Accumulator(c.Name(own), kind))),
+        c.Declare(kind.c, own, low.nothing(kind, total.monoid)),
+        *parts.alone(parts.scope.accumulating(target, at=replace(total, place=c.Name(own)))),
         c.Assign(c.Load(sums, parts.part), "=", c.Name(own)),
     ]
     part = low.names.new("part")
-    add = low.combine(total.place, "+=", c.Load(sums, c.Name(part)), kind, kind)
+    add = low.added(total, "+=", c.Load(sums, c.Name(part)), kind)
     after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
     return [parts.comment(), *parts.loop(body), after]
 
@@ -149,7 +149,9 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     whole = low.array_names[target.tensor, target.array]
     own, place = low.names.new(f"{target.tensor}_own"), low.names.new("p")
     before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), places)
-    cleared = loop(place, c.Int(0), places, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", zero(kind))])
+    monoid = monoid_of(plan)
+    nothing = low.nothing(kind, monoid)
+    cleared = loop(place, c.Int(0), places, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", nothing)])
     apart = c.Bin(">", parts.part, c.Int(0))
     if partition.clears:
         mine = c.Select(apart, c.Bin("+", copies, before), c.Name(whole))
@@ -159,7 +161,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
         begun = [c.Declare(f"{kind.c} *restrict", own, c.Name(whole)), c.If(apart, c.Block((moved, cleared)))]
     with under_name(low, target, own):
         body: list[c.Stmt] = [*parts.bounds, *begun, *parts.alone()]
-    added = _added(low, whole, copies, places, count, target)
+    added = _added(low, Accumulator(c.Name(whole), kind, monoid=monoid), copies, places, count)
     lines: list[c.Stmt] = [parts.comment(), *parts.loop(body), *added]
     if not partition.atomic:
         return lines
@@ -177,9 +179,8 @@ def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:
     return next(v.extents for v in values if v.name == target.array)
 
 
-def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.Expr, target: Operand) -> list[c.Stmt]:
+def _added(low: Lowering, whole: Accumulator, copies: c.Name, places: c.Expr, count: c.Expr) -> list[c.Stmt]:
     """All copies are added to the target, each thread a range of places; where those are few, one thread all."""
-    kind = low.kinds[target.tensor]
     part, place, copy, end = (low.names.new(n) for n in ("part", "p", "copy", "p_end"))
     team = c.Name(low.names.new("adders"))
 
@@ -187,7 +188,8 @@ def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.E
         return c.Call("spfgen_part", (c.Int(0), places, number, team))
 
     at = c.Bin("+", c.Bin("*", c.Cast(INT, c.Name(copy)), places), c.Name(place))
-    add = low.combine(c.Load(c.Name(whole), c.Name(place)), "+=", c.Load(copies, at), kind, kind)
+    total = replace(whole, place=c.Load(whole.place, c.Name(place)))
+    add = low.added(total, "+=", c.Load(copies, at), whole.type)
     inner = loop(place, bound(c.Name(part)), c.Name(end), [add])
     fewer = c.Bin("<", c.Name(copy), c.Bin("-", count, c.Int(1)))
     each = c.For("int", copy, c.Int(0), fewer, 1, c.Block((inner,)))

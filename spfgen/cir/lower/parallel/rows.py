@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spfgen.cir.lower.accumulators import finished
 from spfgen.cir.lower.clearing import cleared_between
 from spfgen.cir.lower.parallel.boundary import Boundary, boundary_of
 from spfgen.cir.lower.parallel.parts import Parts, between, memory, number_of_parts, taken, under_name, variable
@@ -57,15 +58,19 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
     low.array_names[key] = low.names.new(f"{boundary.target.tensor}_row")
     nest = without_unused(rewrite(bounded, own_body))
 
+    piece = c.Name(low.names.new("piece"))
+    begun, inner_scope = _partly(low, boundary, parts, at, pointer, piece)
+
     def lines(places: c.Expr, until: c.Expr) -> list[c.Stmt]:
         return [
             c.Declare(f"{boundary.kind.c} *", low.array_names[key], places),
             c.Declare(f"const {INT}", stop.name, until),
-            *low.plan(nest, parts.scope),
+            *low.plan(nest, inner_scope),
             c.Assign(begin, "=", stop),
         ]
 
-    each = _in_pieces(low, plan, boundary, parts, (end, past, pointer, TYPES[index].c), _step(found, plan.dim), lines)
+    known = end, past, pointer, piece, TYPES[index].c
+    each = _in_pieces(low, plan, boundary, parts, known, _step(found, plan.dim), lines)
     inside: list[c.Stmt] = [
         *parts.within(at, end, past, goes_on, ": what this part has of it is kept apart"),
         c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
@@ -73,6 +78,7 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
         *parts.states,
         *cleared_between(low, plan, [variable(low, parts.start)], [variable(low, parts.stop)], parts.scope),
         c.Declare(INT, begin.name, at),
+        *begun,
         *each,
     ]
     return [
@@ -80,6 +86,20 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
         *parts.loop(inside),
         *_boundaries_added(low, plan, boundary, rows, arrays, count, scope),
     ]
+
+
+def _partly(
+    low: Lowering, boundary: Boundary, parts: Parts, at: c.Name, pointer: c.Expr, piece: c.Name
+) -> tuple[list[c.Stmt], Scope]:
+    """Where something is made of totals: which row the part before has begun with, and the scope that says of which
+    rows a part has not all."""
+    if boundary.finish is None:
+        return [], parts.scope
+    row = c.Name(low.names.new(f"{parts.name}_begun"))
+    goes_on = c.Bin(">", at, c.Load(pointer, parts.start))
+    value = c.Declare(f"const {INT}", row.name, c.Select(goes_on, parts.start, c.Int(-1)))
+    here = c.Bin("==", c.Name(parts.name), row)
+    return [value], replace(parts.scope, partly=c.Bin("||", piece, here))
 
 
 def divided(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> list[c.Stmt]:
@@ -136,16 +156,16 @@ def _in_pieces(
     plan: Scan,
     boundary: Boundary,
     parts: Parts,
-    known: tuple[c.Name, c.Name, c.Name, str],
+    known: tuple[c.Name, c.Name, c.Name, c.Name, str],
     step: int | None,
     lines: Callable[[c.Expr, c.Expr], list[c.Stmt]],
 ) -> list[c.Stmt]:
     """The rows of a part: the whole ones, then what it has of the last one. Where both have their places and their ends
     is found out once, since rows may be so short that it takes longer than what is done for them."""
-    end, past, pointer, index = known
+    end, past, pointer, piece, index = known
     row = low.names[plan.dim]
-    piece, first, last, ends, places = (
-        c.Name(low.names.new(n)) for n in ("piece", f"{row}_first", f"{row}_last", f"{row}_ends", f"{row}_places")
+    first, last, ends, places = (
+        c.Name(low.names.new(n)) for n in (f"{row}_first", f"{row}_last", f"{row}_ends", f"{row}_places")
     )
     until = c.Name(low.names.new(f"{row}_until"))
     further = c.Bin("-", c.Name(row), first)
@@ -202,6 +222,13 @@ def _boundaries_added(
     row = low.names[plan.dim]
     part = c.Name(low.names.new("part"))
     inside = _with(c.Declare(f"const {INT}", row, c.Load(rows, part)), boundary.added(arrays, part, scope))
+    if boundary.finish is not None:
+        following = c.Bin("+", part, c.Int(1))
+        last = c.Bin("||", c.Bin("==", following, count), c.Bin("!=", c.Load(rows, following), c.Name(row)))
+        total = c.Name(low.names.new(boundary.finish.name))
+        value = c.Declare(boundary.kind.c, total.name, low.place(boundary.target, scope))
+        lines = finished(low, boundary.finish, total, boundary.kind, scope, [])
+        inside.append(c.If(last, c.Block((value, *lines))))
     found = c.If(c.Bin(">=", c.Load(rows, part), c.Int(0)), c.Block(tuple(inside)))
     each = c.For("int", part.name, c.Int(0), c.Bin("<", part, count), 1, c.Block((found,)))
     return [c.Comment(f"what parts have of an iteration over {row} that goes on in the next one, in order"), each]
@@ -228,7 +255,8 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     assert isinstance(before, Scan)
     piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
     if boundary.single:
-        piece = Accumulate(boundary.operand, "+=", rewrite(partial(_adding, dict(partition.partial)), piece, PLANS))
+        inside = rewrite(partial(_adding, dict(partition.partial)), piece, PLANS)
+        piece = Accumulate(boundary.operand, "+=", inside, monoid=boundary.monoid)
     with under_name(low, boundary.target, boundary.array.name):
         added = low.plan(piece, parts.scope)
     goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))

@@ -1,0 +1,144 @@
+"""An equation that makes something of one reduction at each of its points, as one nest: `y[i] = max(j: A[i,j]*x[j])`,
+`y[i] = abs(sum(j: A[i,j]*x[j]))`.
+
+The points of the equation and of the reduction are those of an instance, as of a sum of products, and so its nest is
+made and rewritten by the passes that those have (from_space.py): each value is combined with the total of its place;
+what is made of a total, and of all points at which nothing is stored, comes when it is whole (Finish). That is right
+where the operator takes values in any order, and the nest comes by each place once, with all that is combined there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spfgen.facts.formula import Expr, Var
+from spfgen.ir import rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES
+from spfgen.plan.from_space import plan_reduction
+from spfgen.plan.nodes import Assign, Block, Finish, Let, Plan
+from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of
+from spfgen.plan.steps.reductions import Combined, operator_of_reduction
+from spfgen.plan.steps.said import said_of, written_in
+from spfgen.plan.steps.shortened import shortened
+from spfgen.plan.transform.simplify import without_unused
+from spfgen.space.nodes import Monoid, Read, value_of
+from spfgen.space.regions import Region
+from spfgen.space.steps import Chosen, Equation, Gathered, Linked
+from spfgen.space.typed import Holds, Scalar
+
+if TYPE_CHECKING:
+    from spfgen.plan.steps.equations import Equations
+
+
+def in_one_nest(planner: Equations, eq: Equation, env: Env) -> list[Plan] | None:
+    """The equation as such a nest; None where it is none."""
+    node = _reduction(planner, eq, env)
+    if node is None:
+        return None
+    restore, names = planner.kept(), set(planner.names)
+    made = _planned(planner, eq, node, env)
+    if made is None:
+        restore()
+        planner.names = names
+    return made
+
+
+def _reduction(planner: Equations, eq: Equation, env: Env) -> lang.Reduce | None:
+    """The one reduction of which an equation makes something at each place of a dense result."""
+    if env.known or env.again or not planner.context.level:
+        return None
+    if eq.updates is not None or eq.selects or eq.where is not None or eq.at or eq.within:
+        return None
+    names = [s.name for s in eq.subscripts if isinstance(s, Var)]
+    if len({*names}) != len(eq.subscripts) or {*names} != {*eq.indices} or not names:
+        return None
+    if eq.target not in planner.dense or eq.target in planner.assembled or eq.target in planner.collected:
+        return None
+    if any(isinstance(n, Chosen | Gathered | Linked) for n in walk(eq.value)):
+        return None
+    found = [n for n in walk(eq.value) if isinstance(n, lang.Reduce)]
+    if len(found) != 1 or any(a.tensor == eq.target for a in accesses_of(eq.value)):
+        return None
+    (node,) = found
+    is_right = planner.types.is_orderless(node) and planner.types.identity(node) is not None
+    return node if is_right and planner.free(node) == {*eq.indices} else None
+
+
+def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> list[Plan] | None:
+    inner = replace(env.knowing(eq.indices), parallel=False, plain=False)
+    counts = planner.what_counts(node, inner)
+    if counts.regions is None or len(counts.regions) != 1 or counts.regions[0].links:
+        return None
+    (region,) = counts.regions
+    accesses = _accesses(planner, node, region)
+    if accesses is None:
+        return None
+    target = lang.Access(eq.target, eq.subscripts, eq.span)
+    unknown = [*eq.indices, *node.indices]
+    where = (*counts.conditions, *(c for c in region.where if c not in counts.conditions))
+    if not all(map(planner.is_affine, where)):
+        return None
+    instances = list(planner.instances(accesses, unknown, where, replace(env, parallel=True), target))
+    if len(instances) != 1:
+        return None
+    (instance,) = instances
+    at_hand = {key_of(a): value_of(o) for a, o in zip(accesses, instance.reads, strict=True)}
+    lines, value = planner.point_value(node.value, inner.knowing(unknown).having(at_hand))
+    if lines or any(isinstance(n, lang.Index | Holds) for n in walk(value)):
+        return None
+    kind = planner.types.reduced(node)
+    total = Scalar(planner.fresh(accumulator(node.op)), kind.name)
+    monoid = Monoid(lang.Apply(node.op, (), node.span, node.function), kind.name, planner.types.identity(node))
+    instance = replace(instance, value=cast(value, kind.name), monoid=monoid, finish=total.name)
+    body = _finish(planner, eq, node, total, counts, inner.having({key_of(target): Read(instance.target)}))
+    context = said_of(instance, planner.context, planner.steps.called)
+    plans = plan_reduction(instance, Finish(total.name, total.type, body), context)
+    if plans is None:
+        return None
+    planner.named |= written_in(instance, planner.steps.called)
+    return plans
+
+
+def _accesses(planner: Equations, node: lang.Reduce, region: Region) -> list[lang.Access] | None:
+    """All that the reduction reads: what leads to its points, and what has a value everywhere. None where something
+    else has to be looked up."""
+    found = list(dict.fromkeys((*region.accesses, *accesses_of(node.value))))
+    for access in found:
+        kept = access.tensor in planner.tables.values() or access.tensor in planner.collected.values()
+        if kept or not all(isinstance(s, Expr) for s in access.subscripts):
+            return None
+        if access not in region.accesses and (access.tensor not in planner.dense or planner.inside(access)):
+            return None
+    return found if region.accesses else None
+
+
+def _finish(planner: Equations, eq: Equation, node: lang.Reduce, total: Scalar, counts: Combined, env: Env) -> Plan:
+    """What is stored for a point: what is made of the total, and of the points at which nothing is stored."""
+    lines = [] if counts.rest is None else _rest(planner, node, total, counts, env)
+    planner.called[total.name], planner.scalars[total.name] = total.name, TYPES[total.type]
+    planner.constants.add(total.name)
+    made = rewrite(lambda n: lang.Local(total.name, node.span) if n is node or n == node else None, eq.value)
+    more, value = planner.point_value(made, env)
+    target = lang.Access(eq.target, eq.subscripts, eq.span)
+    return Block((*lines, *more, *planner.stored(eq, target, value, env)))
+
+
+def _rest(planner: Equations, node: lang.Reduce, total: Scalar, counts: Combined, env: Env) -> list[Plan]:
+    """The points at which nothing is stored, combined with the total: as many as are not counted."""
+    counted = Scalar(planner.fresh("visited"), "int64")
+    operator = operator_of_reduction(node)
+
+    def one_more(inner: Env) -> Plan:
+        return Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))
+
+    def combined(value: Any) -> list[Plan]:
+        new = replace(operator, arguments=(total, cast(value, total.type)))
+        return [Assign(total.name, total.type, new)]
+
+    assert counts.regions is not None
+    points = planner.passes(counts.regions, node.indices, counts.conditions, one_more, env)
+    visited = [shortened(without_unused(p), counted) for p in points]
+    last = planner.rest_combined(node, counts, counted, combined, env)
+    return [Let(counted.name, "int64", lang.Constant(0)), *visited, last]

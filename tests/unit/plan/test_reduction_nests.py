@@ -1,0 +1,116 @@
+"""Reductions of which something is made at each place: one nest, with the passes that sums of products have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+import spfgen.lang.nodes
+from spfgen.errors import InternalError
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import IN_TURN, PLANS, Accumulate, Do, Scan
+from spfgen.plan.verify.meaning import Fault, compare
+from spfgen.space.nodes import Monoid
+
+Array = np.ndarray[Any, Any]
+VALUES: dict[str, tuple[str, Callable[[Array, Array, Array], Array]]] = {
+    "max": ("y[i] = max(j: A[i,j]*x[j])", lambda a, x, z: (a * x).max(1, initial=-np.inf)),
+    "min": ("y[i] = min(j: A[i,j]*x[j]) + z[i]", lambda a, x, z: (a * x).min(1, initial=np.inf) + z),
+    "absolute": ("y[i] = abs(sum(j: A[i,j]*x[j]))", lambda a, x, z: np.abs(a @ x)),
+    "quotient": ("y[i] = sum(j: abs(A[i,j])*x[j])/z[i]", lambda a, x, z: np.abs(a) @ x / z),
+    "some": ("y[i] = sum(j: where(A[i,j] > 0, A[i,j], 0)*x[j])", lambda a, x, z: np.where(a > 0, a, 0) @ x),
+    "product": ("y[i] = prod(j: A[i,j]*x[j] + 1)", lambda a, x, z: (a * x + 1).prod(1)),
+    "all": ("y[i] = all(j: A[i,j] < 1)", lambda a, x, z: (a < 1).all(1)),
+}
+MERGED = "function both(a, b) { return sqrt(a*a + b*b) property commutative property associative property identity 0 }"
+AS_GIVEN = "function both(a, b) { return sqrt(a*a + b*b) property commutative property identity 0 }"
+
+
+def compiled(text: str, layout: str = "csr", **how: Any) -> spfgen.Kernel:
+    kinds = {"A": layout, "x": "dense", "z": "dense", "y": "dense<bool>" if "all" in text else "dense"}
+    return spfgen.compile(text, **{n: k for n, k in kinds.items() if f"{n}[" in text}, **how)
+
+
+def matrices() -> list[Array]:
+    """Of no size, of one value, with empty rows and one that is far longer than the others."""
+    rng = np.random.default_rng(5)
+    some = np.where(rng.random((30, 50)) < 0.3, rng.standard_normal((30, 50)), 0)
+    some[[0, 7, 29]] = 0
+    some[3] = -1 - rng.random(50)
+    long = np.zeros((5, 30000))
+    long[[0, 4], 3], long[2] = 2, rng.standard_normal(30000)
+    return [np.zeros((0, 0)), np.zeros((0, 3)), np.zeros((3, 0)), np.ones((1, 1)), some, long]
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize(("threads", "level"), [(1, 0), (1, 1), (1, 2), (3, 2)])
+def test_results(name: str, threads: int, level: int) -> None:
+    text, wanted = VALUES[name]
+    kernel = compiled(text, threads=threads, optimize=level)
+    rng = np.random.default_rng(6)
+    for a in matrices():
+        given = {"x": rng.standard_normal(a.shape[1]) / 4, "z": 1 + rng.random(a.shape[0])}
+        if a.shape[1] > 50:
+            given["x"] /= 1000
+        found = kernel(A=spfgen.pack(a, "csr"), **{n: v for n, v in given.items() if f"{n}[" in text})
+        assert np.allclose(found, wanted(a, given["x"], given["z"])), a.shape
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_nests(name: str) -> None:
+    """Threads share the work by what is stored, and long rows; no value waits for another."""
+    (plan,) = compiled(VALUES[name][0], schedule="").generated.plans
+    rows, columns = [n for n in walk(plan, PLANS) if isinstance(n, Scan) and n.dim in ("i", "A.pj")][:2]
+    assert rows.parallel
+    assert rows.partition is not None
+    assert rows.partition.weight is not None
+    assert rows.partition.row == "A.pj"
+    assert rows.partition.slice is not None
+    assert columns.ahead is not None
+    assert columns.partial == (IN_TURN if name != "all" else "")
+
+
+def function(text: str, reduced: str = "A[i,j]*x[j]") -> spfgen.Kernel:
+    spec = f"{text}\nkernel kernel {{ tensor A : csr  tensor x : dense  tensor y : dense\ny[i] = both(j: {reduced}) }}"
+    return spfgen.parse(spec).kernel("kernel").compile(threads=2, schedule="")
+
+
+def test_functions() -> None:
+    """What a user's function declares decides whether its values are taken apart."""
+    kernel = function(MERGED)
+    (plan,) = kernel.generated.plans
+    assert any(isinstance(n, Accumulate) and n.monoid is not None for n in walk(plan, PLANS))
+    (other,) = function(AS_GIVEN).generated.plans
+    assert not any(isinstance(n, Accumulate) for n in walk(other, PLANS))
+    assert not any(isinstance(n, Scan) and n.partial for n in walk(other, PLANS))
+    a = matrices()[-1]
+    x = np.random.default_rng(2).standard_normal(a.shape[1])
+    assert np.allclose(kernel(A=spfgen.pack(a, "csr"), x=x), np.sqrt(((a * x) ** 2).sum(1)))
+
+
+def test_what_is_verified() -> None:
+    """Another operator, or a total that nothing is made of, is refused."""
+    made = compiled(VALUES["max"][0]).generated
+    (plan,) = made.plans
+    nest = next(n for n in walk(plan, PLANS) if isinstance(n, Scan))
+    instance = next(i for i in made.compared.instances if i.finish)
+    compare(instance, nest, set())
+    other = Monoid(spfgen.lang.nodes.Apply("minimum", ()), "float64", np.inf)
+
+    def by_another(node: Any) -> Any:
+        return replace(node, monoid=other) if isinstance(node, Do | Accumulate) and node.monoid is not None else None
+
+    def unfinished(node: Any) -> Any:
+        return replace(node, finish=None) if isinstance(node, Accumulate) else None
+
+    def apart(node: Any) -> Any:
+        return replace(node, monoid=other) if isinstance(node, Accumulate) else None
+
+    for rule in (by_another, unfinished, apart):
+        with pytest.raises((Fault, InternalError)):
+            compare(instance, rewrite(rule, nest, PLANS), set())

@@ -21,7 +21,7 @@ from spfgen.plan.nodes import Assign, Block, Finish, Let, Plan
 from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
 from spfgen.plan.steps.said import said_of, written_in
-from spfgen.plan.steps.shortened import shortened
+from spfgen.plan.steps.shortened import ends, shortened
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.space.nodes import Monoid, Read, value_of
 from spfgen.space.regions import Region
@@ -62,6 +62,8 @@ def _reduction(planner: Equations, eq: Equation, env: Env) -> lang.Reduce | None
     if len(found) != 1 or any(a.tensor == eq.target for a in accesses_of(eq.value)):
         return None
     (node,) = found
+    if ends(operator_of_reduction(node), planner.types.reduced(node)):
+        return None  # most loops would be left early
     is_right = planner.types.is_orderless(node) and planner.types.identity(node) is not None
     return node if is_right and planner.free(node) == {*eq.indices} else None
 

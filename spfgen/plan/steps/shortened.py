@@ -13,7 +13,7 @@ from typing import Any
 from spfgen.facts.formula import ZERO, Bin, Expr, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
-from spfgen.lang.types import TYPES
+from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import Assign, Block, Break, Define, Guard, If, Let, Load, Locate, Plan, Scan
 from spfgen.space.typed import Scalar
 
@@ -74,11 +74,10 @@ def left_early(scan: Scan, total: Scalar) -> Plan | None:
         for n in walk(scan.body, Plan)
         if isinstance(n, Assign) and n.name == total.name and isinstance(n.value, lang.Apply)
     ]
-    if len(updates) != 1 or (updates[0].value.op not in EARLY and updates[0].value.function is None):
+    if len(updates) != 1 or any(isinstance(n, Break) for n in walk(scan.body, Plan)):
         return None
-    known = updates[0].value.operator.annihilators_of(TYPES[total.type])
-    numbers = [v for p, v in known if p == 0 and (1, v) in known]
-    if not numbers or any(isinstance(n, Break) for n in walk(scan.body, Plan)):
+    numbers = ends(updates[0].value, TYPES[total.type])
+    if not numbers:
         return None
     over = lang.Apply("equal", (total, lang.Constant(numbers[0])))
     why = "no other value changes it any more"
@@ -88,6 +87,14 @@ def left_early(scan: Scan, total: Scalar) -> Plan | None:
 
     # Parts of a parallel loop would not know when another one has found the number.
     return replace(scan, parallel=False, body=rewrite(rule, scan.body, Plan))
+
+
+def ends(operator: lang.Apply, kind: ElementType) -> list[Any]:
+    """The totals that no other value changes any more, of an operator for which that is worth a question."""
+    if operator.op not in EARLY and operator.function is None:
+        return []
+    known = operator.operator.annihilators_of(kind)
+    return [v for p, v in known if p == 0 and (1, v) in known]
 
 
 def _is_innermost(body: Plan) -> bool:

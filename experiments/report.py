@@ -296,10 +296,32 @@ run that timed them. Losses are shown like wins.
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 
+PAPERS = (
+    ("polyhedral co-iteration (Zhao et al. 2022)", ("spmspm", "spmspv", "spmv", "ttm")),
+    ("sparse array programming (Henry et al. 2021)", ("ufunc", "minimax", "mri", "slicing")),
+    ("shape operators (Root et al. 2024)", ("shape", "conversion")),
+    ("affine subscripts (Liu et al. 2024)", ("conv",)),
+    ("structured formats (Ahrens et al. 2023, 2024)", ("structured", "sddmm", "mttkrp")),
+)
+"""The experiments on what each paper is about."""
+
+
+def of_papers(summaries: Mapping[str, Any]) -> str:
+    """A line for each paper."""
+    rows = ["| paper | experiments | TACO / ours | fastest other / ours |", "| --- | --- | --- | --- |"]
+    for paper, names in PAPERS:
+        own = [n for n in names if n in summaries]
+        taco = [c["others"]["taco"] for n in own for c in summaries[n]["cases"] if "taco" in c["others"]]
+        best = [ratio for n in own for ratio, _, _ in best_peers(summaries[n])]
+        figures = [f"{mean(found):.2f}" if found else "" for found in (taco, best)]
+        rows.append(f"| {paper} | {', '.join(own)} | {figures[0]} | {figures[1]} |")
+    return "\n".join([*rows, "", recorded(summaries)])
+
+
 def in_readme(summaries: Mapping[str, Any], drawn: Collection[str]) -> str:
     """What stands between the markers of the README."""
     plot = f"\n\n![Fastest other / ours, a dot for each case](experiments/results/{ALL}.svg)" if ALL in drawn else ""
-    text = f"{overview(summaries)}{plot}" if summaries else "Nothing is recorded yet."
+    text = f"{of_papers(summaries)}{plot}" if summaries else "Nothing is recorded yet."
     return f"{BEGIN}\n{text}\n"
 
 

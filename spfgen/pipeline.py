@@ -24,7 +24,7 @@ meet it again in `print`:
 | lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  | cir/tree/check.py      |
 
 The passes that rewrite plans are those of plan/transform/passes.py, and of plan/expression.py for statements whose
-value is an expression; tests carry plans out after each of them (plan/verify/interpret.py). `PASSES` below has all,
+value is an expression; tests carry plans out after each of them (tests/plans/interpret.py). `PASSES` below has all,
 with those of C: each says what it is about, and has a level of optimisation (lang/optimization.py).
 """
 

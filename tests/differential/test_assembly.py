@@ -14,9 +14,9 @@ import scipy.sparse
 import spfgen
 from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.layout.nodes import ENTRIES
-from spfgen.plan.verify.interpret import interpret
 from spfgen.run.assembly import Assembly, DeliveredRows
 from tests.fuzz.programs import known_layouts
+from tests.plans.interpret import interpret
 
 MATRICES = ["csr", "csc", "coo", "dcsr", "bcsr(R=2, C=3)", "dia", "ell"]
 EXACT = ["csr", "csc", "coo", "dcsr"]

@@ -14,10 +14,10 @@ from scipy.sparse import coo_array
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import PLANS
-from spfgen.plan.verify.effort import Effort
 from tests.fuzz import unseen
 from tests.fuzz.carried import by_the_interpreter
 from tests.fuzz.operands import make
+from tests.plans.effort import Effort
 
 STORED = 12
 

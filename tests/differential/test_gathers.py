@@ -11,8 +11,8 @@ import spfgen
 from spfgen.errors import UsageError
 from spfgen.lang.interpret import interpret
 from spfgen.lang.parse import parse_statements
-from spfgen.plan.verify.effort import Effort
 from tests.fuzz.carried import by_the_interpreter
+from tests.plans.effort import Effort
 
 RNG = np.random.default_rng(9)
 LAYOUTS = ("csr", "csc", "coo", "coo_unsorted", "dcsr", "csr_unsorted", "bcsr", "ell", "vbl", "csr_rle", "dense")

@@ -16,10 +16,10 @@ from spfgen.errors import DataError
 from spfgen.kernel import Kernel
 from spfgen.layout.nodes import ENTRIES
 from spfgen.pipeline import Generated, generate
-from spfgen.plan.verify.effort import Effort
-from spfgen.plan.verify.interpret import Choices, interpret
 from spfgen.run.calls.call import RANGE, Bound
 from spfgen.space.own import AT
+from tests.plans.effort import Effort
+from tests.plans.interpret import Choices, interpret
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from spfgen.lang.nodes import Kernel
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import PLAN_PASSES, make_plans, resolve
 from spfgen.plan.nodes import PLANS, Plan, Versions
-from spfgen.plan.verify.interpret import Choices, interpret
-from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 from tests.fuzz import runner
 from tests.fuzz.programs import OWN_NAME, Case, Data
+from tests.plans.interpret import Choices, interpret
+from tests.plans.memory import WrongPlan
 
 FINAL = ""
 """After all passes."""

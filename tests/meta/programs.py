@@ -15,14 +15,14 @@ from spfgen.pipeline import Generated, make_plans
 from spfgen.plan.nodes import Plan
 from spfgen.plan.verify import compared
 from spfgen.plan.verify.compared import Compared
-from spfgen.plan.verify.effort import Effort
-from spfgen.plan.verify.interpret import Choices, Held, interpret
 from spfgen.run.calls.call import Bound
 from spfgen.space.nodes import Program
 from spfgen.space.own import AT
 from tests.fuzz import carried, interpreted, rewritten, runner, test_random_expressions, test_random_loops
 from tests.fuzz.programs import Case
 from tests.fuzz.test_random_programs import drawn
+from tests.plans.effort import Effort
+from tests.plans.interpret import Choices, Held, interpret
 
 SUMS, STEPS = "sums of products", "steps"
 LONGEST = 20_000

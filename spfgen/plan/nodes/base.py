@@ -25,7 +25,7 @@ class Inside:
 class Plan:
     """What may stand in a plan. A node says itself what it has inside and what it computes, how it is shown, and, if it
     is there for speed, which plain plan it stands for; from that follow showing, walking, renaming, the check
-    (verify/meaning.py) and the interpreter (verify/interpret.py). What C has for it is said in cir/."""
+    (verify/meaning.py) and the interpreter (tests/plans/interpret.py). What C has for it is said in cir/."""
 
     __slots__ = ()
     DEEPER = 1

@@ -355,7 +355,7 @@ class _Checker:
 
 
 def fault(node: Plan, what: str) -> InternalError:
-    from spfgen.plan.verify.memory import WrongPlan
+    from tests.plans.memory import WrongPlan
 
     return WrongPlan(node, what)
 

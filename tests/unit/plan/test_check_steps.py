@@ -36,10 +36,10 @@ from spfgen.plan.nodes import (
     Store,
 )
 from spfgen.plan.verify.check_steps import check_steps
-from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program, Read
 from spfgen.space.typed import Scalar
+from tests.plans.memory import WrongPlan
 
 KERNELS = {
     "rows": "tensor A : csr  tensor y : dense  y[i] = max(j: A[i,j])",

@@ -12,9 +12,9 @@ import spfgen
 from spfgen.facts.formula import Compare, variables
 from spfgen.ir import walk
 from spfgen.plan.nodes import Bound, Plan, Scan
-from spfgen.plan.verify.effort import Effort
 from spfgen.space.typed import Holds
 from tests.fuzz.carried import by_the_interpreter
+from tests.plans.effort import Effort
 
 RNG = np.random.default_rng(3)
 SHAPES = ((0, 0), (1, 1), (4, 7), (7, 4), (6, 6))

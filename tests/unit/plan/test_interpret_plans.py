@@ -14,9 +14,9 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Scan, Seq, Version, is_sum
-from spfgen.plan.verify.interpret import Choices, interpret
-from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
+from tests.plans.interpret import Choices, interpret
+from tests.plans.memory import WrongPlan
 
 Change = Callable[[object], Plan | None]
 SPECIAL = Choices()

@@ -14,9 +14,9 @@ from spfgen.facts.formula import Num
 from spfgen.ir import rewrite, walk
 from spfgen.layout.nodes import Layout
 from spfgen.plan.nodes import PLANS, Bound, Plan, Table
-from spfgen.plan.verify.interpret import Choices, interpret
-from spfgen.plan.verify.memory import WrongPlan
 from spfgen.run.tensor import Tensor
+from tests.plans.interpret import Choices, interpret
+from tests.plans.memory import WrongPlan
 
 ROWS = """
 layout rows(n, m) {

@@ -12,8 +12,8 @@ import spfgen
 from spfgen.ir import children
 from spfgen.pipeline import make_plans
 from spfgen.plan.nodes import PLANS, Find, Scan
-from spfgen.plan.verify.effort import Effort
 from tests.fuzz.carried import by_the_interpreter
+from tests.plans.effort import Effort
 from tests.unit.plan.asking import LISTED_ROWS
 
 Array = np.ndarray[Any, Any]

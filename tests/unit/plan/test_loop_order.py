@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.plan.verify.effort import Effort
 from tests.fuzz.carried import by_the_interpreter
+from tests.plans.effort import Effort
 
 RNG = np.random.default_rng(5)
 SHAPES = ((0, 0), (0, 3), (3, 0), (1, 1), (4, 7), (7, 4), (6, 6))

@@ -15,10 +15,10 @@ from spfgen.pipeline import make_plans, print_kernel
 from spfgen.plan import from_space
 from spfgen.plan.nodes import PLANS, Do, Plan, Seq
 from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
-from spfgen.plan.verify.interpret import interpret
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import build, load
 from spfgen.space.nodes import Program
+from tests.plans.interpret import interpret
 
 KERNELS = {
     "sums of rows": ("y[i] = A[i, j]*x[j]", {"A": "csr"}),

@@ -35,13 +35,13 @@ from spfgen.plan.nodes import (
     Scan,
     Store,
 )
-from spfgen.plan.verify.memory import Memory, Number, WrongPlan
 from spfgen.space.nodes import Monoid, Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar, Types
+from tests.plans.memory import Memory, Number, WrongPlan
 
 if TYPE_CHECKING:
-    from spfgen.plan.verify.interpret import _Interpreter
+    from tests.plans.interpret import _Interpreter
 
 LAZY = {"logical_and": False, "logical_or": True}
 """Operators that leave the second argument alone where the first one decides: it may have no meaning there."""

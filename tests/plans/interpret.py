@@ -75,11 +75,11 @@ from spfgen.plan.nodes import (
     Versions,
     Workspace,
 )
-from spfgen.plan.verify import interpret_steps as steps
-from spfgen.plan.verify.effort import Effort
-from spfgen.plan.verify.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
 from spfgen.space.nodes import Group, Monoid, Operand, Program, Read, Tensor, Value, size_values
 from spfgen.space.own import AT
+from tests.plans import interpret_steps as steps
+from tests.plans.effort import Effort
+from tests.plans.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
 
 Env = Mapping[str, Any]
 MOVING = frozenset({"sequential iteration", "galloping"})

@@ -18,6 +18,9 @@ from spfgen import limits, tuning
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.separate import COMBINED, RESULT, Read, plain, quasi, within
+from spfgen.lang import nodes as lang
+from spfgen.lang.ops import OPERATORS
+from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.sets.affine import Affine, Floor
 
@@ -185,12 +188,26 @@ def _at(found: Affine, values: Mapping[str, int]) -> int:
 
 def is_known(unit: Unit, index: str) -> bool:
     """Whether the extents of the index, and of all that stand in subscripts beside it, are known."""
-    if index not in unit.extents:
+    if index not in unit.extents or not _can_begin(unit, index):
         return False
     for access in accesses_in(unit.steps):
         for subscript in access.subscripts:
             names = within(subscript)
             if index in names and not names <= {*unit.extents, *unit.named}:
+                return False
+    return True
+
+
+def _can_begin(unit: Unit, index: str) -> bool:
+    """Whether parts of results that loops update can begin with an identity: where that is not 0 they are dense, and
+    of a type that has it."""
+    if len(unit.steps) == 1 and isinstance(unit.steps[0], lang.Statement):
+        return True
+    for target, way in unit.separable.ways[index].items():
+        if way.kind == COMBINED and (way.op != "add" or way.function is not None):
+            operator = OPERATORS[way.op] if way.function is None else way.function.operator
+            kind = TYPES.get(unit.dtypes[target].name)
+            if unit.layouts[target] is not None or kind is None or operator.identity_of(kind) is None:
                 return False
     return True
 

@@ -135,13 +135,20 @@ class Local:
         unit = self.unit
         if target not in unit.found.shapes:
             return {}
-        said: dict[str, int] = {}
         accesses = [a for a in accesses_in(self.steps) if a.tensor == target]
-        for axis, name in enumerate(self._parameters(target)):
-            if any(plain(a.subscripts[axis]) for a in accesses):
-                continue
-            said[f"{target}.{name}"] = unit.found.shapes[target][axis]
-        return said
+        shape = list(unit.found.shapes[target])
+        if all(any(self._says(a.subscripts[k], target) for a in accesses) for k in range(len(shape))):
+            return {}
+        for index in unit.cuts:
+            if not unit.is_whole(index, target) and target in unit.targets:
+                low, high = ranges[index]
+                shape[unit.way(index, target).axis] = high - low
+        return {f"{target}.{n}": e for n, e in zip(self._parameters(target), shape, strict=True)}
+
+    def _says(self, subscript: Any, target: str) -> bool:
+        """Whether a subscript of a result says its extent: an index alone, in whose block the result's lies."""
+        index = plain(subscript)
+        return index is not None and not (index in self.unit.cuts and self.unit.is_whole(index, target))
 
     def _parameters(self, target: str) -> tuple[str, ...]:
         from spfgen.api import handle_of

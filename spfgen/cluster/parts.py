@@ -233,6 +233,18 @@ class Empty:
 
 
 @dataclass(frozen=True)
+class Full:
+    """An array of one value."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    value: Any
+
+    def __call__(self) -> Any:
+        return np.full(self.shape, self.value, self.dtype)
+
+
+@dataclass(frozen=True)
 class Combine:
     """Results of two blocks of work as one, by an operator that may take them in any order, or a function of the
     user."""
@@ -260,16 +272,17 @@ class Combine:
 
 @dataclass(frozen=True)
 class Start:
-    """What a result held before, zeros if it was not there, updated by what was computed for it."""
+    """What a result held before, zeros if it was not there, updated by what was computed for it; or only its type."""
 
     op: str
     layout: Any = None
     function: lang.Function | None = None
+    is_set: bool = False
 
     def __call__(self, found: Any, before: Any = None) -> Any:
         if before is None:
             before = np.zeros(np.shape(found), found.dtype)
-        result = Combine(self.op, self.layout, self.function)(before, found)
+        result = found if self.is_set else Combine(self.op, self.layout, self.function)(before, found)
         dtype = getattr(before, "dtype", None)
         return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 

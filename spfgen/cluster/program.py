@@ -16,7 +16,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.parse import parse_statements
 from spfgen.lang.trace import among
-from spfgen.lang.uses import accesses_in, leaves_the_rest, statements_in
+from spfgen.lang.uses import accesses_in, statements_in
 
 
 def evaluate(
@@ -158,7 +158,7 @@ class _Program:
             if isinstance(explicit, lang.Statement) and explicit.op != steps[0].op:
                 steps = (explicit,)  # y = y + v, as the update that it is
         targets = tuple(dict.fromkeys(s.target.tensor for s in statements_in(steps)))
-        kept = {n: known[n] for n in targets if known.get(n) is not None and self._continues(steps, n)}
+        kept = {n: known[n] for n in targets if known.get(n) is not None}
         operands = {n: v for n, v in known.items() if n not in targets}
         used = {a.tensor for a in accesses_in(steps)}
         within = tuple(n for n in self.local if n in targets and not self._elsewhere(steps, n))
@@ -174,14 +174,6 @@ class _Program:
         unit = Unit(steps, {n: operands[n] for n in operands if n in used}, kept, self._sizes_of(steps), self.named,
                     layouts, within, self.settings, shapes)  # fmt: skip
         return unit.results()
-
-    def _continues(self, steps: Sequence[Any], name: str) -> bool:
-        """Whether what the result held before counts."""
-        if len(steps) == 1 and isinstance(steps[0], lang.Statement):
-            step = steps[0]
-            own = any(a.tensor == name for a in accesses_in([step.value]))
-            return step.op != "=" or own or leaves_the_rest(step)
-        return True
 
     def _elsewhere(self, steps: Sequence[Any], name: str) -> bool:
         return any(a.tensor == name for s in self.steps if all(s is not o for o in steps) for a in accesses_in([s]))

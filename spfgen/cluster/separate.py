@@ -88,7 +88,10 @@ def plain(subscript: Any) -> str | None:
 
 
 def within(node: Any) -> set[str]:
-    """The names in a subscript, a value or a condition, wherever they stand."""
+    """The names in a subscript, a value or a condition, wherever they stand; none in `j - j`."""
+    subscript = quasi(node)
+    if subscript is not None:
+        return subscript.names()
     found = {n for e in walk(node) if isinstance(e, Expr) for n in variables(e)}
     return found | {r.index for r in walk(node) if isinstance(r, lang.Range)}
 
@@ -100,11 +103,12 @@ def separable(steps: Sequence[Any], sizes: Sequence[str], filled: set[str], loca
     kept: dict[str, str] = {}
     carried: dict[str, lang.Access] = {}
     names = {n for s in steps for n in within(s)} | set(_loops(steps))
+    explicit = normalized(tuple(steps), tuple(sizes))[0]
     for index in sorted(names - set(sizes)):
         try:
             _check_bound_once(steps, index)
             if len(steps) == 1 and isinstance(steps[0], lang.Statement):
-                ways[index] = {steps[0].target.tensor: _of_equation(steps[0], index, filled)}
+                ways[index] = {steps[0].target.tensor: _of_equation(steps[0], explicit, index, filled)}
             else:
                 ways[index] = _of_loops(steps, index, set(local))
         except Carried as reason:
@@ -145,7 +149,8 @@ def _check_bound_once(steps: Sequence[Any], index: str) -> None:
 # --- equations -----------------------------------------------------------------------------------------
 
 
-def _of_equation(statement: lang.Statement, index: str, filled: set[str]) -> Way:
+def _of_equation(statement: lang.Statement, explicit: Any, index: str, filled: set[str]) -> Way:
+    """`explicit` is the same with its sums written out."""
     if statement.within:
         raise Kept("the pattern of the result decides")
     target = statement.target
@@ -166,7 +171,7 @@ def _of_equation(statement: lang.Statement, index: str, filled: set[str]) -> Way
         return _reduced(statement, statement.value, filled)
     if reductions:
         raise Kept("a function is applied to what is reduced over it")
-    return _updated(statement, index, filled)
+    return _updated(statement, explicit, index, filled)
 
 
 def _check_own(own: Sequence[lang.Access], target: lang.Access, index: str, axis: int | None) -> None:
@@ -231,19 +236,17 @@ def _reduced(statement: lang.Statement, value: lang.Reduce, filled: set[str]) ->
     return Way(COMBINED, op=op, function=value.function)
 
 
-def _updated(statement: lang.Statement, index: str, filled: set[str]) -> Way:
+def _updated(statement: lang.Statement, explicit: Any, index: str, filled: set[str]) -> Way:
     """The index stands in the value alone: the sum over it, or the update by each of its values."""
     if statement.op not in SUMS:
-        if normalized((statement,))[0] == statement or not isinstance(normalized((statement,))[0], lang.Statement):
+        if explicit == statement or not isinstance(explicit, lang.Statement):
             raise Kept(f"`{statement.op}` takes the values one after another")
         if statement.where is not None:
             raise Kept("a condition decides which values the result is updated by")
         return Way(COMBINED, op=_combines(statement.op, statement), function=statement.function)
     if any(quasi(s) is None for s in statement.target.subscripts) and statement.op == "=":
         raise Kept("the result is written at places that are values, and the last one counts")
-    explicit = normalized((statement,))[0]
-    assert isinstance(explicit, lang.Statement)
-    if not all(_sums_over(term, index) for term in _terms(explicit.value)):
+    if not isinstance(explicit, lang.Statement) or not all(_sums_over(term, index) for term in _terms(explicit.value)):
         raise Kept("not all terms are summed over it")
     if statement.where is not None:
         _check_fills(statement, filled)

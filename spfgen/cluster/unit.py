@@ -18,12 +18,14 @@ from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.extents import Extents, extents_of
 from spfgen.cluster.local import Local
 from spfgen.cluster.made import blocks_like, example_of
-from spfgen.cluster.parts import Combine, Empty, Pick, Run, Start
+from spfgen.cluster.parts import Combine, Empty, Full, Pick, Run, Start
 from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
 from spfgen.cluster.space import Part, Work
 from spfgen.errors import Unsupported
 from spfgen.lang import nodes as lang
+from spfgen.lang.ops import OPERATORS
 from spfgen.lang.show import show_statement
+from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 
 Ranges = dict[str, tuple[int, int]]
@@ -279,14 +281,18 @@ class Unit:
         for read in self.reads:
             names.append(read.name)
             arguments.append(self._argument(read, boxes[read.name], layer))
-        for target in self.kept:
-            if target in self.targets and self.combined(target) is None:
+        for target in self.targets:
+            way = self.combined(target)
+            if way is None and target in self.kept:
                 names.append(target)
                 arguments.append(self._before(target, self.block_of(target, at), layer))
+            elif way is not None and self._needs_identity(target):
+                names.append(target)
+                arguments.append(self._identity(target, way, self.block_of(target, at), layer))
         written, sizes = self.local_text.of(ranges, boxes)
         where = ", ".join(f"{n} in [{ranges[n][0]}, {ranges[n][1]})" for n in at)
         out = {t: self.layouts[t] for t in self.layouts if self.layouts[t] is not None and t not in names}
-        started = tuple(t for t in names if t in self.kept)
+        started = tuple(t for t in names if t in self.targets)
         run = Run(written, tuple(names), self.targets, tuple(sizes.items()), tuple(self.given().items()), out or None,
                   self.settings.threads, where, self.settings.validate, self.settings.deterministic,
                   self.settings.prune, started)  # fmt: skip
@@ -304,6 +310,20 @@ class Unit:
         """What a block of a result held."""
         box = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds(target), place, strict=True))
         return self.kept[target].part(box, layer)
+
+    def _needs_identity(self, target: str) -> bool:
+        """Whether loops update parts of the result, which begin with the identity of what combines them."""
+        way = self.combined(target)
+        is_equation = len(self.steps) == 1 and isinstance(self.steps[0], lang.Statement)
+        return way is not None and not is_equation and (way.op != "add" or way.function is not None)
+
+    def _identity(self, target: str, way: Way, place: tuple[int, ...], layer: dict[Any, Any]) -> Any:
+        shape = tuple(b[k + 1] - b[k] for b, k in zip(self.bounds(target), place, strict=True))
+        operator = OPERATORS[way.op] if way.function is None else way.function.operator
+        value = operator.identity_of(TYPES[self.dtypes[target].name])
+        key = (f"identity_{way.op}-{tokenize(shape, self.dtypes[target], value)}",)
+        layer[key] = (Full(shape, self.dtypes[target], value),)
+        return key
 
     def given(self) -> dict[str, Any]:
         """Numbers."""
@@ -334,7 +354,8 @@ class Unit:
             if way is not None and self._starts(target):
                 begin = (f"start_{target}-{name}", *place)
                 before = [self._before(target, place, layer)] if target in self.kept else []
-                layer[begin] = (Start(way.op, self.layouts[target], way.function), keys[0], *before)
+                is_set = not self.local_text.is_update(target)
+                layer[begin] = (Start(way.op, self.layouts[target], way.function, is_set), keys[0], *before)
                 found[place] = begin
         return layer, found
 

@@ -227,8 +227,8 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         order = order or list(range(self.ndim))[::-1]
         name = f"transpose-{tokenize(self.name, order)}"
         turn = Apply(np.transpose, (BLOCK, tuple(order)))
-        keys = product(*[range(n) for n in self.blocks])
-        layer = {(name, *[k[a] for a in order]): (turn, (self.name, *k)) for k in keys}
+        layer = {(name, *[k[a] for a in order]): (replace(turn, box=box), (self.name, *k))
+                 for k, box in boxes(self.bounds).items()}  # fmt: skip
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[self])
         bounds = tuple(self.bounds[a] for a in order)
         return Blocked(graph, name, bounds, lambda: turn(self.example()), None, self.nbytes)
@@ -307,7 +307,8 @@ def mapped(function: Any, operands: Sequence[Any], options: Mapping[str, Any]) -
     cut = [o for o in given if isinstance(o, Blocked)]
     call = Apply(function, tuple(BLOCK if isinstance(o, Blocked) else o for o in given), tuple(options.items()))
     name = f"{getattr(function, '__name__', 'map')}-{tokenize(function, *given, dict(options))}"
-    layer = {(name, *k): (call, *[(o.name, *_place(o, k)) for o in cut]) for k in boxes(bounds)}
+    layer = {(name, *k): (replace(call, box=box), *[(o.name, *_place(o, k)) for o in cut])
+             for k, box in boxes(bounds).items()}  # fmt: skip
     graph = HighLevelGraph.from_collections(name, layer, dependencies=cut)
     return Blocked(graph, name, tuple(bounds), lambda: call(*[o.example() for o in cut]))
 

@@ -5,7 +5,6 @@ Bytes that are sent, the memory of a worker and work decide (`Cost`); constants 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
@@ -18,6 +17,7 @@ from spfgen import limits, tuning
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.separate import COMBINED, RESULT, Read, plain, quasi, within
+from spfgen.cluster.workers import Workers, workers
 from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import TYPES
@@ -28,35 +28,6 @@ if TYPE_CHECKING:
     from spfgen.cluster.unit import Unit
 
 Cuts = Mapping[str, Bounds]
-
-
-@dataclass(frozen=True)
-class Workers:
-    """How many tasks run at a time, on how many workers; the bytes that one of them may hold (0: not known)."""
-
-    count: int = 1
-    threads: int = 1
-    memory: int = 0
-
-    @property
-    def slots(self) -> int:
-        return self.count * self.threads
-
-
-def workers() -> Workers:
-    """Those of the client of distributed, if there is one; else the processors of this machine."""
-    from os import cpu_count
-
-    distributed = sys.modules.get("distributed")
-    if distributed is not None:
-        try:
-            found = distributed.default_client().scheduler_info(n_workers=-1)["workers"].values()
-        except (ValueError, KeyError, TypeError, OSError):
-            found = ()
-        if found:
-            memory = min(int(w.get("memory_limit") or 0) for w in found)
-            return Workers(len(found), max(1, min(int(w["nthreads"]) for w in found)), memory)
-    return Workers(1, cpu_count() or 1)
 
 
 @dataclass(frozen=True)

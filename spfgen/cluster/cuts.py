@@ -74,6 +74,11 @@ def boxes(bounds: Sequence[Bounds]) -> dict[tuple[int, ...], Box]:
     return {k: tuple((b[n], b[n + 1]) for b, n in zip(bounds, k, strict=True)) for k in numbers}
 
 
+def shown(box: Box) -> str:
+    """A box as it is written in messages, as a subscript."""
+    return "[" + ", ".join(f"{low}:{high}" for low, high in box) + "]"
+
+
 def meeting(bounds: Bounds, low: int, high: int) -> list[int]:
     """The blocks that have places of [low, high); none for an empty range."""
     return [k for k, (a, b) in enumerate(pairwise(bounds)) if max(a, low) < min(b, high)]

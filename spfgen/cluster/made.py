@@ -13,6 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.parts import Empty, Made, packed, split
+from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.entries import own_entries
 from spfgen.run.calls.foreign import tensor_of
@@ -29,6 +30,7 @@ def blocks(
     shape: Sequence[int] | None,
 ) -> Blocked:
     """See spfgen.blocks."""
+    workers()  # those of another version are said before anything is sent
     if isinstance(source, Blocked):
         return source.rechunk(bounds_for(source.shape, None, source.layout, asked, count, balance))
     if hasattr(source, "__dask_graph__") and hasattr(source, "chunks"):

@@ -6,13 +6,14 @@ sends them to workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from spfgen.cluster.cuts import Bounds, Box, boxes
+from spfgen.cluster.cuts import Bounds, Box, boxes, shown
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
@@ -23,6 +24,20 @@ from spfgen.run.calls.entries import own_entries, pack_object
 from spfgen.run.calls.evaluate import Written
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
+
+
+@contextmanager
+def saying(where: str) -> Iterator[None]:
+    """Whatever goes wrong says where: errors of ours in a note, others, such as a lack of memory or those of a
+    person's function, in one of Python's, which tracebacks show."""
+    try:
+        yield
+    except SpfgenError as error:
+        error.notes = (*error.notes, where)
+        raise
+    except Exception as error:
+        error.add_note(where)
+        raise
 
 
 def packed(entries: Coordinates, layout: Any, strict: bool) -> Tensor:
@@ -148,15 +163,12 @@ class Made:
     def __call__(self, *given: Any) -> Any:
         from spfgen.api import pack
 
-        value = self.function(self.box) if self.function else given[0]
-        shape = self.shape if isinstance(value, tuple) else None
-        try:
+        with saying(f"in the block {shown(self.box)}"):
+            value = self.function(self.box) if self.function else given[0]
+            shape = self.shape if isinstance(value, tuple) else None
             found = value if self.layout is None else pack(value, self.layout, shape=shape)
-        except SpfgenError as error:
-            error.notes = (*error.notes, f"in the block {self.box}")
-            raise
-        if tuple(found.shape) != self.shape:
-            raise DataError(f"expected a block of shape {self.shape} for {self.box}, but it is {tuple(found.shape)}")
+            if tuple(found.shape) != self.shape:
+                raise DataError(f"expected a block of shape {self.shape}, but it is {tuple(found.shape)}")
         return found
 
 
@@ -191,12 +203,9 @@ class Run:
 
         operands: dict[str, Any] = {**dict(self.given), **dict(zip(self.names, parts, strict=True))}
         operands |= {n: _copied(operands[n]) for n in self.started}
-        try:
+        with saying(f"in the block of work {self.where} of `{self.text}`"):
             found = evaluate(self.written, operands, dict(self.sizes) or None, self.threads or 1, self.validate,
                              self.out, self.prune or None, self.deterministic)  # fmt: skip
-        except SpfgenError as error:
-            error.notes = (*error.notes, f"in the block of work {self.where} of `{self.text}`")
-            raise
         if not isinstance(found, dict):
             return found
         return found[self.targets[0]] if len(self.targets) == 1 else {t: found[t] for t in self.targets}
@@ -294,10 +303,12 @@ class Apply:
     function: Any
     given: tuple[Any, ...]
     options: tuple[tuple[str, Any], ...] = ()
+    box: Box = ()
 
     def __call__(self, *blocks: Any) -> Any:
         left = iter(blocks)
-        return self.function(*[next(left) if g is BLOCK else g for g in self.given], **dict(self.options))
+        with saying(f"in the block {shown(self.box)}"):
+            return self.function(*[next(left) if g is BLOCK else g for g in self.given], **dict(self.options))
 
 
 class _Block:

@@ -17,11 +17,22 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spfgen.cluster.cuts import Bounds, Box, boxes
+from spfgen.cluster.cuts import Bounds, Box, boxes, shown
 from spfgen.cluster.parts import Made
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.calls.foreign import tensor_of
-from spfgen.run.store import ABOUT, DAMAGE, TEXT, load_tensor, said_of, save, shape_said, tensor_of_file, texts_of
+from spfgen.run.store import (
+    ABOUT,
+    DAMAGE,
+    TEXT,
+    load_tensor,
+    said_of,
+    save,
+    shape_said,
+    tensor_of_file,
+    texts_of,
+    unpacked_bytes,
+)
 from spfgen.run.tensor import Tensor
 
 Place = tuple[int, ...]
@@ -68,7 +79,9 @@ class Stored:
             p: (Made(layout, tuple(h - w for w, h in b), None, b), (self.parts[p],)) for p, b in self.boxes().items()
         }
         graph = HighLevelGraph.from_collections(name, {(name, *p): task for p, task in made.items()})
-        return Blocked(graph, name, self.bounds, example, layout)
+        known = [getattr(part, "nbytes", None) for part in self.parts.values()]
+        memory = None if None in known else sum(n for n in known if n is not None)
+        return Blocked(graph, name, self.bounds, example, layout, memory)
 
 
 def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Stored:
@@ -130,11 +143,12 @@ def _of_text(path: str, asked: Any, count: Any, layout: Any, shape: Any, size: i
 
 @dataclass(frozen=True)
 class NpzBlock:
-    """Reads a block; `stamp` tells versions of the file apart."""
+    """Reads a block; `stamp` tells versions of the file apart, `nbytes` is what it takes in memory."""
 
     path: str
     box: Box
     stamp: tuple[int, int]
+    nbytes: int = 0
 
     def __call__(self) -> Tensor:
         with _about(self.path, self.box):
@@ -156,7 +170,11 @@ def _opened_npz(files: Sequence[str]) -> Stored:
     wrong = next((named[p] for p, box in boxes(bounds).items() if found.get(p) != box), None)
     if wrong is not None:
         raise DataError(f"expected blocks that lie side by side, but {wrong} lies elsewhere")
-    return Stored(bounds, {p: NpzBlock(named[p], box, _stamp(named[p])) for p, box in found.items()})
+    return Stored(bounds, {p: _npz_block(named[p], box) for p, box in found.items()})
+
+
+def _npz_block(file: str, box: Box) -> NpzBlock:
+    return NpzBlock(file, box, _stamp(file), unpacked_bytes(file))
 
 
 def _among(files: Sequence[str]) -> str:
@@ -274,7 +292,7 @@ class ZarrBlock:
             group = _zarr().open_group(self.path, path=self.name, mode="r")
             said = dict(group.attrs)
             if _box(said[BLOCK]) != self.box:
-                raise DataError(f"it says that it lies at {_shown(_box(said[BLOCK]))}")
+                raise DataError(f"it says that it lies at {shown(_box(said[BLOCK]))}")
             arrays = {n: _array(n, a) for n, a in group.arrays()}
             return _fitting(tensor_of_file(said[ABOUT], said[TEXT], arrays), self.box)
 
@@ -309,7 +327,7 @@ def _opened_zarr(path: str) -> Stored:
     for place, box in boxes(bounds).items():
         name = ".".join(map(str, place))
         if name not in groups:
-            raise DataError(f"block {_shown(box)}: {path} has no group {name}")
+            raise DataError(f"block {shown(box)}: {path} has no group {name}")
         parts[place] = ZarrBlock(os.fspath(Path(path).absolute()), name, box, _stamp(os.fspath(groups[name])))
     return Stored(bounds, parts)
 
@@ -361,7 +379,7 @@ def _zarr() -> Any:
 @contextmanager
 def _about(path: str, box: Box | None) -> Iterator[None]:
     """Whatever goes wrong is a DataError that names the file and the block."""
-    which = "blocks" if box is None else f"block {_shown(box)}"
+    which = "blocks" if box is None else f"block {shown(box)}"
     try:
         yield
     except UsageError:
@@ -378,10 +396,6 @@ def _fitting(tensor: Tensor, box: Box) -> Tensor:
     if tensor.shape != shape:
         raise DataError(f"expected a block of shape {shape}, but it has {tensor.shape}")
     return tensor
-
-
-def _shown(box: Box) -> str:
-    return "[" + ", ".join(f"{low}:{high}" for low, high in box) + "]"
 
 
 def _times(bounds: Sequence[Bounds]) -> str:

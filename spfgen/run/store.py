@@ -66,7 +66,7 @@ def save(
     entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **entries)
-    replace_file(target, stream.getvalue())
+    replace_file(target, stream.getbuffer())
 
 
 def said_of(tensor: Tensor) -> tuple[dict[str, Any], str]:
@@ -197,6 +197,15 @@ def _check_bytes(file: Any) -> None:
             shape, _, dtype = read(stream)
         if prod(shape) * dtype.itemsize > info.file_size:
             raise DataError(f"it is damaged ({info.filename} says a shape of {shape}, but is shorter)")
+
+
+def unpacked_bytes(path: str) -> int:
+    """The bytes of the arrays of an .npz in memory, as its directory says them. Raises DataError."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return sum(info.file_size for info in file.infolist() if info.filename.startswith(ARRAY))
+    except (OSError, *DAMAGE) as error:
+        raise _unreadable(path, f"it is damaged ({error})") from error
 
 
 def _unreadable(path: object, reason: str, notes: tuple[str, ...] = ()) -> DataError:

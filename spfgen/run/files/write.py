@@ -44,7 +44,7 @@ def write(path: str | os.PathLike[str], data: Coordinates | NDArray[Any], force:
     replace_file(target, content)
 
 
-def replace_file(target: Path, content: bytes) -> None:
+def replace_file(target: Path, content: bytes | memoryview) -> None:
     """Write a file so that it appears complete or not at all. Raises UsageError when it cannot be written."""
     # Beside the target, because a rename works only within a file system.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")

@@ -1,0 +1,64 @@
+"""Who computes: the workers of the client of distributed, which have the spfgen that is here, or this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from spfgen.errors import UsageError
+
+PACKAGE = "spfgen"
+
+_asked: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
+"""The workers of each client that have said their version."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many tasks run at a time, on how many workers; the bytes that one of them may hold (0: not known)."""
+
+    count: int = 1
+    threads: int = 1
+    memory: int = 0
+
+    @property
+    def slots(self) -> int:
+        return self.count * self.threads
+
+
+def workers() -> Workers:
+    """Those of the client of distributed, if there is one; else the processors of this machine. Raises UsageError where
+    they have another spfgen."""
+    from os import cpu_count
+
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        try:
+            client = distributed.default_client()
+            found = client.scheduler_info(n_workers=-1)["workers"]
+        except (ValueError, KeyError, TypeError, OSError):
+            found = {}
+        if found:
+            check_versions(client, found)
+            memory = min(int(w.get("memory_limit") or 0) for w in found.values())
+            return Workers(len(found), max(1, min(int(w["nthreads"]) for w in found.values())), memory)
+    return Workers(1, cpu_count() or 1)
+
+
+def check_versions(client: Any, found: Mapping[str, Any]) -> None:
+    """Ask the scheduler and the workers which spfgen they have, again when others are there: its objects go between
+    processes. Raises UsageError. A client that is driven by coroutines cannot ask."""
+    named = frozenset(f"{w.get('id', '')} {address}" for address, w in found.items())
+    if client.asynchronous or _asked.get(client) == named:
+        return
+    said = client.get_versions(packages=[PACKAGE])
+    own = said["client"]["packages"].get(PACKAGE)
+    for where, one in {"the scheduler": said["scheduler"], **said["workers"]}.items():
+        version = one["packages"].get(PACKAGE) if one else own  # a worker that has just gone says nothing
+        if version != own:
+            message = f"expected spfgen {own} on all of the cluster, as it is here, but {where} has {version or 'none'}"
+            raise UsageError(message, None, (f"pip install spfgen=={own} there, and start it again",))
+    _asked[client] = named

@@ -143,7 +143,7 @@ def test_a_worker_that_is_killed() -> None:
 
 
 @pytest.mark.exhaustive
-def test_machines_with_other_processors_compile_for_themselves(tmp_path) -> None:
+def test_machines_with_other_processors_compile_for_themselves(tmp_path, monkeypatch) -> None:
     """A worker whose processor is another one does not take what is in the cache of the folder that they share."""
 
     def be_another():  # type: ignore[no-untyped-def]
@@ -154,17 +154,15 @@ def test_machines_with_other_processors_compile_for_themselves(tmp_path) -> None
     def files() -> set[str]:
         return {p.name for p in tmp_path.rglob("*.so")}
 
-    from dask import config
-
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))  # workers have what is set when they begin
     with (
-        config.set({"distributed.nanny.pre-spawn-environ.SPFGEN_CACHE_DIR": str(tmp_path)}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as own,
     ):
         first, second = own.scheduler_info()["workers"]
         own.run(be_another, workers=[second])
-        product = blocked() @ X
+        products = [(blocked() @ X) * k for k in (1, 2)]
         for count, worker in enumerate((first, second), 1):
-            found = own.compute(product, workers=[worker], allow_other_workers=False, pure=False).result()
-            np.testing.assert_allclose(found, DENSE @ X)
+            found = own.compute(products[count - 1], workers=[worker]).result()
+            np.testing.assert_allclose(found, DENSE @ X * count)
             assert len(files()) >= count

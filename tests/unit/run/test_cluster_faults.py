@@ -119,9 +119,9 @@ def test_work_that_is_cancelled_can_be_asked_for_again(client) -> None:
         time.sleep(0.05)
         return rows(box)
 
-    A = blocked(slow)
-    client.cancel((A @ X).persist())
-    np.testing.assert_allclose((A @ X).compute(), DENSE @ X)
+    made = blocked(slow)
+    client.cancel((made @ X).persist())
+    np.testing.assert_allclose((made @ X).compute(), DENSE @ X)
 
 
 @pytest.mark.exhaustive

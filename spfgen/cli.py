@@ -313,6 +313,8 @@ def generate(
     """
     kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
     made = kernel.stopped_after(stop_after) if stop_after else kernel.generated
+    if made.refused is not None:
+        raise made.refused
     if output == "-":
         show(made.whole, newline=False)
         return

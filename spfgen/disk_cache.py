@@ -29,20 +29,19 @@ class Compiled:
     """C, and the program that calls need: names, layouts and types of tensors, sizes and where they stand. From the
     disk it comes without statements.
 
-    `whole` is one self-contained text of `source` and `header`; `loops` names the function that calls call: where a
-    result's pattern is computed, it makes entries, of which others in the text make the arrays.
+    `called` is one self-contained text, which calls compile: results whose pattern is computed are lists of entries
+    there.
     """
 
     program: Program
     source: str
     header: str
-    whole: str
-    loops: str
+    called: str
 
 
 def compiled_of(generated: Generated) -> Compiled:
     """What calls need of all that the passes made."""
-    return Compiled(generated.program, generated.source, generated.header, generated.whole, generated.loops)
+    return Compiled(generated.program, generated.source, generated.header, generated.called)
 
 
 def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spfgen.errors import Unsupported
 from spfgen.estimate import assembly
 from spfgen.facts.prove import RESOURCES, Answer, smaller
 from spfgen.ir import walk
@@ -16,7 +15,7 @@ from spfgen.plan.analyse.cost import simplified
 from spfgen.plan.analyse.depend import INDEPENDENT, Meeting, in_words
 from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
-from spfgen.plan.assemble import assembly_of
+from spfgen.plan.assemble import Assembled
 from spfgen.plan.context import context_of
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
@@ -25,7 +24,7 @@ from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Key, Levels, Plan,
 from spfgen.plan.show import show_plan
 from spfgen.plan.text import interval, show_conditions, show_operand
 from spfgen.plan.verify.claims import claims
-from spfgen.space.nodes import Group, Program, Tensor
+from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
 
 
@@ -90,8 +89,10 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         if doubts:
             parts.append("  not proved:")
             parts += [f"    - {doubt}" for doubt in doubts]
-    for tensor in program.tensors:
-        parts += _assembled(tensor)
+    for name, how in generated.assemblies.items():
+        parts += _assembled(name, how)
+    if generated.refused is not None:
+        parts += ["", f"results are lists of entries, which Python packs: {generated.refused.message}"]
     if generated.left_out:
         parts += ["", "passes left out:"]
         parts += [_filled(str(item)) for item in generated.left_out]
@@ -102,16 +103,10 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
     return "\n".join(parts)
 
 
-def _assembled(tensor: Tensor) -> list[str]:
+def _assembled(name: str, how: Assembled) -> list[str]:
     """How a result whose pattern is computed gets its arrays in C."""
-    found = assembly_of(tensor)
-    if found is None:
-        return []
-    if isinstance(found, Unsupported):
-        reason = f"it is a list of entries in C, which Python packs: {found.message}"
-        return ["", *_filled(f"assembly of {tensor.name}: {reason}", "").splitlines()]
-    lines = [f"    {what}".ljust(40) + f" {why}" for what, why in found.lines()]
-    return ["", f"assembly of {tensor.name}, in C:", *lines]
+    lines = [f"    {what}".ljust(40) + f" {why}" for what, why in dict.fromkeys(how.lines())]
+    return ["", f"assembly of {name}, in C:", *lines]
 
 
 def _until_packed(program: Program, group: Group, plan: Plan) -> list[str]:

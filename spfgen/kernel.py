@@ -408,7 +408,7 @@ class Kernel:
         """The function that a C compiler makes of it."""
         from spfgen.run.compile import build, load
 
-        return getattr(load(build(made.whole)), made.loops)
+        return getattr(load(build(made.called)), self._kernel.name)
 
 
 DENSE_RESULT = 1 << 16

@@ -36,9 +36,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import spfgen
-from spfgen.cir.lower.files import amalgamated, header_file, source_file
+from spfgen.cir.lower.files import amalgamated, header_file, list_types, source_file
 from spfgen.cir.lower.from_plan import lower
-from spfgen.cir.lower.layout import final_structs, structs
 from spfgen.cir.rewrite import passes as c_passes
 from spfgen.cir.tree import check as cir_check
 from spfgen.cir.tree.nodes import Function
@@ -59,6 +58,7 @@ from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
+from spfgen.plan.assemble import Assembled
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
@@ -100,11 +100,17 @@ class Generated:
     """Passes whose result was not proved."""
     compared: comparisons.Compared = field(default_factory=comparisons.Compared, compare=False, repr=False)
     """What was compared with what was asked for on the way."""
+    listed: str = ""
+    """One text in which results whose pattern is computed are lists of entries, for calls from Python."""
+    refused: Unsupported | None = field(default=None, compare=False, repr=False)
+    """Why results are not assembled in C, where they are not."""
+    assemblies: Mapping[str, Assembled] = field(default_factory=dict, compare=False, repr=False)
+    """How results whose pattern is computed are assembled."""
 
     @property
-    def loops(self) -> str:
-        """The name of the function that makes entries where a result's pattern is computed: what Python calls."""
-        return self.function.name
+    def called(self) -> str:
+        """The text that calls from Python compile."""
+        return self.listed or self.whole
 
     @property
     def whole(self) -> str:
@@ -190,31 +196,32 @@ def print_kernel(
     called = [f for one in lowered.called for f in c_passes.passed(one, c_passes.Known(known.names), program.level)]
     functions = [*called, *c_passes.passed(lowered.function, known, program.level, stop_after)]
     function = functions[-1]
-    shown, made = [function], frozenset[str]()
-    if any(t.assembled is not None for t in program.tensors):
-        more, shown, made = _with_results(program, function)
-        functions, function = [*functions[:-1], *more], more[0]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
-    source = source_file(program, functions, comment, made)
+    source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
-    header = header_file(program, shown, f"{comment}{_largest(program)}", made)
-    return Generated(program, plans, function, print_file(source), print_file(header), obligations)
+    header = header_file(program, [function], f"{comment}{_largest(program)}")
+    made = Generated(program, plans, function, print_file(source), print_file(header), obligations)
+    return _assembled(made, functions, comment)
 
 
-def _with_results(program: Program, function: Function) -> tuple[list[Function], list[Function], frozenset[str]]:
-    """The function that makes entries with those that make results of them; what the header shows; the results that are
-    made so."""
-    from spfgen.cir.assemble import assembling  # numpy, which is not needed before
-    from spfgen.plan.assemble import Assembly, assembly_of
+def _assembled(made: Generated, functions: Sequence[Function], comment: str) -> Generated:
+    """With results in their layouts, where their pattern is computed."""
+    program = made.program
+    if all(t.assembled is None for t in program.tensors):
+        return made
+    from spfgen.cir.lower.interface import interface  # numpy, which is not needed before
 
-    found = [a for t in program.tensors if isinstance(a := assembly_of(t), Assembly)]
-    if not found:
-        return [function], [function], frozenset()
-    own, final = structs(program), final_structs(program)
-    names = {a.tensor.name: (own[a.tensor.name].name, final[a.tensor.name].name) for a in found}
-    return *assembling(program, function, found, names), frozenset(names)
+    try:
+        results = interface(program, functions[-1])
+    except Unsupported as error:
+        return replace(made, listed=made.whole, refused=error)
+    source = source_file(program, [*functions[:-1], *results.functions], comment, list_types(results))
+    cir_check.check(source, KNOWN)
+    header = header_file(program, results.shown, f"{comment}{_largest(program)}", results)
+    text, shown = print_file(source), print_file(header)
+    return replace(made, source=text, header=shown, listed=made.whole, assemblies=results.assemblies)
 
 
 def _largest(program: Program) -> str:
@@ -262,6 +269,8 @@ KNOWN = frozenset(
         "INT16_MAX",
         "INT64_MAX",
         "UINT64_MAX",
+        "SPFGEN_ELSEWHERE",
+        "SPFGEN_TOGETHER",
         "true",
         "false",
         "INT32_MAX",

@@ -677,7 +677,7 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
     """Where several points share a value, the arrays hold the entries and nothing else: a coordinate at two places is
     the sum of both, which is right for zeros only. Raises DataError."""
     layout, fill = state.layout, state.layout.fill
-    if plan.injective or (state.count > tuning.PACK_BY_NUMPY and _is_alone(layout)):
+    if plan.injective or (state.count > tuning.PACK_BY_NUMPY and is_alone(layout)):
         return
     points = enumerate_points(layout, state.sizes, state.arrays)
     columns = [points.columns[c] for c in layout.coordinates]
@@ -694,7 +694,7 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
         _report_twice(layout, [c[stored] for c in columns])
 
 
-def _is_alone(layout: Layout) -> bool:
+def is_alone(layout: Layout) -> bool:
     """Whether each place of the only value array is proved to stand for one coordinate."""
     from spfgen.layout.proofs import one_coordinate  # few entries do without the prover
 

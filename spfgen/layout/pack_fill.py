@@ -71,6 +71,10 @@ def _functions(formula: Formula | Expr) -> set[str]:
     return {c.function for c in calls(formula)}
 
 
+functions_in = _functions
+"""The arrays that a value or a fact speaks of."""
+
+
 Table = dict[str, Call]
 
 
@@ -95,6 +99,12 @@ def _differences(formula: Formula) -> Iterator[tuple[set[str], Affine, Table]]:
         yield {*names}, value.plus(-(part.op in ("<", ">"))), table
         if part.op == "=":
             yield {*names}, value.scaled(-1), table
+
+
+def comparisons_of(formula: Formula, certain: bool = False) -> Iterator[tuple[set[str], Affine, Table]]:
+    """(variables, value that is not below 0, calls by their names in it) for each comparison that a fact says;
+    `certain`: only of one that holds for all values of its variables."""
+    yield from _differences(formula) if not certain or _is_certain(formula) else ()
 
 
 def _is_certain(formula: Formula) -> bool:
@@ -138,6 +148,12 @@ def _rooms(layout: Layout, array: str) -> tuple[tuple[Expr, str, bool], ...]:
             if isinstance(place, Var) and variables(rest) & names <= {place.name} and array not in _functions(rest):
                 found[rest, place.name, high[0] in layout.sizes] = None
     return tuple(found)
+
+
+def rooms_of(layout: Layout, array: str) -> tuple[tuple[Expr, str, bool], ...]:
+    """How far it is at least from an element to the next one: a value, the name of the place, and whether it holds for
+    the last element, too."""
+    return _rooms(layout, array)
 
 
 def room_needs(layout: Layout, array: str) -> set[str]:

@@ -1,14 +1,22 @@
 #ifndef SPFGEN_ALLOCATOR
 #define SPFGEN_ALLOCATOR
-/* Where the arrays of a result come from, for the functions that end in `_in`: `allocate` returns memory for so many bytes,
-   aligned for any type, or NULL; `release` takes it back, which happens only where the function fails. `context` is passed
-   to both. At most `max_workspace` bytes are taken for entries and workspaces on the way (0: as many as there are), with
-   malloc. Where the functions get NULL for all of this, arrays come from malloc, and the function of the struct that ends
-   in `_free` frees them. */
+#include <stdlib.h>
+/* Where the arrays of results come from. `allocate` returns NULL where there is no memory; `resize` gives a block of
+   `old_bytes` another size, as realloc does; `context` is handed to each. A NULL in place of the struct, or of all three
+   functions, means malloc, realloc and free. `max_workspace`: the bytes that may be taken besides, for entries and
+   workspaces, until the results are made; 0: as many as there are. */
 typedef struct spfgen_allocator {
     void *(*allocate)(void *context, size_t bytes);
-    void (*release)(void *context, void *memory);
+    void *(*resize)(void *context, void *block, size_t old_bytes, size_t bytes);
+    void (*release)(void *context, void *block);
     void *context;
     int64_t max_workspace;
 } spfgen_allocator;
+static inline void spfgen_allocator_release(const spfgen_allocator *memory, void *block) {
+    if (block && memory && memory->release) {
+        memory->release(memory->context, block);
+    } else if (!memory || !memory->allocate) {
+        free(block);
+    }
+}
 #endif

@@ -170,6 +170,6 @@ def as_assembled(tensor: Tensor, entry_type: str) -> Tensor:
         sizes=(),
         arrays=(),
         assembled=tensor.layout,
-        assembled_types=tensor.index_types,
         entry_type=entry_type,
+        assembled_types=tensor.index_types,
     )

@@ -21,7 +21,7 @@ ORDER = ["facts", "sets", "lang", "layout", "space", "plan", "cir", "run", "arra
 ground floor."""
 GROUND = {"facts", "sets"}
 ROOMS = {
-    "plan": ["nodes", "analyse", "finds", "verify", "build", "transform", "steps"],
+    "plan": ["nodes", "analyse", "finds", "verify", "build", "transform", "steps", "assemble"],
     "cir": ["tree", "checks", "rewrite", "convert", "lower"],
     "run": ["files", "calls", "arrays", "drawings", "tuners", "examining"],
 }

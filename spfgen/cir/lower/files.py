@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from math import isfinite
+from typing import TYPE_CHECKING
 
 from spfgen import tuning
-from spfgen.cir.lower.layout import field_name, final_structs, structs
+from spfgen.cir.checks.names import HOLDS
+from spfgen.cir.lower.layout import free_name, structs
 from spfgen.cir.lower.register_tile import REGISTERS
 from spfgen.cir.rewrite.branches import with_branches
 from spfgen.cir.rewrite.outline_parts import NOINLINE
-from spfgen.cir.tree.nodes import Call, Cast, Declare, File, Float, For, Function, Struct, Text
+from spfgen.cir.tree.nodes import Call, Cast, Declare, File, Float, For, Function, Name, Struct, Text
 from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
 from spfgen.cir.tree.unused import cleaned, without_unused_functions
 from spfgen.ir import walk
 from spfgen.lang.types import MARK_TYPES, TYPES
-from spfgen.space.nodes import Program, Tensor
+from spfgen.space.nodes import Program
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.interface import Interface
 
 _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
           "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
@@ -32,8 +37,9 @@ _PLAIN = {
         ("entries_room", "entries_join", "entries_part", "entries_set", "entries_at", "entries_copy"), "entries"
     ),
     **dict.fromkeys(("keys_widest",), "keys"),
-    **{f"assembly_{n}": "assemble" for n in ("open", "order", "rank", "close")},
-    **dict.fromkeys(("bits_of", "elements", "array", "array_release"), "assemble"),
+    **{f"assembly_{n}": "by_key" for n in ("open", "order", "rank", "close")},
+    **dict.fromkeys(("bits_of", "elements"), "by_key"),
+    "result": "result",
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
@@ -41,6 +47,14 @@ _PLAIN = {
         for n in ("kept", "asks", "pair", "order", "clock", "done", "one_thread", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    **dict.fromkeys(
+        (
+            *("pool_take", "pool_free", "vector", "entries_column", "dropped", "kept", "moved", "moved_away"),
+            *("not_above", "value_word", "same_value", "sorted", "ranks", "offsets", "running", "blocks", "patterns"),
+            *("filler", "movable"),
+        ),
+        "assemble",
+    ),
     **dict.fromkeys(("map_new", "map_free", "map_add"), "map"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
@@ -59,7 +73,8 @@ _NEEDS = {
     "large_memory": ("memory",),
     "row": ("entries",),
     "keys": ("sort_words",),
-    "assemble": ("sort_words", "keys"),
+    "by_key": ("sort_words", "keys"),
+    "assemble": ("entries", "times", "result"),
     "map_find": ("map",),
     "map_clear": ("map",),
 }
@@ -72,6 +87,7 @@ _INCLUDES = {
     "workspace": "<stdlib.h>",
     "entries": "<string.h>",
     "row": "<string.h>",
+    "assemble": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
@@ -79,7 +95,7 @@ _INCLUDES = {
     "map": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored": "<string.h>",
-    "assemble": "<stdlib.h>",
+    "by_key": "<stdlib.h>",
 }
 """What a piece needs of the C library."""
 SERIAL = """#ifdef _OPENMP
@@ -96,14 +112,13 @@ def runtime(name: str) -> str:
     return re.sub(r"\bTUNED_(\w+)", lambda found: str(getattr(tuning, found[1])), text)
 
 
-def source_file(program: Program, functions: Sequence[Function], comment: str, made: Collection[str] = ()) -> File:
-    """NAME.c: what of the run-time the functions need, and the functions. `made`: the tensors of which the header shows
-    what the entries become."""
+def source_file(
+    program: Program, functions: Sequence[Function], comment: str, own: Sequence[Struct | Text] = ()
+) -> File:
+    """NAME.c: what of the run-time the functions need, structs that the header does not show, and the functions."""
     functions = with_branches(cleaned(functions))
     pieces, includes = _needed(functions)
-    own = structs(program)
-    lists: list[Struct | Text] = [Text(runtime("entries_type.h")), *dict.fromkeys(own[n] for n in made)] if made else []
-    return File(comment, (f'"{program.name}.h"', *includes), (*lists, *pieces, *functions))
+    return File(comment, (f'"{program.name}.h"', *includes), (*own, *pieces, *functions))
 
 
 STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
@@ -125,6 +140,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
         pieces.append(Text(runtime("noinline.h")))
     if any(f.result.startswith(AS_IS) for f in functions):
         pieces.append(Text(runtime("as_is.h")))
+    if any(isinstance(n, Name) and n.name == HOLDS for n in nodes):
+        pieces.append(Text(runtime("verdict.h")))
     if any(INLINE in f.result for f in functions):
         pieces.append(Text(runtime("inline.h")))
     if REGISTERS in nodes:
@@ -156,33 +173,44 @@ def _typed(text: str, kind: str) -> str:
     return text.replace("TYPE", kind)
 
 
-def header_file(program: Program, functions: Sequence[Function], comment: str, made: Collection[str] = ()) -> File:
-    """NAME.h: the structs of the tensors and the prototypes. Those tensors that are `made` have the structs of their
-    layouts, with functions that free them."""
-    own, final = structs(program), final_structs(program)
-    shown = dict.fromkeys(final[t.name] if t.name in made else own[t.name] for t in program.tensors)
-    frees = dict.fromkeys(Text(_freeing(final[n], program.tensor(n))) for n in made)
+def list_types(made: Interface) -> list[Struct | Text]:
+    """What only the file knows: the list of entries, and the structs around it."""
+    return [Text(runtime("entries_type.h")), *made.lists]
+
+
+def header_file(
+    program: Program, functions: Sequence[Function], comment: str, results: Interface | None = None
+) -> File:
+    """NAME.h: the structs of the tensors and the prototypes; functions that give back what is made."""
+    made = dict.fromkeys((structs(program) if results is None else results.structs).values())
     includes = ("<complex.h>",) if any(t.value_type.startswith("complex") for t in program.tensors) else ()
     kept = any(p.type.startswith("spfgen_levels") for f in functions for p in f.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
     types = [Text(runtime("levels_type.h"))] if kept else []
-    if any(t.assembled is not None and t.name not in made for t in program.tensors):
+    if results is not None:
+        types.append(Text(runtime("allocator_type.h")))
+    elif any(t.assembled is not None for t in program.tensors):
         types.append(Text(runtime("entries_type.h")))
-    types += [Text(runtime("allocator_type.h"))] if made else []
-    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *shown, *frees, *functions)
-    more = ["<stdlib.h>"] if kept or made else []
-    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *more), items, guard)
+    freed = [free_text(s) for s in results.freed] if results is not None else []
+    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, *freed, *functions)
+    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
 
 
-def _freeing(struct: Struct, tensor: Tensor) -> str:
-    """The function that frees the arrays of a result."""
-    assert tensor.assembled is not None
-    name = f"{struct.name.removesuffix('_t')}_free"
-    lines = [f"static inline void {name}({struct.name} *tensor) {{"]
-    for array in map(field_name, tensor.assembled.arrays):
-        lines += [f"    free((void *)(uintptr_t)tensor->{array});", f"    tensor->{array} = NULL;"]
-    own = "\n".join([*lines, "}"])
-    return f"#ifndef SPFGEN_FREE_{struct.name}\n#define SPFGEN_FREE_{struct.name}\n{own}\n#endif"
+def free_text(made: Struct) -> Text:
+    """The functions that give back the arrays of a struct."""
+    name, macro = free_name(made), f"SPFGEN_FREE_{made.name}"
+    arrays = [f.name for f in made.fields if f.type.endswith("*")]
+    lines = [
+        f"    spfgen_allocator_release(memory, (void *)(uintptr_t)tensor->{a});\n    tensor->{a} = NULL;" for a in arrays
+    ]
+    return Text(
+        f"#ifndef {macro}\n#define {macro}\n"
+        "/* Gives back the arrays of a result, to the allocator that they came from; nothing is left of them then. */\n"
+        f"static inline void {name}_in({made.name} *tensor, const spfgen_allocator *memory) {{\n"
+        + "\n".join(lines)
+        + "\n}\n"
+        f"static inline void {name}({made.name} *tensor) {{\n    {name}_in(tensor, NULL);\n}}\n#endif"
+    )
 
 
 def amalgamated(program: Program, source: str, header: str) -> str:

@@ -47,6 +47,11 @@ def _named(program: Program) -> dict[Struct, Struct]:
     return named
 
 
+def free_name(made: Struct) -> str:
+    """The function that gives back the arrays of a struct."""
+    return f"{made.name.removesuffix('_t')}_free"
+
+
 def struct_name(tensor: Tensor) -> str:
     """`csr_f64_i32_t`: the layout, its constants, the type of the values and those of the index arrays."""
     parts = [tensor.layout.name, *(f"{name}{value}".replace("-", "m") for name, value in tensor.layout.constants)]

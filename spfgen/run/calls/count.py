@@ -47,7 +47,7 @@ def count_operations(kernel: Kernel, bound: Bound) -> int | None:
     plans = tuple(_counting(p) for p in make_plans(program))
     counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
     counting = replace(program, tensors=(*program.tensors, counter))
-    library = load(build(print_kernel(counting, plans).whole, optimise=False))
+    library = load(build(print_kernel(counting, plans).called, optimise=False))
     total = np.zeros((), dtype=np.int64)
     tensors = {**bound.tensors, COUNTER: Tensor(SCALAR, {}, {"val": total})}
     Bound(counting, getattr(library, program.name), tensors, bound.sizes, 1)()

@@ -509,8 +509,8 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
     program = kernel.generated.program
     given = [([*passed(b).values()], [_words(t, b.tensors[t.name]) for t in program.tensors]) for b in bounds]
     try:
-        whole, lists = kernel.generated.whole, _lists(program)
-        found, report = sanitized.called(whole, kernel.generated.loops, given, THREADS, lists, program.levels)
+        whole, lists = kernel.generated.called, _lists(program)
+        found, report = sanitized.called(whole, program.name, given, THREADS, lists, program.levels)
     except ToolError as error:
         return error.message
     if report in (f"status {RANGE}", f"status {PLACE}"):

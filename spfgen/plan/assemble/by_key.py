@@ -12,7 +12,7 @@ from spfgen.space.nodes import Tensor
 
 
 @dataclass(frozen=True)
-class Assembly:
+class KeyAssembly:
     """The arrays of `tensor`, by the key of each of its entries."""
 
     tensor: Tensor
@@ -36,7 +36,7 @@ class Assembly:
         yield f"insert {value.name}", "the values"
 
 
-def assembly_of(tensor: Tensor) -> Assembly | Unsupported | None:
+def assembly_by_key(tensor: Tensor) -> KeyAssembly | Unsupported | None:
     """How the C assembles a tensor; the reason if it cannot; None for a tensor whose pattern is given."""
     layout = tensor.assembled
     if layout is None:
@@ -52,4 +52,4 @@ def assembly_of(tensor: Tensor) -> Assembly | Unsupported | None:
         for array in (calls[n].function for n in rank.keys):
             if array not in marks:
                 return Unsupported(f"layout `{layout.name}` has no mark for places of `{array}` that no entry has")
-    return Assembly(tensor, key)
+    return KeyAssembly(tensor, key)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from spfgen.cir.lower.layout import FIELD, KIND, field_name
+from spfgen.cir.lower.layout import KIND, field_name
 from spfgen.cir.pack import Types, digits_of, fill_function, is_stored, key_of, new_name, target_names
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.affine import Names
@@ -29,125 +29,28 @@ from spfgen.lang.types import KEYWORDS, TYPES
 from spfgen.layout.keys import Level
 from spfgen.layout.nodes import IndexArray, ValueArray
 from spfgen.layout.pack_rules import shift
-from spfgen.plan.assemble import Assembly
+from spfgen.plan.assemble.by_key import KeyAssembly
 from spfgen.sets.affine import Affine
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Program
 
 MEMORY = "spfgen_allocator"
-OK, NULL, NO_MEMORY, NO_PLACE, NO_INDEX = (
-    f"SPFGEN_{n}" for n in ("OK", "ERROR_NULL", "ERROR_MEMORY", "ERROR_PLACE", "ERROR_INDEX")
-)
+OK, NO_MEMORY, NO_PLACE, NO_INDEX = (f"SPFGEN_{n}" for n in ("OK", "ERROR_MEMORY", "ERROR_PLACE", "ERROR_INDEX"))
 LARGEST = {"int8": "INT8_MAX", "int16": "INT16_MAX", "int32": "INT32_MAX", "int64": "INT64_MAX"}
 
 
-def assembling(
-    program: Program, kernel: c.Function, assemblies: Sequence[Assembly], names: Mapping[str, tuple[str, str]]
-) -> tuple[list[c.Function], list[c.Function]]:
-    """The kernel with the functions that make its results, and those of them that the header shows. `names` has the
-    structs of each such tensor: that of its entries, and its own."""
-    own = replace(kernel, name=f"{kernel.name}_entries", doc="")
-    makers = {a.tensor.name: _Maker(kernel.name, a, names[a.tensor.name][1]) for a in assemblies}
-    inner = _with_memory(program, kernel, makers, names)
-    last = inner.params[-1].name
-    passed = tuple(c.Name("NULL" if p.name == last else p.name) for p in inner.params)
-    outer = replace(inner, name=kernel.name, params=inner.params[:-1], doc=kernel.doc)
-    outer = replace(outer, body=c.Block((c.Return(c.Call(inner.name, passed)),)))
-    made = [simplify(f) for maker in makers.values() for f in maker.functions()]
-    return [own, *made, inner, outer], [inner, outer]
-
-
-def _with_memory(
-    program: Program,
-    kernel: c.Function,
-    makers: Mapping[str, _Maker],
-    names: Mapping[str, tuple[str, str]],
-) -> c.Function:
-    """The kernel whose results are in their layouts."""
-    taken = {*KEYWORDS, *(p.name for p in kernel.params), kernel.name}
-    of_tensor = dict(zip((t.name for t in program.tensors), (p.name for p in kernel.params), strict=False))
-    params = [
-        replace(p, type=f"{names[t][1]} *") if t in makers else p
-        for t, p in zip((*of_tensor, *("" for _ in kernel.params[len(of_tensor) :])), kernel.params, strict=True)
-    ]
-    memory, status = new_name("memory", taken), new_name("status", taken)
-    params.append(c.Param(f"const {MEMORY} *", memory, "where the arrays of results come from; NULL: malloc"))
-    pointers = [c.Un("!", c.Name(of_tensor[t.name])) for t in program.tensors]
-    lines: list[c.Stmt] = [c.If(any_of(pointers), c.Return(c.Name(NULL)))]
-    lists: dict[str, c.Name] = {}
-    entries: dict[str, c.Name] = {}
-    for tensor in (t for t in program.tensors if t.name in makers):
-        own, found = c.Name(new_name(f"{of_tensor[tensor.name]}_list", taken)), c.Name(of_tensor[tensor.name])
-        lists[tensor.name] = own
-        size = c.Call("sizeof", (c.Un("*", own),))
-        lines += [
-            c.Declare(names[tensor.name][0], own.name, None, 1),
-            c.Do(c.Call("memset", (own, c.Int(0), size))),
-        ]
-        entries[tensor.name] = c.Name(new_name(f"{of_tensor[tensor.name]}_entries", taken))
-        lines.append(c.Declare(f"{KIND} *", entries[tensor.name].name, c.Un("&", c.Field(own, FIELD))))
-        narrow: list[c.Expr] = []
-        for parameter, dim in zip(tensor.layout.parameters, tensor.extents, strict=True):
-            extent = _extent(program, dim, makers, of_tensor)
-            field = c.Field(own, field_name(parameter))
-            lines.append(c.Assign(field, "=", c.Field(found, field_name(parameter)) if extent is None else extent))
-            narrow.append(c.Bin("<=", field, c.Name("INT32_MAX")))
-        most = c.Select(c.Name(memory), c.Field(c.Name(memory), "max_workspace"), c.Int(0))
-        lines += [
-            c.Assign(c.Field(entries[tensor.name], "narrow"), "=", joined("&&", narrow)),
-            c.Assign(c.Field(entries[tensor.name], "most"), "=", most),
-        ]
-    given = tuple(
-        lists[t] if t in lists else c.Name(p.name)
-        for t, p in zip((*of_tensor, *("" for _ in kernel.params[len(of_tensor) :])), kernel.params, strict=True)
-    )
-    lines.append(c.Declare("int", status, c.Call(f"{kernel.name}_entries", given)))
-    threads = next(p.name for p in kernel.params if p.name == "threads")
-    failed: list[c.Stmt] = []
-    for name, maker in makers.items():
-        found = c.Name(of_tensor[name])
-        arguments = (entries[name], found, c.Name(threads), c.Name(memory))
-        fields = [field_name(p) for p in maker.layout.parameters]
-        extents = [c.Assign(c.Field(found, f), "=", c.Field(lists[name], f)) for f in fields]
-        made = c.Assign(c.Name(status), "=", c.Call(maker.name, arguments))
-        lines.append(c.If(c.Bin("==", c.Name(status), c.Name(OK)), c.Block((*extents, made))))
-        for array in maker.layout.arrays:
-            field = c.Field(found, field_name(array))
-            lines.insert(1, c.Assign(field, "=", c.Name("NULL")))
-            failed.append(
-                c.Do(c.Call("spfgen_array_release", (c.Name(memory), c.Cast("void *", c.Cast("uintptr_t", field)))))
-            )
-            failed.append(c.Assign(field, "=", c.Name("NULL")))
-    lines += [c.Do(c.Call("spfgen_entries_free", (own,))) for own in entries.values()]
-    lines.append(c.If(c.Bin("!=", c.Name(status), c.Name(OK)), c.Block(tuple(failed))))
-    lines.append(c.Return(c.Name(status)))
-    doc = f"{kernel.name}, with memory of the caller for the arrays of results."
-    return c.Function("int", f"{kernel.name}_in", tuple(params), c.Block(tuple(lines)), doc)
-
-
-def _extent(program: Program, dim: str, makers: Mapping[str, object], of_tensor: Mapping[str, str]) -> c.Expr | None:
-    """An extent as an operand, or the program, has it; None where the caller says it in the struct of the result."""
-    if dim in program.fixed:
-        return c.Int(program.fixed[dim])
-    for tensor, field in program.size_of.get(dim, ()):
-        if tensor not in makers:
-            return c.Field(c.Name(of_tensor[tensor]), field_name(field))
-    for found, value, _ in program.derived:
-        if found == Var(dim):
-            parts = {name: _extent(program, name, makers, of_tensor) for name in variables(value)}
-            known = {name: part for name, part in parts.items() if part is not None}
-            return Names(known, {}, {}, {}).expr(value) if len(known) == len(parts) else None
-    return None
+def functions_by_key(assembly: KeyAssembly, struct: str, name: str) -> list[c.Function]:
+    """Static functions, the last of which makes the result: `int name(entries, made, threads, memory)`."""
+    return [simplify(f) for f in _Maker(name, assembly, struct).functions()]
 
 
 class _Maker:
     """The functions of one result."""
 
-    def __init__(self, kernel: str, assembly: Assembly, struct: str) -> None:
+    def __init__(self, name: str, assembly: KeyAssembly, struct: str) -> None:
         self.tensor, self.key, self.struct = assembly.tensor, assembly.key, struct
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
-        self.name = f"{kernel}_{self.tensor.name}"
+        self.name = name
         self.kinds = dict(self.tensor.assembled_types)
         self.entry, self.value = TYPES[self.tensor.entry_type], TYPES[self.tensor.value_type]
         self.rank = len(self.layout.coordinates)
@@ -517,7 +420,7 @@ class _Whole:
 
     def allocated(self, array: str, kind: str, count: c.Expr) -> c.Name:
         size = c.Call("sizeof", (c.Name(kind),))
-        own = self.pointer(array, kind, c.Call("spfgen_array", (c.Name("memory"), count, size)))
+        own = self.pointer(array, kind, c.Call("spfgen_result", (c.Name("memory"), count, size)))
         self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(array)), "=", own))
         return own
 

@@ -1,0 +1,795 @@
+"""Assemblies (plan/assemble/) as C: one case for each step, nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spfgen.cir.checks import names as checks_names
+from spfgen.cir.lower.from_checks import check_functions
+from spfgen.cir.lower.from_checks import places as report_places
+from spfgen.cir.lower.layout import field_name
+from spfgen.cir.nest import Source, nests
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import ArrayName
+from spfgen.cir.tree.affine import Names as Layouted
+from spfgen.cir.tree.build import INT, any_of, joined, loop, operation
+from spfgen.cir.tree.elements import constant, converted
+from spfgen.cir.tree.names import identifier
+from spfgen.cir.tree.operators import literal
+from spfgen.errors import InternalError
+from spfgen.facts.formula import ZERO, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var
+from spfgen.ir import fresh
+from spfgen.lang.types import KEYWORDS, TYPES, ElementType
+from spfgen.layout.checks import checks_of
+from spfgen.layout.nodes import Layout
+from spfgen.plan.assemble.nodes import (
+    COUNT,
+    FIRST,
+    MORE,
+    NUMBER,
+    PIECE,
+    ROW,
+    Assembly,
+    Blocks,
+    Choose,
+    Differs,
+    Facts,
+    Fail,
+    Filler,
+    Fold,
+    Found,
+    Insert,
+    Into,
+    Keep,
+    Let,
+    Movable,
+    Move,
+    Offsets,
+    Patterns,
+    Ranks,
+    Repeat,
+    Rows,
+    Running,
+    SameValue,
+    Shared,
+    Sort,
+    Step,
+    Store,
+    ValueWord,
+    Vec,
+    When,
+    steps_in,
+)
+
+OK, MEMORY, PLACE, INDEX = "SPFGEN_OK", "SPFGEN_ERROR_MEMORY", "SPFGEN_ERROR_PLACE", "SPFGEN_ERROR_INDEX"
+ELSEWHERE, TOGETHER = "SPFGEN_ELSEWHERE", "SPFGEN_TOGETHER"
+VECTOR, POOL, ALLOCATOR = f"{INT} *", "spfgen_pool *", "const spfgen_allocator *"
+RESERVED = frozenset({"q", "k", "place", "value", "pool", "memory", "made", "values", "entries", "status", "count",
+                      "column", "begun", "dropped", "blocks", "taken", "given", "part", "parts"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """The result: the name of its struct, the types of its values, of the entries, of its index arrays."""
+
+    struct: str
+    value_type: ElementType
+    entry_type: ElementType
+    index_types: Mapping[str, str]
+    axis: int | None = None
+
+
+@dataclass
+class _Names:
+    """C names of scalars and vectors."""
+
+    taken: set[str] = field(default_factory=lambda: {*KEYWORDS, *RESERVED})
+    table: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self.table:
+            found = fresh(identifier(name), self.taken)
+            self.taken.add(found)
+            self.table[name] = found
+        return self.table[name]
+
+
+def assemble_functions(assembly: Assembly, target: Target, name: str, file_names: set[str]) -> list[c.Function]:
+    """Static functions, the last of which makes the arrays of the result: `int name(entries, made, memory)`."""
+    functions: list[c.Function] = []
+    tries: list[str] = []
+    for k, one in enumerate((assembly, *assembly.fallbacks)):
+        own = fresh(f"{name}_{k + 1}" if k else f"{name}_try", file_names)
+        file_names.add(own)
+        writer = _Writer(one, target, own)
+        made = writer.function()
+        functions += [*writer.before, made]
+        tries.append(own)
+    return [*functions, _driver(assembly, target, name, tries)]
+
+
+class _Writer:
+    """The function that makes the arrays of some entries: coordinates that rise, each once."""
+
+    def __init__(self, assembly: Assembly, target: Target, name: str) -> None:
+        self.assembly, self.target, self.name = assembly, target, name
+        self.layout = assembly.layout
+        self.names = _Names()
+        self.scalars: dict[str, None] = {}
+        self.vectors: dict[str, None] = {}
+        self.before: list[c.Function] = []
+        self.type = target.entry_type
+
+    # --- the function -------------------------------------------------------------------------------------
+
+    def function(self) -> c.Function:
+        layout = self.layout
+        given = [self.names[n] for n in layout.parameters]
+        columns = [self.names[n] for n in layout.coordinates]
+        body = [s for step in self.assembly.steps for s in self.step(step)]
+        sizes = [c.Assign(self.field(n), "=", c.Name(self.names[n])) for n in layout.sizes]
+        params = [c.Param(POOL, "pool"), c.Param(INT, "count")]
+        params += [
+            c.Param(f"const {INT} *", n, f"coordinate `{x}`") for n, x in zip(columns, layout.coordinates, strict=True)
+        ]
+        params.append(c.Param(f"const {self.type.c} *", "values"))
+        if self.assembly.alternatives > 1:
+            params.append(c.Param(VECTOR, self.names[FIRST]))
+        params += [c.Param(f"{self.target.struct} *", "made"), c.Param(ALLOCATOR, "memory")]
+        sizes_read: list[c.Stmt] = [
+            c.Declare(f"const {INT}", n, self.field(p)) for n, p in zip(given, layout.parameters, strict=True)
+        ]
+        declared = [c.Declare(INT, self.names[n], c.Int(0)) for n in self.scalars if n not in layout.parameters]
+        declared += [c.Declare(VECTOR, self.names[n], c.Name("NULL")) for n in self.vectors]
+        if any(isinstance(s, Keep) for s in steps_in(self.assembly.steps)):
+            declared.append(c.Declare("bool", "dropped", c.Name("false")))
+        unused = [c.Do(c.Cast("void", c.Name(n))) for n in ("memory", "values", *columns)]
+        whole = c.Block((*sizes_read, *declared, *unused, *body, *sizes, c.Return(c.Name(OK))))
+        doc = f"Arrays of layout {layout.name} from entries whose coordinates rise, each once."
+        return c.Function("int", self.name, tuple(params), whole, doc, static=True)
+
+    def field(self, name: str) -> c.Expr:
+        return c.Field(c.Name("made"), field_name(name))
+
+    def vector(self, name: str) -> c.Expr:
+        if name not in self.layout.coordinates and name != FIRST:
+            self.vectors.setdefault(name)
+        return c.Name(self.names[name])
+
+    def scalar(self, name: str) -> c.Expr:
+        self.scalars.setdefault(name)
+        return c.Name(self.names[name])
+
+    # --- expressions --------------------------------------------------------------------------------------
+
+    def expr(self, e: Any) -> c.Expr:
+        match e:
+            case Num(value):
+                return c.Int(value)
+            case Var() if e == ROW:
+                return c.Name("q")
+            case Var() if e == COUNT:
+                return c.Name("count")
+            case Var(name):
+                return c.Name(self.names[name])
+            case Call(vector, (index,)):
+                return c.Load(c.Name(self.names[vector]), self.expr(index))
+            case Bin("-", left, right) if left == ZERO:
+                return c.Un("-", self.expr(right))
+            case Bin(op, left, right):
+                return operation(op, self.expr(left), self.expr(right))
+            case Choose(condition, yes, no):
+                return c.Select(self.condition(condition), self.expr(yes), self.expr(no))
+            case Found(vector, length, value):
+                return c.Call("spfgen_not_above", (c.Name(self.names[vector]), self.expr(length), self.expr(value)))
+            case ValueWord(row, word):
+                return c.Call("spfgen_value_word", (c.Name("values"), self.expr(row), self.bytes(), c.Int(word)))
+            case Formula():
+                return c.Select(self.condition(e), c.Int(1), c.Int(0))
+        raise InternalError(f"no C for {e!r}")
+
+    def condition(self, f: Formula) -> c.Expr:
+        match f:
+            case Compare(op, left, right):
+                return c.Bin("==" if op == "=" else op, self.expr(left), self.expr(right))
+            case And(parts):
+                return joined("&&", [self.condition(p) for p in parts])
+            case Or(parts):
+                return any_of([self.condition(p) for p in parts])
+            case Not(part):
+                return c.Un("!", self.condition(part))
+            case SameValue(one, other):
+                return c.Call("spfgen_same_value", (c.Name("values"), self.expr(one), self.expr(other), self.bytes()))
+            case Differs(row, as_number):
+                return differs(c.Load(c.Name("values"), self.expr(row)), self.layout, self.type, as_number)
+        raise InternalError(f"no C for {f!r}")
+
+    def bytes(self) -> c.Expr:
+        return c.Call("sizeof", (c.Name(self.type.c),))
+
+    def length(self, e: Any) -> c.Expr:
+        """Products that do not overflow."""
+        if isinstance(e, Bin) and e.op == "*":
+            return c.Call("spfgen_times", (self.length(e.left), self.length(e.right)))
+        return self.expr(e)
+
+    # --- steps --------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> list[c.Stmt]:
+        match step:
+            case Let(name, value):
+                return [c.Assign(self.scalar(name), "=", self.expr(value))]
+            case Vec(name, length, value):
+                own = self.vector(name)
+                stored = c.Assign(c.Load(own, c.Name("q")), "=", self.expr(value))
+                return [*self.new(own, length), loop("q", c.Int(0), self.length(length), [stored])]
+            case Into():
+                return [self.into(step)]
+            case Fold():
+                return self.fold(step)
+            case Ranks(rank, first, total, length, columns, why):
+                out = [c.Un("&", self.vector(rank)), c.Un("&", self.vector(first)), c.Un("&", self.scalar(total))]
+                call = c.Call("spfgen_ranks", (c.Name("pool"), self.expr(length), *self.columns(columns), *out))
+                return [*said(why), self.with_columns(columns, [c.If(c.Un("!", call), c.Return(c.Name(MEMORY)))])]
+            case Sort(order, length, columns):
+                own = self.vector(order)
+                call = c.Call("spfgen_sorted", (c.Name("pool"), self.expr(length), *self.columns(columns)))
+                return [self.with_columns(columns, [c.Assign(own, "=", call), *no_memory(own)])]
+            case Offsets(vector, length, total, why):
+                call = c.Call("spfgen_offsets", (self.vector(vector), self.length(length)))
+                return [*said(why), c.Assign(self.scalar(total), "=", call) if total else c.Do(call)]
+            case Running(vector, length, width, least, backwards):
+                flags = [c.Name("true" if x else "false") for x in (least, backwards)]
+                return [
+                    c.Do(c.Call("spfgen_running", (self.vector(vector), self.length(length), self.expr(width), *flags)))
+                ]
+            case Rows():
+                return self.rows(step)
+            case Keep():
+                return self.keep(step)
+            case Move(mask):
+                return self.move(c.Name(self.names[mask]), True)
+            case Fail(when, why, together):
+                status = c.Return(c.Name(TOGETHER if together else PLACE))
+                return [c.If(self.condition(when), c.Block((c.Comment(why), status)))]
+            case When(condition, then, otherwise):
+                parts = [c.Block(tuple(s for inner in part for s in self.step(inner))) for part in (then, otherwise)]
+                return [c.If(self.condition(condition), parts[0], parts[1] if otherwise else None)]
+            case Repeat(body):
+                lines = [s for inner in body for s in self.step(inner)]
+                lines.append(c.If(c.Un("!", c.Name("dropped")), c.Break()))
+                return [c.While(c.Name("true"), c.Block(tuple(lines)))]
+            case Blocks(name, length, group, low, high):
+                given = [c.Name(self.names[v]) for v in (group, low, high)]
+                return self.called(name, "spfgen_blocks", [self.expr(length), *given])
+            case Patterns(name, length, group, content, groups):
+                given = [c.Name(self.names[v]) for v in (group, content)]
+                return self.called(name, "spfgen_patterns", [self.expr(length), *given, self.expr(groups)])
+            case Movable(name, length, group, slot, more, sizes, groups, width):
+                given = [c.Name(self.names[v]) for v in (group, slot, more, sizes)]
+                return self.called(
+                    name, "spfgen_movable", [self.expr(length), *given, self.expr(groups), self.expr(width)]
+                )
+            case Filler():
+                return self.filler(step)
+            case Insert(array, vector, extents):
+                return self.insert(array, vector, extents, step.because)
+            case Store():
+                return self.store(step)
+            case Shared():
+                return self.shared(step)
+            case Facts():
+                return self.facts(step)
+        raise InternalError(f"no C for {step!r}")
+
+    def new(self, own: c.Expr, length: Any) -> list[c.Stmt]:
+        made = c.Call("spfgen_vector", (c.Name("pool"), self.length(length)))
+        return [c.Assign(own, "=", made), *no_memory(own)]
+
+    def called(self, name: str, function: str, given: Sequence[c.Expr]) -> list[c.Stmt]:
+        own = self.vector(name)
+        return [c.Assign(own, "=", c.Call(function, (c.Name("pool"), *given))), *no_memory(own)]
+
+    def columns(self, columns: Sequence[str]) -> list[c.Expr]:
+        return [c.Int(len(columns)), c.Name("column")]
+
+    def with_columns(self, columns: Sequence[str], lines: Sequence[c.Stmt]) -> c.Stmt:
+        own: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
+        given = [c.Name(self.names[v]) for v in columns] or [c.Name("NULL")]
+        own += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(given)]
+        return c.Scope(c.Block((*own, *lines)))
+
+    def into(self, step: Into) -> c.Stmt:
+        place, value = c.Load(self.vector(step.vector), c.Name("place")), c.Name("value")
+        lines: list[c.Stmt] = [
+            c.Declare(f"const {INT}", "place", self.expr(step.place)),
+            c.Declare(f"const {INT}", "value", self.expr(step.value)),
+        ]
+        match step.how:
+            case "set":
+                lines.append(c.Assign(place, "=", value))
+            case "add":
+                lines.append(c.Assign(place, "+=", value))
+            case how:
+                better = c.Bin(">" if how == "max" else "<", value, place)
+                lines.append(c.If(better, c.Block((c.Assign(place, "=", value),))))
+        body = lines if step.when is None else [c.If(self.condition(step.when), c.Block(tuple(lines)))]
+        if step.backwards:
+            last = c.Bin("-", self.expr(step.length), c.Int(1))
+            return c.For(INT, "q", last, c.Bin(">=", c.Name("q"), c.Int(0)), -1, c.Block(tuple(body)))
+        return loop("q", c.Int(0), self.length(step.length), body)
+
+    def fold(self, step: Fold) -> list[c.Stmt]:
+        own, value = self.scalar(step.name), c.Name("value")
+        lines: list[c.Stmt] = [c.Declare(f"const {INT}", "value", self.expr(step.value))]
+        if step.how == "sum":
+            lines.append(c.Assign(own, "+=", value))
+        else:
+            better = c.Bin(">" if step.how == "max" else "<", value, own)
+            lines.append(c.Assign(own, "=", c.Select(better, value, own)))
+        return [c.Assign(own, "=", self.expr(step.initial)), loop("q", c.Int(0), self.length(step.length), lines)]
+
+    def rows(self, step: Rows) -> list[c.Stmt]:
+        own, count = self.vector(step.name), self.scalar(step.count)
+        found = [c.Assign(c.Load(own, count), "=", c.Name("q")), c.Assign(count, "+=", c.Int(1))]
+        body = [c.If(self.condition(step.when), c.Block(tuple(found)))]
+        return [*self.new(own, step.length), c.Assign(count, "=", c.Int(0)),
+                loop("q", c.Int(0), self.length(step.length), body)]  # fmt: skip
+
+    def move(self, mask: c.Expr, chosen: bool) -> list[c.Stmt]:
+        """Rows that are chosen, or that a mask drops, go to another alternative where they have one."""
+        names = [c.Name(self.names[n]) for n in (MORE, NUMBER, PIECE, FIRST)]
+        function = "spfgen_moved_away" if chosen else "spfgen_moved"
+        return [c.If(c.Call(function, (c.Name("count"), mask, *names)), c.Block((c.Return(c.Name(ELSEWHERE)),)))]
+
+    def keep(self, step: Keep) -> list[c.Stmt]:
+        mask = c.Name(self.names[step.mask])
+        count, values = c.Name("count"), c.Name("values")
+        lines: list[c.Stmt] = []
+        if self.assembly.alternatives > 1:
+            lines += self.move(mask, False)
+        lost = joined("&&", [c.Un("!", c.Load(mask, c.Name("q"))),
+                             differs(c.Load(values, c.Name("q")), self.layout, self.type, True)])  # fmt: skip
+        lines.append(loop("q", c.Int(0), count, [c.If(lost, c.Block((c.Return(c.Name(PLACE)),)))]))
+        for vector in step.columns:
+            own = c.Name(self.names[vector])
+            lines += self._kept(own, mask, own, INT)
+        lines += self._kept(values, mask, values, self.type.c)
+        lines.append(c.Assign(count, "-=", c.Call("spfgen_dropped", (count, mask))))
+        dropped = c.Bin(">", c.Call("spfgen_dropped", (count, mask)), c.Int(0))
+        return [
+            *said(step.because),
+            c.Assign(c.Name("dropped"), "=", dropped),
+            c.If(c.Name("dropped"), c.Block(tuple(lines))),
+        ]
+
+    def _kept(self, own: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
+        return kept_lines(own, mask, vector, kind)
+
+    def filler(self, step: Filler) -> list[c.Stmt]:
+        out = [c.Un("&", self.vector(step.group)), c.Un("&", self.vector(step.key)), c.Un("&", self.scalar(step.total))]
+        given = [self.expr(step.length), *(c.Name(self.names[v]) for v in (step.groups_of, step.keys_of))]
+        given += [self.length(step.groups), self.expr(step.width), self.expr(step.low)]
+        call = c.Call("spfgen_filler", (c.Name("pool"), *given, *out))
+        return [c.If(c.Un("!", call), c.Block((c.Return(c.Name(MEMORY)),)))]
+
+    # --- results ------------------------------------------------------------------------------------------
+
+    def result(self, array: str, kind: ElementType, length: c.Expr, const: str) -> tuple[c.Expr, list[c.Stmt]]:
+        """A new array of the result, under a name of its own."""
+        own = c.Name(fresh(identifier(f"new_{array}"), self.names.taken))
+        self.names.taken.add(own.name)
+        made = c.Call("spfgen_result", (c.Name("memory"), length, c.Call("sizeof", (c.Name(kind.c),))))
+        return own, [
+            c.Declare(f"{kind.c} *", own.name, c.Cast(f"{kind.c} *", made)),
+            c.Assign(self.field(array), "=", own),
+            *no_memory(own),
+        ]
+
+    def insert(self, array: str, vector: str, extents: Sequence[Expr], why: str) -> list[c.Stmt]:
+        kind = TYPES[self.target.index_types[array]]
+        length = self.length(_product(extents))
+        own, lines = self.result(array, kind, length, "const ")
+        found = c.Load(c.Name(self.names[vector]), c.Name("q"))
+        narrow = c.Cast(kind.c, found)
+        stored: list[c.Stmt] = []
+        if kind.name != "int64":
+            wrong = c.Bin("!=", c.Cast(INT, narrow), found)
+            stored.append(c.If(wrong, c.Block((c.Return(c.Name(INDEX)),))))
+        stored.append(c.Assign(c.Load(own, c.Name("q")), "=", narrow if kind.name != "int64" else found))
+        return [*said(why), *lines, loop("q", c.Int(0), length, stored)]
+
+    def store(self, step: Store) -> list[c.Stmt]:
+        layout, kind = self.layout, self.target.value_type
+        value = next(v for v in layout.values if v.name == step.array)
+        names = Layouted({n: c.Name(self.names[n]) for n in (*layout.parameters, *layout.sizes)}, {}, {}, {})
+        length: c.Expr = c.Int(1)
+        for extent in value.extents:
+            own_extent = c.Call("spfgen_max", (c.Int(0), names.expr(extent)))
+            length = own_extent if length == c.Int(1) else c.Call("spfgen_times", (length, own_extent))
+        own, lines = self.result(step.array, kind, length, "")
+        rest = constant(1, kind) if value.implied else fill_of(layout, kind)
+        lines.append(loop("q", c.Int(0), length, [c.Assign(c.Load(own, c.Name("q")), "=", rest)]))
+        place = c.Load(c.Name(self.names[step.places]), c.Name("q"))
+        plain = c.Load(c.Name("values"), c.Name("q"))
+        stored = converted(self._turned(plain, step.turned), self.type, kind)
+        inside = c.Bin(">=", place, c.Int(0))
+        target = c.Load(own, place)
+        lines.append(loop("q", c.Int(0), c.Name("count"), [c.If(inside, c.Block((c.Assign(target, "=", stored),)))]))
+        other: c.Expr = c.Bin("!=", target, stored)
+        if kind.kind in "fc":
+            other = joined(
+                "&&", [other, c.Un("!", joined("&&", [c.Bin("!=", target, target), c.Bin("!=", stored, stored)]))]
+            )
+        wrong = c.If(joined("&&", [inside, other]), c.Block((c.Return(c.Name(PLACE)),)))
+        return [*lines, loop("q", c.Int(0), c.Name("count"), [wrong])]
+
+    def _turned(self, value: c.Expr, turned: Sequence[tuple[str, tuple[str, ...]]]) -> c.Expr:
+        """What is stored of a value, by what its alternative does to it; a 0 keeps its sign."""
+        for vector, operators in turned:
+            done = value
+            for operator in operators:
+                if operator == "negative":
+                    done = c.Cast(self.type.c, c.Un("-", done)) if self.type.kind in "iu" else c.Un("-", done)
+                elif operator == "conjugate" and self.type.kind == "c":
+                    done = c.Call("conjf" if self.type.name == "complex64" else "conj", (done,))
+            here = joined("&&", [c.Bin("!=", c.Load(c.Name(self.names[vector]), c.Name("q")), c.Int(0)),
+                                 c.Bin("!=", value, constant(0, self.type))])  # fmt: skip
+            value = c.Select(here, done, value)
+        return value
+
+    # --- checks -------------------------------------------------------------------------------------------
+
+    def shared(self, step: Shared) -> list[c.Stmt]:
+        """As many entries as there are places that hold something; with a fill value that is not 0, no place twice."""
+        layout, kind = self.layout, self.target.value_type
+        told, filled = c.Name(self.names["told"]), c.Name(self.names["filled"])
+        is_told = differs(c.Load(c.Name("values"), c.Name("q")), layout, self.type, True)
+        lines: list[c.Stmt] = [
+            c.Declare(INT, told.name, c.Int(0)),
+            c.Declare(INT, filled.name, c.Int(0)),
+            loop("q", c.Int(0), c.Name("count"), [c.If(is_told, c.Block((c.Assign(told, "+=", c.Int(1)),)))]),
+        ]
+
+        def counted(names: Layouted, value: c.Expr) -> list[c.Stmt]:
+            holds = differs(value, layout, kind, True)
+            return [c.If(holds, c.Block((c.Assign(filled, "+=", c.Int(1)),)))]
+
+        lines += self.scan(counted)
+        lines.append(c.If(c.Bin(">", filled, told), c.Block((c.Return(c.Name(TOGETHER)),))))
+        if layout.fill_text != "0":
+            lines += self.twice()
+        return [*said(step.because), c.Scope(c.Block(tuple(lines)))]
+
+    def twice(self) -> list[c.Stmt]:
+        """Whether a coordinate has two places."""
+        layout = self.layout
+        points, at = c.Name(self.names["points"]), c.Name(self.names["point"])
+        columns = [f"points {x}" for x in layout.coordinates]
+
+        def counted(names: Layouted, value: c.Expr) -> list[c.Stmt]:
+            return [c.Assign(points, "+=", c.Int(1))]
+
+        def listed(names: Layouted, value: c.Expr) -> list[c.Stmt]:
+            own = [c.Assign(c.Load(self.vector(v), at), "=", names.name(x))
+                   for v, x in zip(columns, layout.coordinates, strict=True)]  # fmt: skip
+            return [*own, c.Assign(at, "+=", c.Int(1))]
+
+        lines: list[c.Stmt] = [c.Declare(INT, points.name, c.Int(0)), *self.scan(counted)]
+        for vector in columns:
+            own = self.vector(vector)
+            lines += [c.Assign(own, "=", c.Call("spfgen_vector", (c.Name("pool"), points))), *no_memory(own)]
+        lines += [c.Declare(INT, at.name, c.Int(0)), *self.scan(listed)]
+        rank, first, total = (self.vector("points rank"), self.vector("points first"), self.scalar("points total"))
+        call = c.Call("spfgen_ranks", (c.Name("pool"), points, *self.columns(columns),
+                                       *(c.Un("&", x) for x in (rank, first, total))))  # fmt: skip
+        ranked = [c.If(c.Un("!", call), c.Block((c.Return(c.Name(MEMORY)),)))]
+        lines.append(self.with_columns(columns, ranked))
+        lines.append(c.If(c.Bin("<", total, points), c.Block((c.Return(c.Name(TOGETHER)),))))
+        return lines
+
+    def scan(self, leaf: Callable[[Layouted, c.Expr], list[c.Stmt]]) -> list[c.Stmt]:
+        """Loops over all that the arrays store."""
+        layout = self.layout
+        arrays = {i.name: ArrayName(self.names[self._vector_of(i.name)], False, i.extents) for i in layout.indexes}
+        held: list[c.Stmt] = []
+        for value in layout.values:
+            own = fresh(identifier(f"held_{value.name}"), self.names.taken)
+            arrays[value.name] = ArrayName(own, False, value.extents)
+            held.append(c.Declare(f"const {self.target.value_type.c} *", own, self.field(value.name)))
+        taken = frozenset({*self.names.taken, *(a.name for a in arrays.values())})
+        sizes = {n: self.names[n] for n in (*layout.parameters, *layout.sizes)}
+        alone = [c.Declare("const int", "part", c.Int(0)), c.Declare("const int", "parts", c.Int(1))]
+        nest = nests(Source(layout, sizes, arrays, taken), leaf, "part", "parts")
+        return [c.Scope(c.Block((*held, *alone, c.Do(c.Cast("void", c.Name("part"))),
+                                 c.Do(c.Cast("void", c.Name("parts"))), *nest)))]  # fmt: skip
+
+    def _vector_of(self, array: str) -> str:
+        return next(s.vector for s in self.assembly.steps if isinstance(s, Insert) and s.array == array)
+
+    def facts(self, step: Facts) -> list[c.Stmt]:
+        """The checks of the layout, on arrays of 64-bit integers."""
+        layout = self.layout
+        checks = checks_of(layout)
+        name = f"{self.name}_holds"
+        functions = check_functions(layout, checks, {i.name: "int64" for i in layout.indexes}, name)
+        self.before += [c.Function(f.result, f.name, f.params, f.body, f.doc, static=True) for f in functions]
+        report = self.names["report"]
+        given = [c.Name(self.names[n]) for n in (*layout.parameters, *layout.sizes)]
+        given += [c.Name(self.names[self._vector_of(i.name)]) for i in layout.indexes]
+        call = c.Call(name, (*given, c.Int(LIMIT), c.Int(1), c.Name(report)))
+        status = c.Name(self.names["holds"])
+        lines: list[c.Stmt] = [
+            c.Declare(INT, report, None, 1 + report_places(checks) + len(checks)),
+            c.Declare("const int", status.name, call),
+            c.If(c.Bin("==", status, c.Name(checks_names.MEMORY)), c.Block((c.Return(c.Name(MEMORY)),))),
+            c.If(c.Bin("==", status, c.Name(checks_names.BROKEN)), c.Block((c.Return(c.Name(TOGETHER)),))),
+        ]
+        return [*said(step.because), c.Scope(c.Block(tuple(lines)))]
+
+
+LIMIT = 1 << 40
+"""Checks that are not linear are made in full."""
+
+
+def _product(extents: Sequence[Expr]) -> Expr:
+    result: Expr = Num(1)
+    for extent in extents:
+        result = extent if result == Num(1) else Bin("*", result, extent)
+    return result
+
+
+def said(why: str) -> list[c.Stmt]:
+    return [c.Comment(why)] if why else []
+
+
+def no_memory(own: c.Expr) -> list[c.Stmt]:
+    return [c.If(c.Un("!", own), c.Block((c.Return(c.Name(MEMORY)),)))]
+
+
+def kept_lines(own: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
+    size = c.Call("sizeof", (c.Name(kind),))
+    call = c.Call("spfgen_kept", (c.Name("pool"), c.Name("count"), mask, vector, size))
+    return [c.Assign(own, "=", c.Cast(f"{kind} *", call)), *no_memory(own)]
+
+
+def fill_of(layout: Layout, kind: ElementType) -> c.Expr:
+    return literal(layout.fill, kind)
+
+
+def differs(value: c.Expr, layout: Layout, kind: ElementType, as_number: bool) -> c.Expr:
+    """Whether a value is not the fill value, bit by bit (nan is nan), or as a number."""
+    from spfgen.cir.pack import is_stored
+
+    if not as_number or kind.kind in "biu" or complex(layout.fill) != 0:
+        return is_stored(value, layout.fill, kind)
+    return c.Bin("!=", value, constant(0, kind))
+
+
+# --- the driver ---------------------------------------------------------------------------------------------------
+
+
+def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str]) -> c.Function:
+    """From the entries of a kernel, in any order, to the result."""
+    layout, kind = assembly.layout, target.entry_type
+    names = _Names()
+    rank = layout.rank
+    columns = [c.Name(names[f"c {k}"]) for k in range(rank)]
+    pool, count, values, made = (c.Name(n) for n in ("pool", "count", "values", "made"))
+    status = c.Name("status")
+    address = c.Un("&", pool)
+    body: list[c.Stmt] = _listed(target, columns, names, rank)
+    body += [*_combined(columns, kind, names), c.Declare(INT, "blocks", c.Int(0)), c.Declare(INT, "taken", c.Int(0))]
+    if layout.is_pattern:
+        body += _told_only(layout, kind, columns, names)
+    first = c.Name(names["first alternative"])
+    loop_body: list[c.Stmt] = []
+    for k, function in enumerate(tries):
+        alternatives = (assembly, *assembly.fallbacks)[k].alternatives
+        given = [address, count, *columns, values, *([first] if alternatives > 1 else []), made, c.Name("memory")]
+        call = c.Assign(status, "=", c.Call(function, tuple(given)))
+        again = [
+            *_cleared(assembly, target),
+            c.Assign(c.Name("blocks"), "=", c.Field(address, "count")),
+            c.Assign(c.Name("taken"), "=", c.Field(address, "taken")),
+            call,
+            c.Do(c.Call("spfgen_pool_free", (address, c.Name("blocks"), c.Name("taken")))),
+        ]
+        lines: list[c.Stmt] = [*again]
+        if alternatives > 1:
+            lines = [
+                c.Assign(first, "=", c.Call("spfgen_vector", (address, count))),
+                *no_memory_free(first),
+                loop("q", c.Int(0), count, [c.Assign(c.Load(first, c.Name("q")), "=", c.Int(0))]),
+                *again,
+                c.While(c.Bin("==", status, c.Name(ELSEWHERE)), c.Block(tuple(again))),
+            ]
+        if k == 0:
+            loop_body += lines
+        else:
+            loop_body.append(c.If(_unplaced(status), c.Block(tuple(lines))))
+    mask = c.Name(names["mask"])
+    loop_body.append(c.If(c.Un("!", _unplaced(status)), c.Block((c.Break(),))))
+    as_number = differs(c.Load(values, c.Name("q")), layout, kind, True)
+    plain = differs(c.Load(values, c.Name("q")), layout, kind, False)
+    together = c.Bin("==", status, c.Name(TOGETHER))
+    kept = c.Select(c.Select(together, as_number, plain), c.Int(1), c.Int(0))
+    rest = c.Name(names["dropped entries"])
+    loop_body += [
+        c.Comment("what equals the fill value need not be stored"),
+        c.Assign(mask, "=", c.Call("spfgen_vector", (address, count))),
+        c.If(c.Un("!", mask), c.Block((c.Assign(status, "=", c.Name(MEMORY)), c.Break()))),
+        loop("q", c.Int(0), count, [c.Assign(c.Load(mask, c.Name("q")), "=", kept)]),
+        c.Assign(rest, "=", c.Call("spfgen_dropped", (count, mask))),
+        c.If(c.Bin("==", rest, c.Int(0)), c.Block((c.Break(),))),
+    ]
+    for own, type_ in [*((x, INT) for x in columns), (values, kind.c)]:
+        size = c.Call("sizeof", (c.Name(type_),))
+        kept_rows = c.Call("spfgen_kept", (address, count, mask, own, size))
+        loop_body += [c.Assign(own, "=", c.Cast(f"{type_} *", kept_rows)), *_memory_break(own, status)]
+    loop_body.append(c.Assign(count, "-=", rest))
+    main: list[c.Stmt] = [
+        c.Declare(VECTOR, mask.name, c.Name("NULL")),
+        c.Declare(INT, rest.name, c.Int(0)),
+        *([c.Declare(VECTOR, first.name, c.Name("NULL"))] if _has_alternatives(assembly) else []),
+        c.While(c.Name("true"), c.Block(tuple(loop_body))),
+        *[c.If(c.Bin("!=", status, c.Name(OK)), c.Block(tuple(_cleared(assembly, target))))],
+        c.Do(c.Call("spfgen_pool_free", (address, c.Int(0), c.Int(0)))),
+        c.Return(c.Select(c.Bin("==", status, c.Name(TOGETHER)), c.Name(PLACE), status)),
+    ]
+    head: list[c.Stmt] = [
+        c.Declare("spfgen_pool", "pool", None, 1),
+        c.Do(c.Call("memset", (pool, c.Int(0), c.Call("sizeof", (c.Name("spfgen_pool"),))))),
+        c.Assign(
+            c.Field(pool, "most"), "=", c.Select(c.Name("memory"), c.Field(c.Name("memory"), "max_workspace"), c.Int(0))
+        ),
+        c.Declare("int", "status", c.Name(OK)),
+    ]
+    whole = [_with_pool(s) for s in (*head, *body, *main)]
+    params = (
+        c.Param("const spfgen_entries *", "entries"),
+        c.Param(f"{target.struct} *", "made"),
+        c.Param("int", "threads"),
+        c.Param(ALLOCATOR, "memory"),
+    )
+    doc = f"The result in layout {layout.name}, whose extents are set, of entries in any order."
+    return c.Function("int", name, params, c.Block(tuple(whole)), doc, static=True)
+
+
+def _has_alternatives(assembly: Assembly) -> bool:
+    return any(a.alternatives > 1 for a in (assembly, *assembly.fallbacks))
+
+
+def _with_pool(stmt: c.Stmt) -> c.Stmt:
+    """The pool is an array of one: its name is its address."""
+    from spfgen.ir import rewrite
+
+    def rule(node: object) -> c.Expr | None:
+        return c.Name("pool") if node == c.Un("&", c.Name("pool")) else None
+
+    found: c.Stmt = rewrite(rule, stmt)
+    return found
+
+
+def _unplaced(status: c.Expr) -> c.Expr:
+    return any_of([c.Bin("==", status, c.Name(PLACE)), c.Bin("==", status, c.Name(TOGETHER))])
+
+
+def no_memory_free(own: c.Expr) -> list[c.Stmt]:
+    return [c.If(c.Un("!", own), c.Block((*_free_pool(), c.Return(c.Name(MEMORY)))))]
+
+
+def _memory_break(own: c.Expr, status: c.Expr) -> list[c.Stmt]:
+    return [c.If(c.Un("!", own), c.Block((c.Assign(status, "=", c.Name(MEMORY)), c.Break())))]
+
+
+def _free_pool() -> list[c.Stmt]:
+    return [c.Do(c.Call("spfgen_pool_free", (c.Un("&", c.Name("pool")), c.Int(0), c.Int(0))))]
+
+
+def _cleared(assembly: Assembly, target: Target) -> list[c.Stmt]:
+    """Arrays that an attempt has made are given back."""
+    lines: list[c.Stmt] = []
+    for array in assembly.layout.arrays:
+        own = c.Field(c.Name("made"), field_name(array))
+        lines.append(c.Do(c.Call("spfgen_allocator_release", (c.Name("memory"), c.Cast("void *", own)))))
+        lines.append(c.Assign(own, "=", c.Name("NULL")))
+    return lines
+
+
+def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int) -> list[c.Stmt]:
+    """Columns of coordinates and values of all entries; an interval is one entry for each of its coordinates."""
+    kind, entries = target.entry_type, c.Name("entries")
+    pool = c.Un("&", c.Name("pool"))
+    lines: list[c.Stmt] = [c.Declare(INT, "count", c.Field(entries, "count"))]
+    for k, column in enumerate(columns):
+        lines += [
+            c.Declare(VECTOR, column.name, c.Call("spfgen_entries_column", (pool, entries, c.Int(k)))),
+            *no_memory_free(column),
+        ]
+    held = c.Cast(f"const {kind.c} *", c.Field(entries, "values"))
+    if target.axis is None:
+        return [*lines, c.Declare(f"const {kind.c} *", "given", held)]
+    last, total, to = (c.Name(names[n]) for n in ("last", "places", "to"))
+    own_count, at = c.Name("count"), c.Name("q")
+    wide = [c.Name(names[f"wide {k}"]) for k in range(rank)]
+    lines += [
+        c.Declare(VECTOR, last.name, c.Call("spfgen_entries_column", (pool, entries, c.Int(rank)))),
+        *no_memory_free(last),
+        c.Declare(INT, total.name, c.Int(0)),
+        loop(
+            "q",
+            c.Int(0),
+            own_count,
+            [
+                c.Assign(
+                    total, "+=", c.Bin("+", c.Bin("-", c.Load(last, at), c.Load(columns[target.axis], at)), c.Int(1))
+                )
+            ],
+        ),
+    ]
+    for own in wide:
+        lines += [c.Declare(VECTOR, own.name, c.Call("spfgen_vector", (pool, total))), *no_memory_free(own)]
+    spread = c.Name(names["spread"])
+    made = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
+    lines += [c.Declare(f"{kind.c} *", spread.name, c.Cast(f"{kind.c} *", made)), *no_memory_free(spread),
+              c.Declare(f"const {kind.c} *", names["each"], held), c.Declare(INT, to.name, c.Int(0))]  # fmt: skip
+    inner: list[c.Stmt] = [
+        c.Assign(c.Load(own, to), "=", c.Name("place") if k == target.axis else c.Load(columns[k], at))
+        for k, own in enumerate(wide)
+    ]
+    inner += [c.Assign(c.Load(spread, to), "=", c.Load(c.Name(names["each"]), at)), c.Assign(to, "+=", c.Int(1))]
+    each = loop("place", c.Load(columns[target.axis], at), c.Bin("+", c.Load(last, at), c.Int(1)), inner)
+    lines.append(loop("q", c.Int(0), own_count, [each]))
+    lines += [c.Assign(c.Name(x.name), "=", own) for x, own in zip(columns, wide, strict=True)]
+    return [*lines, c.Assign(own_count, "=", total), c.Declare(f"const {kind.c} *", "given", spread)]
+
+
+def _combined(columns: Sequence[c.Name], kind: ElementType, names: _Names) -> list[c.Stmt]:
+    """In the order of their coordinates, each once: those at one place add up."""
+    rank, first, total = (c.Name(names[n]) for n in ("rank", "first", "total"))
+    pool, count, q = c.Un("&", c.Name("pool")), c.Name("count"), c.Name("q")
+    lines: list[c.Stmt] = [
+        c.Declare(VECTOR, rank.name, c.Name("NULL")),
+        c.Declare(VECTOR, first.name, c.Name("NULL")),
+        c.Declare(INT, total.name, c.Int(0)),
+    ]
+    own: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
+    own += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(columns or [c.Name("NULL")])]
+    call = c.Call("spfgen_ranks", (pool, count, c.Int(len(columns)), c.Name("column"),
+                                   *(c.Un("&", x) for x in (rank, first, total))))  # fmt: skip
+    own.append(c.If(c.Un("!", call), c.Block((*_free_pool(), c.Return(c.Name(MEMORY))))))
+    lines.append(c.Scope(c.Block(tuple(own))))
+    sums = c.Name(names["sums"])
+    made = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
+    lines += [c.Declare(f"{kind.c} *", sums.name, c.Cast(f"{kind.c} *", made)), *no_memory_free(sums)]
+    given = c.Name("given")
+    target = c.Load(sums, c.Load(rank, q))
+    own_value = c.Load(given, q)
+    added = (
+        c.Assign(target, "=", c.Bin("||", target, own_value)) if kind.kind == "b" else c.Assign(target, "+=", own_value)
+    )
+    is_first = c.Bin("==", c.Load(first, c.Load(rank, q)), q)
+    lines.append(
+        loop("q", c.Int(0), count, [c.If(is_first, c.Block((c.Assign(target, "=", own_value),)), c.Block((added,)))])
+    )
+    for k, column in enumerate(columns):
+        once = c.Name(names[f"once {k}"])
+        lines += [c.Declare(VECTOR, once.name, c.Call("spfgen_vector", (pool, total))), *no_memory_free(once)]
+        lines.append(loop("q", c.Int(0), total, [c.Assign(c.Load(once, q), "=", c.Load(column, c.Load(first, q)))]))
+        lines.append(c.Assign(column, "=", once))
+    return [*lines, c.Assign(count, "=", total), c.Declare(f"{kind.c} *", "values", sums)]
+
+
+def _told_only(layout: Layout, kind: ElementType, columns: Sequence[c.Name], names: _Names) -> list[c.Stmt]:
+    """In a layout without values: what is not the fill value, as 1s."""
+    count, values, q = c.Name("count"), c.Name("values"), c.Name("q")
+    told = c.Name(names["told"])
+    lines: list[c.Stmt] = [c.Declare(INT, told.name, c.Int(0))]
+    as_number = layout.fill_text == "0"
+    moved = [c.Assign(c.Load(x, told), "=", c.Load(x, q)) for x in columns]
+    kept = [*moved, c.Assign(c.Load(values, told), "=", constant(1, kind)), c.Assign(told, "+=", c.Int(1))]
+    holds = differs(c.Load(values, q), layout, kind, as_number)
+    return [*lines, loop("q", c.Int(0), count, [c.If(holds, c.Block(tuple(kept)))]), c.Assign(count, "=", told)]

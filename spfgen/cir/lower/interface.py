@@ -1,0 +1,225 @@
+"""The functions of a kernel whose results are made in their layouts: the list of entries stays within the file.
+
+int NAME(operands, results, sizes, threads)
+int NAME_in(operands, results, sizes, threads, memory)      with the caller's allocator
+void STRUCT_free(result), STRUCT_free_in(result, memory)    in the header, for each struct that is made
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from spfgen.cir.lower.assemble import Target, assemble_functions
+from spfgen.cir.lower.by_key import functions_by_key
+from spfgen.cir.lower.layout import FIELD, field_name, final_structs, free_name, structs
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import any_of, folded, operation
+from spfgen.cir.tree.names import parameters
+from spfgen.facts.formula import Bin, Expr, Num, Var
+from spfgen.ir import fresh
+from spfgen.lang.types import TYPES
+from spfgen.plan.assemble import Assembled
+from spfgen.plan.assemble.by_key import KeyAssembly
+from spfgen.plan.assemble.choose import assembly_of
+from spfgen.space.nodes import Program, Tensor
+
+ALLOCATOR = "const spfgen_allocator *"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What the header shows: structs by tensor, functions. What the file has besides: structs of lists, and functions,
+    of which those that the header shows are the last ones."""
+
+    structs: Mapping[str, c.Struct]
+    lists: tuple[c.Struct, ...]
+    shown: tuple[c.Function, ...]
+    functions: tuple[c.Function, ...]
+    freed: tuple[c.Struct, ...]
+    assemblies: Mapping[str, Assembled]
+
+
+def interface(program: Program, function: c.Function) -> Interface:
+    """Raises Unsupported where a layout has no assembly in C."""
+    results = [t for t in program.tensors if t.assembled is not None]
+    shown, listed = final_structs(program), structs(program)
+    taken = {program.name, *(s.name for s in (*shown.values(), *listed.values()))}
+
+    def new(wanted: str) -> str:
+        name = fresh(wanted, taken)
+        taken.add(name)
+        return name
+
+    kernel = replace(function, name=new(f"{program.name}_entries"), static=True)
+    assemblies: dict[str, Assembled] = {}
+    functions: list[c.Function] = [kernel]
+    makers: dict[str, str] = {}
+    for tensor in results:
+        found = assemblies[tensor.name] = assembly_of(tensor)
+        name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
+        struct = shown[tensor.name].name
+        if isinstance(found, KeyAssembly):
+            functions += functions_by_key(found, struct, name)
+        else:
+            types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
+            functions += assemble_functions(found, Target(struct, *types, tensor.axis), name, taken)
+    inner = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in")).function(function.doc)
+    outer = _plain(program, inner)
+    lists = tuple(dict.fromkeys(listed[t.name] for t in results))
+    freed = tuple(dict.fromkeys(shown[t.name] for t in results))
+    return Interface(shown, lists, (outer, inner), (*functions, inner, outer), freed, assemblies)
+
+
+class _Caller:
+    """The function with an allocator: it runs the kernel and makes the results."""
+
+    def __init__(
+        self,
+        program: Program,
+        shown: Mapping[str, c.Struct],
+        listed: Mapping[str, c.Struct],
+        kernel: c.Function,
+        makers: Mapping[str, str],
+        name: str,
+    ) -> None:
+        self.program, self.shown, self.listed, self.kernel, self.makers, self.name = (
+            program, shown, listed, kernel, makers, name,
+        )  # fmt: skip
+        self.names = parameters(program)
+        self.taken = {name, *(p.name for p in kernel.params), *self.names.values()}
+        self.results = [t for t in program.tensors if t.assembled is not None]
+        self.lists = {t.name: self.new(f"{t.name}_list") for t in self.results}
+        self.made = {t.name: self.new(f"{t.name}_made") for t in self.results}
+        self.memory, self.status = self.new("memory"), self.new("status")
+
+    def new(self, wanted: str) -> str:
+        name = fresh(wanted, self.taken)
+        self.taken.add(name)
+        return name
+
+    def function(self, doc: str) -> c.Function:
+        params = []
+        for p, tensor in zip(self.kernel.params, self.program.tensors, strict=False):
+            type_ = (
+                p.type.replace(self.listed[tensor.name].name, self.shown[tensor.name].name)
+                if tensor in self.results
+                else p.type
+            )
+            params.append(c.Param(type_, p.name, "result: all of it is made" if tensor in self.results else p.doc))
+        params += self.kernel.params[len(self.program.tensors) :]
+        params.append(c.Param(ALLOCATOR, self.memory, "where the arrays of results come from; NULL: malloc"))
+        status = c.Name(self.status)
+        lines: list[c.Stmt] = [
+            c.If(any_of([c.Un("!", c.Name(n)) for n in self.names.values()]), c.Return(c.Name("SPFGEN_ERROR_NULL")))
+        ]
+        for tensor in self.results:
+            lines += self.begun(tensor)
+        given: list[c.Expr] = [
+            c.Name(self.lists[t.name]) if t in self.results else c.Name(self.names[t.name])
+            for t in self.program.tensors
+        ]
+        given += [c.Name(p.name) for p in self.kernel.params[len(self.program.tensors) :]]
+        lines.append(c.Declare("int", self.status, c.Call(self.kernel.name, tuple(given))))
+        for tensor in self.results:
+            entries = c.Un("&", c.Field(c.Name(self.lists[tensor.name]), FIELD))
+            passed = (entries, c.Name(self.made[tensor.name]), c.Name("threads"), c.Name(self.memory))
+            call = c.Call(self.makers[tensor.name], passed)
+            lines.append(c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), c.Block((c.Assign(status, "=", call),))))
+            lines.append(c.Do(c.Call("spfgen_entries_free", (entries,))))
+        failed = [self.freed(t) for t in self.results]
+        done = [
+            c.Assign(c.Un("*", c.Name(self.names[t.name])), "=", c.Un("*", c.Name(self.made[t.name])))
+            for t in self.results
+        ]
+        lines.append(c.If(c.Bin("!=", status, c.Name("SPFGEN_OK")), c.Block((*failed, c.Return(status)))))
+        lines += [*done, c.Return(c.Name("SPFGEN_OK"))]
+        which = " and ".join(self.names[t.name] for t in self.results)
+        text = doc.replace("nothing has been written.", f"nothing has been written, and {which} holds what it held.")
+        text += "\n\nArrays of results are new ones; what a result held before is not given back."
+        text += "".join(self.unknown(t) for t in self.results)
+        return c.Function("int", self.name, tuple(params), c.Block(tuple(lines)), text)
+
+    def unknown(self, tensor: Tensor) -> str:
+        """Extents that the caller sets."""
+        both = zip(tensor.layout.parameters, tensor.extents, strict=True)
+        fields = [f"{self.names[tensor.name]}->{field_name(p)}" for p, e in both if self.size(e, set()) is None]
+        return f" Set {' and '.join(fields)} before the call: nothing else says it." if fields else ""
+
+    def freed(self, tensor: Tensor) -> c.Stmt:
+        free = free_name(self.shown[tensor.name]) + "_in"
+        return c.Do(c.Call(free, (c.Name(self.made[tensor.name]), c.Name(self.memory))))
+
+    def begun(self, tensor: Tensor) -> list[c.Stmt]:
+        """The list and the result, empty, with their extents."""
+        own_list, made = c.Name(self.lists[tensor.name]), c.Name(self.made[tensor.name])
+        lines: list[c.Stmt] = []
+        for name, kind in ((own_list, self.listed[tensor.name].name), (made, self.shown[tensor.name].name)):
+            lines.append(c.Declare(kind, name.name, None, 1))
+            lines.append(c.Do(c.Call("memset", (name, c.Int(0), c.Call("sizeof", (c.Name(kind),))))))
+        narrow: c.Expr = c.Int(1)
+        for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True):
+            field = c.Field(made, field_name(parameter))
+            value = self.size(extent, set()) or c.Field(c.Name(self.names[tensor.name]), field_name(parameter))
+            lines.append(c.Assign(field, "=", value))
+            lines.append(c.Assign(c.Field(own_list, field_name(parameter)), "=", field))
+            fits = c.Bin("<=", field, c.Name("INT32_MAX"))
+            narrow = fits if narrow == c.Int(1) else c.Bin("&&", narrow, fits)
+        entries = c.Un("&", c.Field(own_list, FIELD))
+        most = c.Select(c.Name(self.memory), c.Field(c.Name(self.memory), "max_workspace"), c.Int(0))
+        return [
+            *lines,
+            c.Assign(c.Field(entries, "narrow"), "=", narrow),
+            c.Assign(c.Field(entries, "most"), "=", most),
+        ]
+
+    # --- extents ------------------------------------------------------------------------------------------
+
+    def size(self, dim: str, asking: set[str]) -> c.Expr | None:
+        """The value of a size: a number, what an operand says, a parameter, or what follows from others."""
+        program = self.program
+        if dim in program.fixed:
+            return c.Int(program.fixed[dim])
+        if dim in asking:
+            return None
+        asking = asking | {dim}
+        outputs = {t.name for t in self.results}
+        for tensor, parameter in program.size_of.get(dim, ()):
+            if tensor not in outputs:
+                return c.Field(c.Name(self.names[tensor]), field_name(parameter))
+        if dim in program.parameters:
+            return c.Name(self.kernel.params[len(program.tensors) + program.parameters.index(dim)].name)
+        for groups in program.agreements:
+            if any((dim,) == tuple(g) for g in groups):
+                for group in groups:
+                    parts = [e for e in (self.size(s, asking) for s in group) if e is not None]
+                    if len(parts) == len(group):
+                        return folded("spfgen_min", parts)
+        for left, expr, _ in program.derived:
+            if left == Var(dim) and (value := self.derived(expr, asking)) is not None:
+                return value
+        for extents in program.index_extent.values():
+            if dim in extents:
+                found = [self.size(other, asking) for other in extents]
+                if known := [f for f in found if f is not None]:
+                    return known[0]
+        return None
+
+    def derived(self, expr: Expr, asking: set[str]) -> c.Expr | None:
+        match expr:
+            case Num(value):
+                return c.Int(value)
+            case Var(name):
+                return self.size(name, asking)
+            case Bin(op, left, right):
+                a, b = self.derived(left, asking), self.derived(right, asking)
+                return None if a is None or b is None else operation(op, a, b)
+        return None
+
+
+def _plain(program: Program, inner: c.Function) -> c.Function:
+    """The same with malloc."""
+    given = [c.Name(p.name) for p in inner.params[:-1]]
+    body = c.Block((c.Return(c.Call(inner.name, (*given, c.Name("NULL")))),))
+    doc = inner.doc
+    return c.Function("int", program.name, inner.params[:-1], body, doc)

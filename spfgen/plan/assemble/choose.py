@@ -1,0 +1,18 @@
+"""How a result is assembled: by one key of each entry where its layout has one, else step by step."""
+
+from __future__ import annotations
+
+from spfgen.errors import Unsupported
+from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
+from spfgen.plan.assemble.from_pack_plan import assembly_of as by_steps
+from spfgen.plan.assemble.nodes import Assembly
+from spfgen.space.nodes import Tensor
+
+
+def assembly_of(tensor: Tensor) -> KeyAssembly | Assembly:
+    """Of a tensor whose pattern is computed. Raises Unsupported where C cannot make it."""
+    layout = tensor.assembled
+    if layout is None:
+        raise Unsupported(f"the pattern of `{tensor.name}` is given")
+    found = assembly_by_key(tensor)
+    return found if isinstance(found, KeyAssembly) else by_steps(layout)

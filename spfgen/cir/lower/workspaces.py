@@ -34,7 +34,7 @@ def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
         count = c.Select(w.when, count, c.Int(0)) if w.when is not None else count
         threads = c.Name("threads") if w.each_thread else c.Int(1)
         size = c.Call("sizeof", (c.Name(w.kind),))
-        function = "spfgen_large_memory" if w.filled else "spfgen_workspace" if w.cleared else "spfgen_allocator"
+        function = "spfgen_large_memory" if w.filled else "spfgen_workspace" if w.cleared else "spfgen_memory"
         memory = c.Cast(f"{w.kind} *", c.Call(function, (count, threads, size)))
         lines.append(c.Declare(f"{w.kind} *", w.name, memory))
     if not workspaces:

@@ -1,8 +1,5 @@
-int merge_three_entries(
-    const csr_f64_i32_t *A,
-    const csr_f64_i32_t *B,
-    const csr_f64_i32_t *C,
-    csr_entries_f64_t *D,
+static int merge_three_entries(
+    const csr_f64_i32_t *A, const csr_f64_i32_t *B, const csr_f64_i32_t *C, csr_entries_f64_t *D,
     int threads)
 {
     if (!A || !B || !C || !D) {

@@ -1,8 +1,5 @@
-int slices_entries(
-    const csr_f64_i32_t *A,
-    const csr_f64_i32_t *B,
-    csr_entries_f64_t *C,
-    int threads)
+static int slices_entries(
+    const csr_f64_i32_t *A, const csr_f64_i32_t *B, csr_entries_f64_t *C, int threads)
 {
     if (!A || !B || !C) {
         return SPFGEN_ERROR_NULL;

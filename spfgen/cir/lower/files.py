@@ -200,9 +200,8 @@ def free_text(made: Struct) -> Text:
     """The functions that give back the arrays of a struct."""
     name, macro = free_name(made), f"SPFGEN_FREE_{made.name}"
     arrays = [f.name for f in made.fields if f.type.endswith("*")]
-    lines = [
-        f"    spfgen_allocator_release(memory, (void *)(uintptr_t)tensor->{a});\n    tensor->{a} = NULL;" for a in arrays
-    ]
+    release = "    spfgen_allocator_release(memory, (void *)(uintptr_t)tensor->{0});\n    tensor->{0} = NULL;"
+    lines = [release.format(a) for a in arrays]
     return Text(
         f"#ifndef {macro}\n#define {macro}\n"
         "/* Gives back the arrays of a result, to the allocator that they came from; nothing is left of them then. */\n"

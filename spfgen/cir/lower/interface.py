@@ -51,7 +51,7 @@ def interface(program: Program, function: c.Function) -> Interface:
         taken.add(name)
         return name
 
-    kernel = replace(function, name=new(f"{program.name}_entries"), static=True)
+    kernel = replace(function, name=new(f"{program.name}_entries"), doc="", static=True)
     assemblies: dict[str, Assembled] = {}
     functions: list[c.Function] = [kernel]
     makers: dict[str, str] = {}

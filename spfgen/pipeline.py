@@ -66,7 +66,7 @@ from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.whole import WHOLE, with_marks
 from spfgen.plan.verify import compared as comparisons
-from spfgen.plan.verify.check_steps import check_steps
+from spfgen.plan.verify.whole import check_plan
 from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared
@@ -240,11 +240,10 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:
         try:
-            if group.steps is not None:
-                plan = with_marks(plan_steps(group.steps, program, context), context)
-                check_steps(plan, program)
-            else:
-                plan = with_marks(plan_group(group, context), context)
+            with comparisons.recorded() as found:
+                made = plan_group(group, context) if group.steps is None else plan_steps(group.steps, program, context)
+                plan = with_marks(made, context)
+            check_plan(group, plan, program, found)
             plans.append(plan)
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):

@@ -31,6 +31,7 @@ from spfgen.plan.nodes import (
     Accumulate,
     Clear,
     Do,
+    Find,
     Guard,
     Levels,
     Plan,
@@ -52,7 +53,9 @@ from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.prefetch import with_first
 from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.verify.compared import note_apart
 from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
+from spfgen.plan.verify.parallel import check_parallel
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
 from spfgen.space.nodes import Group, Instance, Mark, Operand, Read, Value
@@ -401,6 +404,15 @@ class _Fusion:
     def verify(self, plan: Plan) -> None:
         """The check after each pass."""
         compare_all(self.wanted, plan, self.known)
+        check_parallel(plan, self.apart)
+
+    def apart(self, loop: Scan | Find, tensor: str) -> bool:
+        """Whether a loop is the one that threads may share: no iteration needs what another one writes."""
+        found = self.order.parallel is not None and loop.dim == self.order.parallel[0]
+        for wanted in self.wanted if found else ():
+            if wanted.does.target.tensor == tensor:
+                note_apart(wanted.instance, loop.dim)
+        return found
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""

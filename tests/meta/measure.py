@@ -86,9 +86,11 @@ def drawn(planned: Planned, rng: np.random.Generator, of_a_kind: int) -> Iterato
 
 
 def refuses(planned: Planned, at: int, mutant: Mutant) -> bool:
-    """Whether the verifier says that this plan of a statement is not what was asked for."""
+    """Whether the verifier says that this plan of a statement is not what was asked for, or knows less of it than of
+    the right one: what it does not know is not claimed (plan/verify/claims.py)."""
+    group, own = planned.program.groups[at], planned.plans[at]
+    known = check_plan(group, own, planned.program, planned.compared)
     try:
-        check_plan(planned.program.groups[at], mutant.plan, planned.program, planned.compared)
+        return check_plan(group, mutant.plan, planned.program, planned.compared).is_more_than(known)
     except InternalError:
         return True
-    return False

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from spfgen.errors import DataError, InternalError, SpfgenError
+from spfgen.errors import DataError, SpfgenError
 from spfgen.pipeline import Generated, make_plans
 from spfgen.plan.nodes import Plan
 from spfgen.plan.verify import compared
@@ -81,7 +81,7 @@ class Planned:
             return interpret(self.program, plans, run.operands, run.sizes, choice, effort)
         except DataError:
             return "refused"
-        except (InternalError, TimeoutError):
+        except (SpfgenError, ArithmeticError, TimeoutError):
             return "wrong"
 
 

@@ -46,6 +46,17 @@ def distinct_by_facts(instance: Instance, loop: str, steps: Sequence[Step]) -> b
     )
 
 
+def is_apart(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
+    """The same, however it is proved: of all iterations, or of those within one iteration of the loops around."""
+    if loop not in instance.domain.space.position:
+        return False
+    if distinct_places(instance, loop):
+        return True
+    if not any(s.dim == loop for s in steps):
+        return False
+    return distinct_by_facts(instance, loop, steps) or meetings(instance, steps, loop).kind == INDEPENDENT
+
+
 def _distinct_by(instance: Instance, loop: str, steps: Sequence[Step], fixed: set[str]) -> bool:
     """The same, with what is known of these dimensions."""
     places = instance.target.place

@@ -166,6 +166,7 @@ def _state(query: Query, key: Known, kept: _Kept, above: str, descending: bool) 
         over_,
         extents,
         NOTHING,
+        loops=len(query.loops) - query.loops.index(above),
     )
 
 

@@ -41,6 +41,7 @@ from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify import compared
 from spfgen.plan.verify.meaning import check_nest, paths
+from spfgen.plan.verify.nests import made_of
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, Program, value_of
@@ -301,12 +302,15 @@ class Nests(State):
         instance = with_equal_positions(instance)
         instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
-        compared.note_nest([*paths(plan)])
+        checked = [*paths(plan)]
         said = said_of(instance, self.context, self.steps.called)
         plan = simplify(plan, (*unknown, *sorted(env.known), *said.named))
+        check_nest(instance, plan)
         nodes = list(chain(plan))
         does = nodes[-1]
         assert isinstance(does, Do)
+        kept = [n for n in nodes[:-1] if not (isinstance(n, Load | Locate) and n.dim in env.loaded)]  # done further out
+        compared.note_nest([*checked, *paths(plan)], made_of(kept, does))
         lines: list[Plan] = []
         for index, value in zip(unknown, does.target.place, strict=True):
             if value != Var(index):
@@ -327,9 +331,8 @@ class Nests(State):
         )
         body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body
-        for node in reversed(nodes[:-1]):
-            if not (isinstance(node, Load | Locate) and node.dim in env.loaded):  # the same was done further out
-                result = with_body(node, result)
+        for node in reversed(kept):
+            result = with_body(node, result)
         return partitioned(instance, result) if env.parallel else result
 
     def pointed(self, instance: Instance, unknown: Sequence[str]) -> Instance:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from spfgen.errors import InternalError
 from spfgen.ir import walk
 from spfgen.plan import left_out
+from spfgen.plan.analyse.depend import is_apart
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import PLANS, Find, Plan, Scan, Seq, Version, Versions
@@ -37,7 +38,9 @@ from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.transform.skip_zeros import without_zeros
 from spfgen.plan.transform.transpose import with_transposed
 from spfgen.plan.transform.vector_sums import with_vector_sums
+from spfgen.plan.verify import compared
 from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
+from spfgen.plan.verify.parallel import check_parallel
 from spfgen.space.nodes import Instance
 
 
@@ -133,7 +136,9 @@ class Verified:
 
     def __init__(self, given: Given, nests: Nests) -> None:
         self.instance = given.instance
+        self.given = given
         self.known: set[Path] = set()
+        self.separate: dict[str, bool] = {}
         self.starts = self.begins(nests)
 
     def begins(self, nests: Nests) -> bool:
@@ -146,6 +151,15 @@ class Verified:
             raise Fault(f"{self.instance.target.tensor} is not cleared any more")
         for nest in nests.nests:
             compare(self.instance, nest, self.known)
+            check_parallel(nest, self.apart)
+
+    def apart(self, loop: Scan | Find, tensor: str) -> bool:
+        """Whether iterations of a loop write different places of the target."""
+        if tensor == self.instance.target.tensor and loop.dim not in self.separate:
+            self.separate[loop.dim] = is_apart(self.instance, self.given.steps, loop.dim)
+            if self.separate[loop.dim]:
+                compared.note_apart(self.instance, loop.dim)
+        return tensor == self.instance.target.tensor and self.separate[loop.dim]
 
 
 def _initialised(given: Given, nests: Nests) -> Nests:

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from spfgen.space.nodes import Instance
+from spfgen.space.nodes import Instance, Operand
+
+
+@dataclass(frozen=True)
+class Made:
+    """A nest of loops for steps: its nodes from the outside in, each without its body, and what it reads at its points:
+    each value where the layout has it. `is_known`: it was compared with its region."""
+
+    nodes: tuple[Hashable, ...]
+    reads: tuple[Operand, ...]
+    is_known: bool
 
 
 @dataclass
 class Compared:
     """`paths` through plans that do what is asked for at the points of these instances, each exactly once. `nests`: of
-    each nest of loops that was made for steps, whether all its paths are among them."""
+    each nest of loops that was made for steps, whether all its paths are among them; `made`: these nests, as what is
+    done at their points was put into them. `apart`: loops whose iterations write different places of the target."""
 
     paths: dict[Hashable, list[Instance]] = field(default_factory=dict)
     nests: list[bool] = field(default_factory=list)
+    made: list[Made] = field(default_factory=list)
+    apart: list[tuple[Instance, str]] = field(default_factory=list)
 
     @property
     def instances(self) -> list[Instance]:
@@ -46,7 +59,15 @@ def note(path: Hashable, instance: Instance) -> None:
             known.append(instance)
 
 
-def note_nest(paths: list[Hashable]) -> None:
-    """A nest of steps, by its paths."""
+def note_nest(paths: list[Hashable], made: Made) -> None:
+    """A nest of steps, by its paths, and how it is used."""
     for record in _RECORDS.get():
-        record.nests.append(bool(paths) and all(p in record.paths for p in paths))
+        known = bool(paths) and all(p in record.paths for p in paths)
+        record.nests.append(known)
+        record.made.append(replace(made, is_known=known))
+
+
+def note_apart(instance: Instance, loop: str) -> None:
+    """A loop whose iterations are proved to write different places of the target."""
+    for record in _RECORDS.get():
+        record.apart.append((instance, loop))

@@ -122,11 +122,25 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             for path in paths(body, above, when):
                 if path.does.target != added:
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
-                yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
+                nodes = tuple(rewrite(lambda n: target if n == added else None, n) for n in path.nodes)
+                yield replace(path, nodes=(*nodes, stored), does=replace(path.does, target=target))
+        case Accumulate(op=op, storage=Variable(), body=body) if op:  # it is added to its place behind what is inside
+            for path in paths(body, above, when):
+                yield _with_sum(path, plan, len(above))
         case _ if plan.meaning is not None:
             yield from paths(plan.meaning, above, when)
         case _:
             raise Fault(f"what the node means is not known: {type(plan).__name__}")
+
+
+def _with_sum(path: Path, plan: Accumulate, depth: int) -> Path:
+    """The path, with the sum that the last addition goes to: of several places each has its own."""
+    outer, inner = path.nodes[:depth], path.nodes[depth:]
+    others = [n for n in inner if isinstance(n, Accumulate) and n.target.tensor == plan.target.tensor]
+    if others and plan.target != path.does.target:
+        return path
+    kept = (n for n in inner if n not in others)
+    return replace(path, nodes=(*outer, replace(plan, body=NOTHING, because=""), *kept))
 
 
 def without_unused(path: Path) -> Path:
@@ -209,7 +223,7 @@ class _Comparison:
         own = instance.domain.space.names
         made = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
         made += [n for n in sizes if n not in instance.domain.space.position]
-        self.instance, self.path = instance, path
+        self.instance, self.path, self.made = instance, path, frozenset(made)
         self.space = Space(dict.fromkeys((*own, *made))) if made else instance.domain.space
         self.facts = self.space.of(comparisons(instance.facts))
         domain = instance.domain.reordered(self.space) if made else instance.domain
@@ -334,6 +348,8 @@ class _Comparison:
                 self.between(dim, low, high)
                 self.require(condition)
                 self.searched.add(name)
+            case Accumulate(target):
+                self.use(*target.place)
             case Segment(start=start, end=end, low=low, high=high, key=key):
                 self.use(*low, *high, key.value)
                 self.searched |= {start, end}
@@ -401,7 +417,7 @@ class _Comparison:
                 return name, own
         for name, own in alike:
             ties = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=True) if a != b]
-            unknown = all(variables(t.left) - names.keys() for t in ties)
+            unknown = dim in (name, *self.made) and all(variables(t.left) - names.keys() for t in ties)
             if unknown and all(c.value.constant == 0 for c in comparisons(ties)):
                 self.wanted = self.wanted.with_constraints(comparisons(ties))
                 return name, own
@@ -450,13 +466,18 @@ class _Comparison:
 
     def same_guards(self) -> None:
         """That conditions which are not affine are asked for, word for word."""
-        asked: list[Formula] = []
+        asked: dict[Formula, Formula] = {}
         for node in self.path.nodes:
             if isinstance(node, Guard | Find):
-                asked += [self.named_once(f) for f in node.conditions if not comparisons([f])]
-        for guard in self.instance.guards:
-            if not comparisons([guard]) and self.named_once(guard) not in asked:
+                asked |= {self.named_once(f): f for c in node.conditions for f in conjuncts(c) if not comparisons([f])}
+        wanted = [f for g in self.instance.guards for f in conjuncts(g) if not comparisons([f])]
+        for guard in wanted:
+            if self.named_once(guard) not in asked:
                 raise Fault(f"the plan does not ask for {show(guard)}")
+        known = {self.named_once(f) for c in (*self.instance.guards, *self.path.when) for f in conjuncts(c)}
+        for formula, own in asked.items():
+            if formula not in known:
+                raise Fault(f"the plan asks for {show(own)}, which was not asked for")
 
     def named_once(self, expr: N) -> N:
         """The expression or condition with the first of all names that are equal at the points that are asked for."""
@@ -494,7 +515,11 @@ class _Comparison:
         if self.path.finish != instance.finish:
             raise Fault(f"the plan stores {'another total' if self.path.finish else 'what was not made of the total'}")
         asked = replace(does, target=instance.target, value=instance.value)
-        for one, other in zip(_operands(does), _operands(asked), strict=True):
+        sums = [
+            n.target for n in self.path.nodes if isinstance(n, Accumulate) and n.target.tensor == asked.target.tensor
+        ]
+        pairs = [*zip(_operands(does), _operands(asked), strict=True), *((target, asked.target) for target in sums)]
+        for one, other in pairs:
             if (one.tensor, one.array, len(one.place)) != (other.tensor, other.array, len(other.place)):
                 raise Fault(f"the plan works on {one.tensor} in place of {other.tensor}")
             for mine, theirs in zip(one.place, other.place, strict=True):

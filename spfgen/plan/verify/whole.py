@@ -6,23 +6,32 @@ done once, in every version. Of steps what holds of every plan is asked (check_s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import PLANS, Clear, Gather, Plan, Seq, Versions
+from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Scan, Seq, Versions
 from spfgen.plan.verify.check_steps import check_steps
+from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared
-from spfgen.plan.verify.meaning import Fault, Path, begins, compare_path, paths, without_unused
+from spfgen.plan.verify.meaning import Fault, Path, compare_path, paths, without_unused
+from spfgen.plan.verify.nests import Unknown, unknown_of
+from spfgen.plan.verify.parallel import check_parallel
+from spfgen.plan.verify.places import check_places
 from spfgen.space.nodes import Group, Instance, Program
 
 
-def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -> None:
+def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -> Unknown:
     """Raises InternalError where the plan of a statement does not do what is asked for; `compared` is what was compared
-    while it was made."""
-    if group.steps is not None:
-        check_steps(plan, program)
-        return
+    while it was made. What could not be compared of it."""
     try:
+        check_places(plan)
+        if group.steps is not None:
+            check_steps(plan, program)
+            return unknown_of(plan, compared)
         _Sums(group, compared).check(plan)
+        return Unknown()
     except Fault as fault:
         raise InternalError(str(fault)) from None
 
@@ -33,15 +42,23 @@ class _Sums:
 
     def __init__(self, group: Group, compared: Compared) -> None:
         self.group, self.compared = group, compared
+        self.met: list[Instance] = []
         self.sizes = tuple(dict.fromkeys(s for i in group.all for s in i.sizes))
 
     def check(self, plan: Plan) -> None:
         done = self.done(rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS))
-        distinct = [i for k, i in enumerate(done) if i not in done[:k]]
-        if len(distinct) < len(self.group.all):
+        if len(_each_once(done)) < len(_each_once(self.group.all)):
             raise Fault(f"the plan leaves out a part of `{self.group.text}`")
-        if self.group.op == "=" and not begins(plan, self.group.target):
-            raise Fault(f"{self.group.target} is not cleared")
+        check_parallel(plan, partial(self.apart, done))
+        if self.group.op == "=":
+            check_cleared(plan, self.group.target)
+
+    def apart(self, done: Sequence[Instance], loop: Scan | Find, tensor: str) -> bool:
+        """Whether iterations of a loop are known to write different places of a tensor."""
+        own = [i for i in done if i.target.tensor == tensor]
+        return any(
+            dim == loop.dim and any(i.domain is instance.domain for i in own) for instance, dim in self.compared.apart
+        )
 
     def done(self, plan: Plan) -> list[Instance]:
         """What a plan does."""
@@ -55,11 +72,17 @@ class _Sums:
                 return []
         return [self.of(path) for path in paths(plan)]
 
+    def next_of(self, instances: Sequence[Instance]) -> Instance:
+        """Of several that ask for the same the one that was not met yet."""
+        left = [i for i in instances if not any(i is known for known in self.met)]
+        self.met.append((left or instances)[0])
+        return self.met[-1]
+
     def of(self, path: Path) -> Instance:
         """The instance whose points a way through the plan has."""
         for known in (path, without_unused(path)):
             if known in self.compared.paths:
-                return self.compared.paths[known][-1]
+                return self.next_of(self.compared.paths[known])
         fault = Fault(f"the plan does what was not asked for with {path.does.target.tensor}")
         for own in self.compared.instances:
             if own.target.tensor == path.does.target.tensor:
@@ -69,3 +92,7 @@ class _Sums:
                 except Fault as found:
                     fault = found
         raise fault
+
+
+def _each_once(instances: Sequence[Instance]) -> list[Instance]:
+    return [i for k, i in enumerate(instances) if i not in instances[:k]]

@@ -14,6 +14,7 @@ from spfgen.space.nodes import Group
 POINTS = "the loops visit exactly the points of the iteration space (both inclusions, by isl)"
 READS = "every read of an index array lies within the array (by isl, from the declared ranges)"
 NESTS = "each nest of loops, as it was made, has the points of its region and reads within its index arrays (by isl)"
+WHOLE = "after all rewrites each statement stands in such nests, and reads and stores values where these have them"
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,11 @@ class Claims:
 
 def claims(group: Group, plan: Plan, compared: Compared, level: int) -> Claims:
     """Of a statement and its plan."""
-    tested = [*_of_steps(plan)] if group.steps is not None else []
+    whole = bool(compared.nests) and all(compared.nests) and not compared.unknown
+    tested = [*_of_steps(plan, whole)] if group.steps is not None else []
     if group.steps is not None:
         proved = [NESTS] if compared.nests and all(compared.nests) else []
+        proved += [WHOLE] if whole else []
         if not proved:
             tested.insert(0, "which points the loops visit, and that they read within index arrays")
     else:
@@ -61,9 +64,9 @@ def _is_compared(group: Group, plan: Plan, compared: Compared) -> bool:
     return all(p in compared.paths for p in found) and len(distinct) >= len(group.all)
 
 
-def _of_steps(plan: Plan) -> Iterator[str]:
+def _of_steps(plan: Plan, whole: bool) -> Iterator[str]:
     nodes = list(walk(plan, PLANS))
-    yield "what is done at the points of nests, and how nests are put together and rewritten"
+    yield "what is done at the points of nests" + ("" if whole else ", and how nests are put together and rewritten")
     merges = [n.because for n in nodes if isinstance(n, Repeat) and n.because.endswith("merged")]
     yield from (f"the merge: {why}" for why in dict.fromkeys(merges))
     if any(isinstance(n, Repeat) and not n.because for n in nodes):

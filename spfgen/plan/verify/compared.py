@@ -24,12 +24,14 @@ class Made:
 class Compared:
     """`paths` through plans that do what is asked for at the points of these instances, each exactly once. `nests`: of
     each nest of loops that was made for steps, whether all its paths are among them; `made`: these nests, as what is
-    done at their points was put into them. `apart`: loops whose iterations write different places of the target."""
+    done at their points was put into them. `apart`: loops whose iterations write different places of the target.
+    `unknown`: how many statements and values of whole plans are not where these say."""
 
     paths: dict[Hashable, list[Instance]] = field(default_factory=dict)
     nests: list[bool] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
     apart: list[tuple[Instance, str]] = field(default_factory=list)
+    unknown: int = 0
 
     @property
     def instances(self) -> list[Instance]:
@@ -71,3 +73,9 @@ def note_apart(instance: Instance, loop: str) -> None:
     """A loop whose iterations are proved to write different places of the target."""
     for record in _RECORDS.get():
         record.apart.append((instance, loop))
+
+
+def note_unknown(number: int) -> None:
+    """What nothing is known of in a whole plan."""
+    for record in _RECORDS.get():
+        record.unknown += number

@@ -349,7 +349,10 @@ class _Comparison:
                 self.require(condition)
                 self.searched.add(name)
             case Accumulate(target):
-                self.use(*target.place)
+                within = self.path.nodes[self.path.nodes.index(node) :]
+                loops = {n.dim for n in within if isinstance(n, Scan | Find)}
+                if any(variables(p) & loops for p in target.place):
+                    raise Fault(f"a sum is added to a place of {target.tensor} that changes within it")
             case Segment(start=start, end=end, low=low, high=high, key=key):
                 self.use(*low, *high, key.value)
                 self.searched |= {start, end}

@@ -35,8 +35,8 @@ from spfgen.space.nodes import Operand, Read
 
 @dataclass(frozen=True)
 class _Around:
-    """What is known at a node: names that are computed or read, by what they are; the names of loops; tables and states
-    with how many loops and which names there were around them."""
+    """What is known at a node: names that are computed or read, by what they are; the `names` of loops, each with
+    several iterations; tables and states with how many loops and which names there were around them."""
 
     means: Mapping[str, Expr] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
@@ -82,14 +82,9 @@ def _inside(node: Plan | Version, around: _Around) -> _Around:
             return replace(around, places={**around.places, name: here})
         case Scan(dim):
             return replace(around, names=around.names | {dim}, loops=around.loops + 1)
-        case Find(dim, loads=loads):
-            around = replace(around, names=around.names | {dim})
+        case Find(loads=loads):
             for name, call in loads:
                 around = around.naming(name, call)
-        case Segment(start=start, end=end):
-            return replace(around, names=around.names | {start, end})
-        case Bound(name):
-            return replace(around, names=around.names | {name})
     return around
 
 

@@ -14,7 +14,7 @@ from spfgen.ir import rewrite
 from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Scan, Seq, Versions
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
-from spfgen.plan.verify.compared import Compared
+from spfgen.plan.verify.compared import Compared, note_unknown
 from spfgen.plan.verify.meaning import Fault, Path, compare_path, paths, without_unused
 from spfgen.plan.verify.nests import Unknown, unknown_of
 from spfgen.plan.verify.parallel import check_parallel
@@ -29,7 +29,11 @@ def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -
         check_places(plan)
         if group.steps is not None:
             check_steps(plan, program)
-            return unknown_of(plan, compared)
+            found = unknown_of(plan, compared)
+            note_unknown(found.statements + found.values)
+            return found
+        if not _is_recorded(group, compared):
+            return Unknown(statements=1)
         _Sums(group, compared).check(plan)
         return Unknown()
     except Fault as fault:
@@ -96,3 +100,10 @@ class _Sums:
 
 def _each_once(instances: Sequence[Instance]) -> list[Instance]:
     return [i for k, i in enumerate(instances) if i not in instances[:k]]
+
+
+def _is_recorded(group: Group, compared: Compared) -> bool:
+    """Whether each instance of a statement was compared with something."""
+    targets = {i.target.tensor for i in group.all}
+    known = [i for i in compared.instances if i.target.tensor in targets]
+    return len(_each_once(known)) >= len(_each_once(group.all))

@@ -174,7 +174,7 @@ def test_what_is_spoilt_is_refused(case: str) -> None:
 def test_every_plan_of_steps_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pipeline does it, after each planning."""
     seen: list[Plan] = []
-    monkeypatch.setattr("spfgen.pipeline.check_steps", lambda plan, program: seen.append(plan))
+    monkeypatch.setattr("spfgen.plan.verify.whole.check_steps", lambda plan, program: seen.append(plan))
     program, plan = planned("rows")
     make_plans(program)
     assert seen == [plan]

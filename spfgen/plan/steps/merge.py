@@ -70,6 +70,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.steps.driving import Driving
 from spfgen.plan.steps.env import Env, Key, Leaf, joined, key_of, number_of
 from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.verify.meaning import check_nest
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear, solved_for
 from spfgen.space.nodes import Instance, Operand, Read
@@ -190,6 +191,7 @@ class Merging(Driving):
         if not scans or scans[0].dim == index or not rises(instance, steps, scans[0].dim, index):
             return None
         arranged = simplify(self.arranged(instance, replace(env, order=()), None), (index, *sorted(env.known)))
+        check_nest(instance, arranged)
         nodes = [part for node in chain(arranged) for part in opened(node)]
         found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
         if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Do):

@@ -302,7 +302,6 @@ class Nests(State):
         instance = with_equal_positions(instance)
         instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
-        checked = [*paths(plan)]
         said = said_of(instance, self.context, self.steps.called)
         plan = simplify(plan, (*unknown, *sorted(env.known), *said.named))
         check_nest(instance, plan)
@@ -310,7 +309,7 @@ class Nests(State):
         does = nodes[-1]
         assert isinstance(does, Do)
         kept = [n for n in nodes[:-1] if not (isinstance(n, Load | Locate) and n.dim in env.loaded)]  # done further out
-        compared.note_nest([*checked, *paths(plan)], made_of(kept, does))
+        compared.note_nest([*paths(plan)], made_of(kept, does))
         lines: list[Plan] = []
         for index, value in zip(unknown, does.target.place, strict=True):
             if value != Var(index):
@@ -362,7 +361,6 @@ class Nests(State):
             nest = choose_once(instance, body, steps, context)
             if context.level > 1:
                 nest = with_early_exits(instance, nest)
-            check_nest(instance, nest)
             if best is None or not _compares_all(nest):
                 best = nest
                 self.scanned |= {s.dim: (instance, tuple(steps)) for s in steps if s.dim}

@@ -40,7 +40,7 @@ from spfgen.plan.transform.transpose import with_transposed
 from spfgen.plan.transform.vector_sums import with_vector_sums
 from spfgen.plan.verify import compared
 from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
-from spfgen.plan.verify.parallel import check_parallel
+from spfgen.plan.verify.parallel import check_parallel, shared_loops
 from spfgen.space.nodes import Instance
 
 
@@ -139,6 +139,7 @@ class Verified:
         self.given = given
         self.known: set[Path] = set()
         self.separate: dict[str, bool] = {}
+        self.shared: set[tuple[str, ...]] = set()
         self.starts = self.begins(nests)
 
     def begins(self, nests: Nests) -> bool:
@@ -151,7 +152,10 @@ class Verified:
             raise Fault(f"{self.instance.target.tensor} is not cleared any more")
         for nest in nests.nests:
             compare(self.instance, nest, self.known)
-            check_parallel(nest, self.apart)
+            loops = tuple(loop.dim for loop in shared_loops(nest))
+            if loops not in self.shared:
+                check_parallel(nest, self.apart)
+                self.shared.add(loops)
 
     def apart(self, loop: Scan | Find, tensor: str) -> bool:
         """Whether iterations of a loop write different places of the target."""

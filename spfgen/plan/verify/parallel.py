@@ -27,12 +27,20 @@ def check_parallel(plan: Plan, apart: Callable[[Loop, str], bool]) -> None:
                 raise Fault(f"it is not proved that iterations of {loop.dim} write different places of {tensor}")
 
 
+def shared_loops(plan: Plan) -> Iterator[Loop]:
+    """The parallel loops that do not say how their threads add to one place."""
+    return (n for n in walk(plan, PLANS) if isinstance(n, Loop) and _is_shared(n))
+
+
+def _is_shared(loop: Loop) -> bool:
+    return loop.parallel and not (loop.partition is not None and loop.partition.adds)
+
+
 def _shared(node: Plan | Version, kept: frozenset[str]) -> Iterator[tuple[Loop, frozenset[str]]]:
-    """The parallel loops that do not say how their threads add to one place, and the tensors of which there is a sum
-    around each."""
+    """Those loops, and the tensors of which there is a sum around each."""
     if isinstance(node, Accumulate) and not isinstance(node.storage, Workspace):
         kept |= {node.target.tensor}
-    if isinstance(node, Loop) and node.parallel and not (node.partition is not None and node.partition.adds):
+    if isinstance(node, Loop) and _is_shared(node):
         yield node, kept
     for inner in children(node):
         if isinstance(inner, Plan | Version):

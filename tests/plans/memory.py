@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from spfgen.errors import InternalError
 from spfgen.plan.nodes import Plan
+from spfgen.plan.verify.check_steps import WrongPlan
 
 Array = npt.NDArray[Any]
 Number = Any
@@ -23,24 +23,6 @@ Key = tuple[int, tuple[int, ...]]
 """A place: which memory, and where in it."""
 
 UNTOUCHED, CLEARED, STORED, ADDED = range(4)
-
-
-class WrongPlan(InternalError):
-    """A plan that does what it must not, or claims what does not hold on the data. `node` is the one at fault."""
-
-    def __init__(self, node: Plan, what: str) -> None:
-        super().__init__(f"{title(node)}: {what}")
-        self.node = node
-
-
-def title(node: Plan) -> str:
-    """The kind of a node, and what it is about."""
-    for name in ("dim", "name", "tensor", "row", "start"):
-        found = getattr(node, name, None)
-        if isinstance(found, str):
-            return f"{type(node).__name__} {found}"
-    target = getattr(node, "target", None)
-    return type(node).__name__ if target is None else f"{type(node).__name__} {target.tensor}"
 
 
 @dataclass(eq=False)

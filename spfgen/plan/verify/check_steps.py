@@ -51,6 +51,25 @@ from spfgen.space.nodes import Operand, Program, Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar
 
+
+class WrongPlan(InternalError):
+    """A plan that does what it must not, or claims what does not hold on the data. `node` is the one at fault."""
+
+    def __init__(self, node: Plan, what: str) -> None:
+        super().__init__(f"{title(node)}: {what}")
+        self.node = node
+
+
+def title(node: Plan) -> str:
+    """The kind of a node, and what it is about."""
+    for name in ("dim", "name", "tensor", "row", "start"):
+        found = getattr(node, name, None)
+        if isinstance(found, str):
+            return f"{type(node).__name__} {found}"
+    target = getattr(node, "target", None)
+    return type(node).__name__ if target is None else f"{type(node).__name__} {target.tensor}"
+
+
 SEARCHED = "a find"
 """Stands for a loop that C may not have."""
 
@@ -355,8 +374,6 @@ class _Checker:
 
 
 def fault(node: Plan, what: str) -> InternalError:
-    from tests.plans.memory import WrongPlan
-
     return WrongPlan(node, what)
 
 

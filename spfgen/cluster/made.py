@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.parts import Empty, Made, packed, split
+from spfgen.cluster.parts import Empty, Made, packed, parts_of
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.entries import own_entries
@@ -99,15 +99,14 @@ def of_array(array: np.ndarray[Any, Any], bounds: Sequence[cuts.Bounds]) -> Bloc
 
 def of_tensor(tensor: Tensor, bounds: Sequence[cuts.Bounds], layout: Any = None) -> Blocked:
     """A tensor in blocks in a layout, or in its own where that has places for a block."""
-    entries = own_entries(tensor)
-    some = {k: packed(e, layout or tensor.layout, layout is not None) for k, e in split(entries, bounds).items()}
+    some = parts_of(tensor, bounds, layout)
     name = _keyed("blocks", tensor, bounds, layout)
     graph = HighLevelGraph.from_collections(name, {(name, *k): block for k, block in some.items()})
-    memory = sum(a.nbytes for block in some.values() for a in block.arrays.values())
+    memory = sum(block.nbytes for block in some.values())
     used = layout or tensor.layout
 
     def example() -> Any:
-        return packed(_without_entries(entries), used, False)
+        return packed(_without_entries(own_entries(next(iter(some.values())))), used, False)
 
     return Blocked(graph, name, tuple(bounds), example, used, memory)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
+from spfgen.cluster.sliced import cut_along
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
@@ -77,8 +79,42 @@ def within(value: Any, box: Box) -> Any:
         return value
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value[tuple(slice(low, high) for low, high in box)])
-    entries = _inside(own_entries(value), box)
-    return packed(entries, value.layout, False)
+    for axis, (low, high) in enumerate(box):
+        cut = cut_along(value, axis) if (low, high) != (0, value.shape[axis]) else None
+        if cut is not None:
+            rest = tuple((0, high - low) if k == axis else side for k, side in enumerate(box))
+            return within(cut.part(low, high), rest)
+    return packed(_inside(own_entries(value), box), value.layout, False)
+
+
+def parts_of(tensor: Tensor, bounds: Sequence[Bounds], layout: Any) -> dict[tuple[int, ...], Tensor]:
+    """The blocks of a tensor in a layout, its own without one: cut without copies of values where its relation says
+    how, else put in order by its entries."""
+    for axis, own in enumerate(bounds):
+        cut = cut_along(tensor, axis) if len(own) > 2 else None
+        if cut is None:
+            continue
+        found = {}
+        for k, (low, high) in enumerate(pairwise(own)):
+            whole = [(0, high - low) if a == axis else b for a, b in enumerate(bounds)]
+            for place, part in parts_of(cut.part(low, high), whole, layout).items():
+                found[(*place[:axis], k, *place[axis + 1 :])] = part
+        return dict(sorted(found.items()))
+    if all(len(b) == 2 for b in bounds) and (layout is None or is_in(tensor, layout)):
+        return {(0,) * len(bounds): tensor}
+    wanted = tensor.layout if layout is None else layout
+    return {k: packed(e, wanted, layout is not None) for k, e in split(own_entries(tensor), bounds).items()}
+
+
+def is_in(tensor: Tensor, layout: Any) -> bool:
+    """Whether a tensor is in a layout as it is asked for, with its types."""
+    from spfgen.api import handle_of
+
+    handle = handle_of(layout)
+    use = handle.use
+    if use.value_type or use.index_type or use.array_types or use.fill is not None:
+        return False
+    return bool(handle.layout(tensor.ndim) == replace(tensor.layout, fill=0))
 
 
 def _inside(entries: Coordinates, box: Box) -> Coordinates:

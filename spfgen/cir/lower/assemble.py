@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spfgen.cir.checks import names as checks_names
 from spfgen.cir.lower.from_checks import check_functions
 from spfgen.cir.lower.from_checks import places as report_places
 from spfgen.cir.lower.layout import field_name
-from spfgen.cir.nest import Source, nests
+from spfgen.cir.nest import At, Nest, Source, nests, pruned
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.affine import ArrayName
 from spfgen.cir.tree.affine import Names as Layouted
-from spfgen.cir.tree.build import INT, any_of, joined, loop, operation
+from spfgen.cir.tree.build import INT, any_of, joined, linear_index, loop, operation
 from spfgen.cir.tree.elements import constant, converted
 from spfgen.cir.tree.names import identifier
 from spfgen.cir.tree.operators import literal
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ZERO, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var
+from spfgen.facts.formula import ZERO, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, calls, within
 from spfgen.ir import fresh
 from spfgen.lang.types import KEYWORDS, TYPES, ElementType
 from spfgen.layout.checks import checks_of
 from spfgen.layout.nodes import Layout
+from spfgen.layout.points import encode, lean, scan_of
 from spfgen.plan.assemble.nodes import (
     COUNT,
     FIRST,
@@ -50,6 +51,7 @@ from spfgen.plan.assemble.nodes import (
     Patterns,
     Ranks,
     Repeat,
+    Room,
     Rows,
     Running,
     SameValue,
@@ -274,6 +276,8 @@ class _Writer:
                 )
             case Filler():
                 return self.filler(step)
+            case Room():
+                return self.room(step)
             case Insert(array, vector, extents):
                 return self.insert(array, vector, extents, step.because)
             case Store():
@@ -506,6 +510,41 @@ class _Writer:
         return [c.Scope(c.Block((*held, *alone, c.Do(c.Cast("void", c.Name("part"))),
                                  c.Do(c.Cast("void", c.Name("parts"))), *nest)))]  # fmt: skip
 
+    def room(self, step: Room) -> list[c.Stmt]:
+        """Loops over the points of the relation, whatever is stored there."""
+        layout = self.layout
+        encoded = encode(layout)
+        arrays = {n: ArrayName(self.names[v], False, layout.index(n).extents) for n, v in step.arrays.items()}
+        sizes = {n: self.names[n] for n in (*layout.parameters, *layout.sizes)}
+        own = c.Name(self.names[step.vector]) if step.vector else self.scalar(step.most)
+        source = Source(layout, sizes, arrays, frozenset({*self.names.taken, "place", "value"}))
+
+        def inner(point: At) -> list[c.Stmt]:
+            names = point.names
+            places = [names.affine(p) for p in step.places]
+            if not step.vector:
+                reached = c.Bin("+", places[0], c.Int(1))
+                return [c.Assign(own, "=", c.Call("spfgen_max", (own, reached)))]
+            inside: list[c.Expr] = []
+            for p, extent in zip(places, step.shape, strict=True):
+                inside += [c.Bin(">=", p, c.Int(0)), c.Bin("<", p, self.expr(extent))]
+            lines: list[c.Stmt] = [c.Declare(f"const {INT}", "place", linear_index(places, step.shape, self.expr))]
+            for value in step.values:
+                pairs = [(a, e) for call in calls(value) for a, e in _subscripts(layout, call)]
+                guards = [names.condition(within(a, ZERO, e)) for a, e in pairs]
+                target = c.Load(own, c.Name("place"))
+                reached = c.Bin("+", names.expr(value), c.Int(1))
+                most = c.Assign(target, "=", c.Call("spfgen_max", (target, reached)))
+                lines.append(c.If(joined("&&", guards), c.Block((most,))) if guards else most)
+            return [c.If(joined("&&", inside), c.Block(tuple(lines)))]
+
+        body: list[c.Stmt] = [] if step.vector else [c.Assign(own, "=", c.Int(0))]
+        for piece, steps in zip(encoded.pieces, scan_of(layout), strict=True):
+            nest = Nest(source, piece.intersect(encoded.facts), "part", "parts")
+            start = replace(nest.start(encoded), split=False)
+            body.append(c.Scope(c.Block(tuple(pruned(nest.steps(lean(encoded, steps), start, inner))))))
+        return body
+
     def _vector_of(self, array: str) -> str:
         return next(s.vector for s in self.assembly.steps if isinstance(s, Insert) and s.array == array)
 
@@ -528,6 +567,11 @@ class _Writer:
             c.If(c.Bin("==", status, c.Name(checks_names.BROKEN)), c.Block((c.Return(c.Name(TOGETHER)),))),
         ]
         return [*said(step.because), c.Scope(c.Block(tuple(lines)))]
+
+
+def _subscripts(layout: Layout, call: Call) -> list[tuple[Expr, Expr]]:
+    """The arguments of a call, each with the extent below which it is."""
+    return list(zip(call.arguments, layout.index(call.function).extents, strict=True))
 
 
 LIMIT = 1 << 40

@@ -22,6 +22,7 @@ from spfgen.plan.assemble.nodes import (
     Patterns,
     Ranks,
     Repeat,
+    Room,
     Rows,
     Running,
     Sort,
@@ -62,6 +63,10 @@ def _read(step: Step, read: set[str]) -> None:
                 _names(part, read)
         case Offsets(_, length) | Running(_, length):
             _names(length, read)
+        case Room(_, shape, places, values):
+            for part in (*shape, *values):
+                _names(part, read)
+            read |= {*_given(step), *(n for p in places for n in p.names())}
         case _:
             _names(step, read)
             read |= set(_given(step))
@@ -91,6 +96,8 @@ def _given(step: Step) -> tuple[str, ...]:
             return (group, slot, more, sizes)
         case Insert(_, vector):
             return (vector,)
+        case Room(_, arrays=arrays):
+            return tuple(arrays.values())
     return tuple(n for n in (getattr(step, "mask", ""), getattr(step, "places", "")) if n) + tuple(
         v for v, _ in getattr(step, "turned", ())
     )

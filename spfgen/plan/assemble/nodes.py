@@ -12,12 +12,13 @@ own; the names of the layout's sizes are scalars.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, show
 from spfgen.layout.nodes import Layout
+from spfgen.sets.affine import Affine
 
 ROW = Var("#")
 COUNT = Var("# entries")
@@ -260,6 +261,19 @@ class Movable(Step):
     sizes: str
     groups: Expr
     width: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Room(Step):
+    """Over all points of the relation, as far as `arrays` (their vectors) say it: the element of `vector` at the
+    `places` becomes one more than the most of `values`; without a vector, `most` is one more than the place reaches."""
+
+    vector: str
+    shape: tuple[Expr, ...]
+    places: tuple[Affine, ...]
+    values: tuple[Expr, ...]
+    arrays: Mapping[str, str]
+    most: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,19 +70,19 @@ def add_rank(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
         case "pointer" | "ends" | "counts":
             _counted(s, rank, rules, order, low)
         case "start":
-            from spfgen.plan.assemble.chosen import make_starts
+            from spfgen.plan.assemble.chosen import make_starts  # which uses this module
 
             make_starts(s, rank, rules, order)
         case "places":
-            from spfgen.plan.assemble.chosen import make_places
+            from spfgen.plan.assemble.chosen import make_places  # which uses this module
 
             make_places(s, rank, order)
         case "digits":
-            from spfgen.plan.assemble.chosen import make_digits
+            from spfgen.plan.assemble.chosen import make_digits  # which uses this module
 
             make_digits(s, rank, rules)
         case "chunk":
-            from spfgen.plan.assemble.chosen import rank_chunks
+            from spfgen.plan.assemble.chosen import rank_chunks  # which uses this module
 
             rank_chunks(s, rank, rules, order, low)
         case _:

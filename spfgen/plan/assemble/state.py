@@ -38,12 +38,14 @@ from spfgen.plan.assemble.nodes import (
     Into,
     Keep,
     Let,
+    Room,
     Rows,
     Step,
     Vec,
     When,
     at,
     compare,
+    minus,
     plus,
     product,
     times,
@@ -77,7 +79,8 @@ class State:
         self.columns: dict[str, str] = {}
         self.sizes: set[str] = {*layout.parameters}
         self.arrays: dict[str, tuple[str, tuple[Expr, ...]]] = {}
-        self.starts: set[str] = set()
+        self.starts: dict[str, Expr] = {}
+        self.floors: dict[str, Expr] = {}
         self.alternatives = len(plan.encoded.pieces)
 
     def new(self, wanted: str) -> str:
@@ -300,7 +303,8 @@ class State:
             self.set_size(name, Bin("max", ZERO, rounded_up(missing, factor)))
 
     def set_size(self, name: str, value: Expr) -> None:
-        self.steps.append(Let(name, value))
+        floor = self.floors.get(name)
+        self.steps.append(Let(name, value if floor is None else Bin("max", value, floor)))
         self.sizes.add(name)
 
     def extents(self, declared: IndexArray | ValueArray, needed: Sequence[Callable[[], Expr]]) -> tuple[Expr, ...]:
@@ -309,7 +313,7 @@ class State:
         for extent, value in zip(declared.extents, needed, strict=True):
             if not variables(extent) <= self.sizes:
                 with suppress(NotAffine):
-                    self.solve(affine(extent, _no_name), value())
+                    self.solve(affine(extent, no_name), value())
             if missing := variables(extent) - self.sizes:
                 raise self.unknown(min(missing))
             plain = isinstance(extent, Var) or (isinstance(extent, Num) and extent.value >= 0)
@@ -340,6 +344,21 @@ class State:
         """What marks unused places of an array, where that is known."""
         value = self.plan.sentinels.get(array)
         return expression(value) if value is not None and value.names() <= self.sizes else None
+
+    def at_least(self, rank: Rank, condition: Formula) -> None:
+        """Where the condition holds, there is room for one position at least: sizes in its bounds are so large."""
+        for a, high in rank.highs:
+            unknown = high.names() - self.sizes
+            name = min(unknown, default="")
+            factor, rest = high.coefficient(name), high.without(name)
+            if len(unknown) == 1 and factor > 0 and name not in rest.names():
+                value = minus(Num(a * rank.low), expression(rest))
+                self.floors[name] = Choose(condition, Bin("max", ZERO, rounded_up(value, factor)), ZERO)
+
+    def scan_most(self, name: str, value: Affine) -> None:
+        """One more than the most that a value reaches over all points of the relation, with the arrays so far."""
+        arrays = {n: v for n, (v, _) in self.arrays.items()}
+        self.steps.append(Room("", (), (value,), (), arrays, name))
 
     def has_capacity(self, rank: Rank) -> bool:
         """Whether sizes that are known say how many slots there are."""
@@ -467,5 +486,5 @@ def all_hold(constraints: Sequence[Constraint], value: Callable[[Affine], Expr])
     return conjunction([compare(value(c.value), "=" if c.equality else ">=", 0) for c in constraints])
 
 
-def _no_name(call: object) -> str:
+def no_name(call: object) -> str:
     raise NotAffine(call)  # type: ignore[arg-type]

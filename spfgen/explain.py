@@ -69,7 +69,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             parts += [_filled(loop.text(details), "    ") for loop in sharing]
         parts += _until_packed(program, group, plan)
         parts.append("  proved:")
-        own = claims(group, plan, generated.compared, program.level)
+        own = claims(group, plan, generated.compared)
         parts += [f"    - {fact}" for fact in (*own.proved, *proved(plan))] or ["    nothing"]
         parts.append("  only tested, not proved:")
         parts += [f"    - {text}" for text in own.only_tested]
@@ -149,7 +149,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "looked_for": looked_for(plan),
                 "loops": show_plan(plan).splitlines(),
                 "dependences": [loop.as_dict() for loop in shared_by_loops(program, group, plan)],
-                "proved": [*(own := claims(group, plan, generated.compared, program.level)).proved, *proved(plan)],
+                "proved": [*(own := claims(group, plan, generated.compared)).proved, *proved(plan)],
                 "only_tested": [*own.only_tested],
                 "not_taken": rejected(plan),
                 "above_linear": above_linear(program, plan),

@@ -23,9 +23,10 @@ meet it again in `print`:
 |         |        | are looked up; sorted ones are merged       | plan/steps/              | check_steps.py         |
 | lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  | cir/tree/check.py      |
 
-The passes that rewrite plans are those of plan/transform/passes.py, and of plan/expression.py for statements whose
-value is an expression; tests carry plans out after each of them (tests/plans/interpret.py). `PASSES` below has all,
-with those of C: each says what it is about, and has a level of optimisation (lang/optimization.py).
+The passes that rewrite plans are those of plan/transform/passes.py, of plan/expression.py for statements whose value is
+an expression, of plan/steps/rewrites.py for steps, and of plan/transform/whole.py for all; tests carry plans out after
+each of them (tests/plans/interpret.py). `PASSES` below has all, with those of C: each says what it is about, and has a
+level of optimisation (lang/optimization.py).
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.assemble import Assembled
+from spfgen.plan.choices import HASHED
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.plan.steps.rewrites import STEPS
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.whole import WHOLE, with_marks
 from spfgen.plan.verify import compared as comparisons
@@ -75,10 +78,15 @@ from spfgen.space.from_steps import join_steps
 from spfgen.space.nodes import Program
 
 LOGGER = logging.getLogger(__name__)
-PASSES = (*passes.PASSES, *expression.PASSES, *WHOLE, *c_passes.PASSES)
+PASSES = (*passes.PASSES, *expression.PASSES, *STEPS, *WHOLE, *c_passes.PASSES)
 """All passes that rewrite something, in their order, each with its name, what it is about, and its level: of plans of
-sums, of plans of statements whose value is an expression, of plans of all statements, of C."""
-PLAN_PASSES = (*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES), *(p.name for p in WHOLE))
+sums, of plans of statements whose value is an expression, of plans of steps, of plans of all statements, of C."""
+PLAN_PASSES = (
+    *(p.name for p in passes.PASSES),
+    *(p.name for p in expression.PASSES),
+    *(p.name for p in STEPS),
+    *(p.name for p in WHOLE),
+)
 C_PASSES = tuple(p.name for p in c_passes.PASSES)
 """The names of those that rewrite plans, and of those that rewrite C after them."""
 RANK = "rank"
@@ -171,7 +179,8 @@ def _joined(
 
 
 def _compares_all(program: Program, plans: Sequence[Plan]) -> bool:
-    return bool(program.level) and compares_all(plans, context_of(program).stored)
+    context = context_of(program)
+    return context.makes(HASHED) and compares_all(plans, context.stored)
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:

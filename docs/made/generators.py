@@ -33,6 +33,15 @@ def passes() -> Made:
     return "\n".join(rows), {}
 
 
+def choices() -> Made:
+    """Every choice that is made while loops are planned: its level and what it is about."""
+    from spfgen.plan.choices import CHOICES
+
+    rows = ["| choice | level | what it is about |", "| --- | --- | --- |"]
+    rows += [f"| {c.name} | {c.level} | {c.about} |" for c in CHOICES]
+    return "\n".join(rows), {}
+
+
 def folders() -> Made:
     """What each folder holds: the first sentence of its modules."""
     import ast
@@ -251,5 +260,19 @@ def features() -> Made:
 
 ALL: dict[str, Callable[[], Made]] = {
     f.__name__: f
-    for f in (pipeline, passes, folders, loop, gallery, commands, errors, codes, finds, types, performance, features)
+    for f in (
+        pipeline,
+        passes,
+        choices,
+        folders,
+        loop,
+        gallery,
+        commands,
+        errors,
+        codes,
+        finds,
+        types,
+        performance,
+        features,
+    )
 }

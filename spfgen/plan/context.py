@@ -12,6 +12,7 @@ from spfgen.facts.formula import Expr, substitute, variables
 from spfgen.ir import children, walk
 from spfgen.lang.expressions import raise_all
 from spfgen.plan.analyse.cost import Stored
+from spfgen.plan.choices import THREADS, Choice
 from spfgen.plan.nodes import PLANS, Bound, Clear, Do, Find, Levels, Plan, Scan, Segment, Seq
 from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
@@ -68,16 +69,15 @@ class Context:
         words = {m.word for m in self.marks if m.word != "order" or m.dim not in tiles}
         return words <= {"parallel", "serial", "tile", "split"} and {*self.order} <= tiles and not self.forced
 
-    @property
-    def tuned(self) -> bool:
-        """Whether there may be versions for sizes and processors."""
-        return self.level > 1
+    def makes(self, choice: Choice) -> bool:
+        """Whether a choice is made at this level."""
+        return choice.level <= self.level
 
     def is_serial(self, dim: str) -> bool:
         """Whether the iterations of a loop run on one thread, whatever is proved of them."""
         if self.marked("serial", dim) is not None:
             return True
-        return self.level == 0 and self.marked("parallel", dim) is None
+        return not self.makes(THREADS) and self.marked("parallel", dim) is None
 
     def marked(self, word: str, dim: str) -> Mark | None:
         """What the schedule says of a loop in this word."""

@@ -26,6 +26,7 @@ from spfgen.plan.build import parts
 from spfgen.plan.build.own_names import own_names, used_names, with_own_names
 from spfgen.plan.build.parts import Part, steps_of
 from spfgen.plan.build.riding import Nest, alike, fused, step_of
+from spfgen.plan.choices import STARTED
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     Accumulate,
@@ -458,7 +459,7 @@ class _Fusion:
         waiting = {p.instance.target.tensor for p in inside if p.need is not None} & set(self.sums)
         dense = {p.instance.target.tensor for p in inside if not p.instance.calls}  # their sums are vectors
         waiting = {t for t in waiting - dense if TYPES[self.context.types[t]].kind in "fc"}
-        if not self.context.tuned or self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
+        if not self.context.makes(STARTED) or self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
             return value, {}
         reads = [n.operand.tensor for n in walk(value) if isinstance(n, Read)]
         made = {*self.sums, *(p.instance.target.tensor for p in self.found)}

@@ -30,6 +30,7 @@ from spfgen.plan.build.drivers import driven, steps_in_order
 from spfgen.plan.build.gather import gathered
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.build.slices import sliced
+from spfgen.plan.choices import BLOCKED, GATHERED, TILE_ORDERS
 from spfgen.plan.context import Context
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
@@ -83,7 +84,7 @@ def _plan_entries(group: Group, context: Context) -> Plan:
     """One statement whose target is a list of entries: its nests deliver them one after the other."""
     parts: list[Plan] = [Clear(group.target, "what it held before")] if group.op == "=" else []
     nests = [p for instance in group.instances for p in plan_instance(instance, context, store=False)]
-    if context.level and not context.stop_after:
+    if context.makes(GATHERED) and not context.stop_after:
         nests = gathered(nests, context.assembled[group.target], context.fixed_sizes)
     parts += nests
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
@@ -160,7 +161,7 @@ def _arranged(instance: Instance, context: Context, store: bool, finish: Finish 
     for given, for_tiles in _orders(instance, context):
         found = (
             None
-            if context.fixed or for_tiles or not context.tuned or finish is not None
+            if context.fixed or for_tiles or not context.makes(BLOCKED) or finish is not None
             else blocked(instance, given) or sliced(instance, given)
         )
         own, steps = (instance, given) if found is None else found
@@ -187,7 +188,7 @@ def _arranged(instance: Instance, context: Context, store: bool, finish: Finish 
 def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:
     """The orders to be tried, best first, and whether one is meant for register tiles."""
     for steps in driven(instance, context):
-        dims = None if context.fixed or not context.tuned else outside(instance, steps)
+        dims = None if context.fixed or not context.makes(TILE_ORDERS) else outside(instance, steps)
         if dims is not None:
             yield steps_in_order(instance, dims), True
         yield steps, False

@@ -13,7 +13,6 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import Plan
 from spfgen.plan.steps.loops import Loops
 from spfgen.plan.steps.said import check_said
-from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.space.nodes import Program
 from spfgen.space.steps import Steps
 
@@ -23,4 +22,4 @@ def plan_steps(steps: Steps, program: Program, context: Context) -> Plan:
     loops = Loops(steps, program, context)
     plan = loops.plan()
     check_said(plan, context, loops.named)
-    return with_reads_in_place(plan) if context.level > 0 else plan
+    return plan

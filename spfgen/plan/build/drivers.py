@@ -24,6 +24,7 @@ from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
 from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.build.gather import row_of
 from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.choices import LEAST_WORK
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.nodes import PLANS, Bound, Do, Find, Guard, Key, Plan, Scan, chain
@@ -43,7 +44,7 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
     order of the text, should the promise not be kept. What runs `again` and again, within loops that are not the
     instance's, is not to build a table of all that a tensor stores."""
     best = first_of_all = steps_in_order(instance, _ordered(instance, context, context.order))
-    if context.order or not context.level:
+    if context.order or not context.makes(LEAST_WORK):
         return [best]
     sparse = [o for o in instance.reads if o.sparse]
     first = next((s.dim for s in best if s.kind == "scan"), "")

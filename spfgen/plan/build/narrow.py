@@ -25,6 +25,7 @@ from spfgen.facts.formula import Bin, Call, Var, variables
 from spfgen.plan.analyse.intervals import by_start
 from spfgen.plan.analyse.scan import Step, made_of
 from spfgen.plan.analyse.sorted_bounds import Limit, bound, bounded, falls, without_implied
+from spfgen.plan.choices import NARROWED
 from spfgen.plan.context import Context
 from spfgen.plan.finds import search
 from spfgen.plan.nodes import Bound, Clear, Do, Plan, Reach, Scan, Seq, chain, is_sum, with_body
@@ -42,7 +43,7 @@ def narrowed(
 ) -> Plan:
     """The nest with such bounds on its loops, but for the `fixed` ones, and for positions that the schedule finds in
     another way. `around` are indices of loops around the nest."""
-    if not context.level:
+    if not context.makes(NARROWED):
         return nest
     others = {*fixed, *(dim for dim, forced in context.forced.items() if forced.algorithm != search.NAME)}
 

@@ -14,6 +14,7 @@ from spfgen.facts.formula import ONE, Bin, Expr, other_arguments, variables
 from spfgen.facts.prove import Answer, recorded, smaller
 from spfgen.plan.analyse.cost import Counts, cheapest, plus, times
 from spfgen.plan.analyse.scan import Step, with_quotients
+from spfgen.plan.choices import SEARCHES
 from spfgen.plan.context import Context
 from spfgen.plan.finds import inverse, loop, search, sequential, table
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
@@ -131,7 +132,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
             instance, node, tuple(steps[:position]), step.before, domain, dict(single), dict(defined), counts,
             dict(trips), length, context.types, parallel, context.falling,
         )  # fmt: skip
-        query, setups = segmented(query, context) if context.level else (query, ())
+        query, setups = segmented(query, context) if context.makes(SEARCHES) else (query, ())
         defined |= query.defined
         item = _offers(query, setups, context)
         found.append(item)
@@ -148,7 +149,7 @@ def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found
     offers: list[Offer] = []
     forced = context.forced.get(query.find.dim)
     with recorded() as asked:
-        if query.keys and (context.level or forced is not None):
+        if query.keys and (context.makes(SEARCHES) or forced is not None):
             key = query.keys[0]
             offers = [offer for algorithms in BY_KEY for offer in algorithms.propose(query, key)]
     if forced is not None or not any(isinstance(o, Proposal) for o in offers):

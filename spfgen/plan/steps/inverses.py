@@ -13,6 +13,7 @@ from typing import Any
 from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Formula, Num, Var, rename, within
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.plan.choices import INVERSES
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Assign, Block, Break, Find, If, Let, Plan, Repeat, Segment
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf
@@ -48,7 +49,7 @@ class Inverses(Stores):
         """The same, where it has to look for what is stored: that drives, and leads to the places whose values it has.
         A value whose loop leaves nothing to be looked for goes first."""
         own = [self.inverted_index(k, gathers, region, indices, env) for k in gathers]
-        plain = not conditions and not region.where and not env.order and self.context.level
+        plain = not conditions and not region.where and not env.order and self.context.makes(INVERSES)
         self.indices |= {k.name for k in gathers}
         if plain and all(isinstance(k, Gather) for k in region.links) and all(own) and len({*own}) == len(own):
             leading = next((k for k in gathers if not self.looks_for(region, env.knowing([k.name]))), None)

@@ -13,14 +13,11 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
+from spfgen.plan.choices import GUARDED, IN_ORDER, LOOP_FISSION
 from spfgen.plan.nodes import Assign, Block, Break, Clear, Find, If, Let, Plan, Refuse, Repeat
-from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.earlier import earlier_writers
 from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, operator_name
-from spfgen.plan.steps.index_sets import with_split_loops
-from spfgen.plan.steps.interval_results import with_intervals
-from spfgen.plan.steps.invariant import LOOPS, with_invariants_outside
-from spfgen.plan.steps.lookups import with_lookups_outside
+from spfgen.plan.steps.invariant import LOOPS
 from spfgen.plan.steps.loop_order import (
     are_independent,
     changed_by,
@@ -32,8 +29,8 @@ from spfgen.plan.steps.loop_order import (
     with_lets_inside,
 )
 from spfgen.plan.steps.places import Places
-from spfgen.plan.steps.streamed import streamed
-from spfgen.plan.steps.unswitching import with_conditions_outside
+from spfgen.plan.steps.rewrites import Given, Made, rewritten
+from spfgen.plan.verify.check_steps import check_steps
 from spfgen.space.lost import reads_what_is_written
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation, Gather, Gathered
@@ -53,20 +50,19 @@ class Loops(Places):
             if is_asked:
                 self.before.insert(0, Let(name, "bool", lang.Constant(False)))
                 parts.append(Refuse(name, status))
-        whole = Block((*self.before, *parts))
-        if self.context.level:
-            whole = streamed(whole, self.grouped, self.tells_apart)
-            first = [p for p in whole.parts if any(p is own for own in self.before)]
-            parts = list(whole.parts[len(first) :])
-            sizes = {*self.program.parameters, *self.program.size_of}
-            parts = [with_lookups_outside(with_invariants_outside(p), self.fresh) for p in parts]
-            parts = [with_conditions_outside(p) for p in parts]
-            parts = [with_split_loops(p, sizes, self.kinds) for p in parts]
-            parts = [with_intervals(p, self.axes) for p in parts]
-            exactly = self.context.deterministic
-            parts = [with_copies(p, self.kinds, self.sizes, self.is_serial, exactly) for p in parts]
-            whole = Block((*first, *parts))
-        return whole
+        given = Given(
+            self.context,
+            tuple(self.grouped),
+            self.tells_apart,
+            self.fresh,
+            self.kinds,
+            self.sizes,
+            {*self.program.parameters, *self.program.size_of},
+            self.axes,
+            self.is_serial,
+        )
+        made = Made(tuple(self.before), tuple(parts))
+        return rewritten(given, made, lambda plan: check_steps(plan, self.program))
 
     def is_serial(self, dim: str) -> bool:
         """Whether the iterations of a loop run on one thread, whatever is known of them."""
@@ -128,11 +124,11 @@ class Loops(Places):
 
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""
-        parts = self.taken_apart(step, env) if self.context.level else []
+        parts = self.taken_apart(step, env) if self.context.makes(LOOP_FISSION) else []
         if parts:
             return [p for part in parts for p in self.loops(part, env)]
         found = self.effects(step.body, env.known | set(step.indices), changed_in(step.body))
-        asked = self.where_asked(step, found, env) if self.context.level else []
+        asked = self.where_asked(step, found, env) if self.context.makes(GUARDED) else []
         return asked or self.over(step, found, env)
 
     def over(self, step: lang.For, found: Sequence[Region] | None, env: Env) -> list[Plan]:
@@ -151,7 +147,7 @@ class Loops(Places):
             apart = self.apart(step, env)
             regions = everywhere if found is None else found
             return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
-        if found is not None and self.context.level:
+        if found is not None and self.context.makes(IN_ORDER):
             in_order = self.in_order(step, found, conditions, leaf, inner)
             if in_order is not None:
                 return in_order

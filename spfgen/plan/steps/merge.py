@@ -46,6 +46,7 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.analyse.depend import known_of_points
 from spfgen.plan.analyse.scan import Step, sources
 from spfgen.plan.build.drivers import driven
+from spfgen.plan.choices import MERGES
 from spfgen.plan.nodes import (
     PLANS,
     Assign,
@@ -127,7 +128,7 @@ class Merging(Driving):
         """The leaf once at each point that one of the regions has, by a merge; None where they are no streams."""
         plain = all(r.accesses and not r.links and not r.where for r in found)
         accesses = list({key_of(a): a for r in found for a in r.accesses}.values())
-        if not self.context.level or len(accesses) < 2 or not plain or self.context.order:
+        if not self.context.makes(MERGES) or len(accesses) < 2 or not plain or self.context.order:
             return None
         said = {*self.context.named, *self.context.forced}
         if any(name.startswith(f"{a.tensor}.") for a in accesses for name in said):

@@ -29,6 +29,7 @@ from spfgen.plan.analyse.lexicographic import is_in_order
 from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.build.drivers import driven
 from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.choices import LOOKUP_EXITS
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_once
@@ -359,7 +360,7 @@ class Nests(State):
                 body = wrapped(step, body, parallel)
             body = with_finds(narrowed(instance, body, steps, context, around=env.known))
             nest = choose_once(instance, body, steps, context)
-            if context.level > 1:
+            if context.makes(LOOKUP_EXITS):
                 nest = with_early_exits(instance, nest)
             if best is None or not _compares_all(nest):
                 best = nest

@@ -16,6 +16,7 @@ from spfgen.facts.formula import Expr, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
+from spfgen.plan.choices import ONE_REDUCTION
 from spfgen.plan.from_space import plan_reduction
 from spfgen.plan.nodes import Assign, Block, Finish, Let, Plan
 from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of
@@ -47,7 +48,7 @@ def in_one_nest(planner: Equations, eq: Equation, env: Env) -> list[Plan] | None
 
 def _reduction(planner: Equations, eq: Equation, env: Env) -> lang.Reduce | None:
     """The one reduction of which an equation makes something at each place of a dense result."""
-    if env.known or env.again or not planner.context.level:
+    if env.known or env.again or not planner.context.makes(ONE_REDUCTION):
         return None
     if eq.updates is not None or eq.selects or eq.where is not None or eq.at or eq.within:
         return None

@@ -13,6 +13,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
+from spfgen.plan.choices import REDUCTION_EXITS
 from spfgen.plan.nodes import Assign, Block, Break, If, Let, Plan
 from spfgen.plan.steps.env import Env, Leaf, OutOfOrder, accumulator, cast, joined, number_of
 from spfgen.plan.steps.own_totals import Total, may_share, with_own_totals
@@ -101,7 +102,7 @@ class Reductions(Values):
         shares = neutral is not None and may_share(operator, kind, self.context.deterministic)
         inner = replace(env, parallel=env.parallel and shares, own=True)
         made = self.in_their_order(node, counts.regions, counts.conditions, leaf, inner)
-        if self.context.level and neutral is not None:
+        if self.context.makes(REDUCTION_EXITS) and neutral is not None:
             made = [shortened(p, total) for p in made]
         totals = [Total(total, neutral, operator)]
         totals += [] if counted is None else [Total(counted, 0, lang.Apply("add", ()))]

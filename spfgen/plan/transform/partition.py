@@ -42,6 +42,7 @@ from spfgen.plan.analyse.depend import distinct_places
 from spfgen.plan.analyse.segments import are_neighbours, segments
 from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.analyse.work import by_algorithm, work
+from spfgen.plan.choices import SPLIT_ROWS
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     PLANS,
@@ -288,7 +289,7 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
     target = _stored(loop)
     if (
         alike
-        or not context.tuned
+        or not context.makes(SPLIT_ROWS)
         or not isinstance(loop, Scan)
         or any(o.tensor == target.tensor for o in instance.reads)
     ):

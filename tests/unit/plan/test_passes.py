@@ -13,8 +13,10 @@ from spfgen.ir import walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan import expression
+from spfgen.plan.choices import CHOICES
 from spfgen.plan.context import context_of
 from spfgen.plan.nodes import PLANS, Cheapest, Clear, Partition, Plan, Version
+from spfgen.plan.steps.rewrites import STEPS
 from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
 from spfgen.plan.transform.whole import WHOLE
 from spfgen.space.from_lang import join
@@ -30,7 +32,7 @@ def program(statement: str = STATEMENT) -> Program:
 
 
 def test_each_has_a_name_and_a_level() -> None:
-    names = [p.name for p in (*PASSES, *expression.PASSES, *WHOLE)]
+    names = [p.name for p in (*PASSES, *expression.PASSES, *STEPS, *WHOLE)]
     assert len({*names}) == len(names)
     assert all(p.level in (0, 1, 2) and p.about for p in pipeline.PASSES)
     assert [*names] == [p.name for p in pipeline.PASSES][: len(names)]
@@ -40,6 +42,25 @@ def test_planning_ends_after_the_one_that_is_wanted() -> None:
     found = [make_plans(program(), stop_after=p.name) for p in (*PASSES, *WHOLE)]
     assert found[-1] == make_plans(program())
     assert found[0] != found[-1]
+
+
+def test_plans_of_steps_end_after_the_one_that_is_wanted() -> None:
+    """The last one of the list makes what all make; each has its place in it."""
+    text = "tensor A : csr tensor x, y : dense for i { y[i] = max(j: A[i, j]*x[j])*x[0] }"
+    whole = make_plans(program(text))
+    found = [make_plans(program(text), stop_after=p.name) for p in (*STEPS, *WHOLE)]
+    assert found[-1] == whole
+    assert len({repr(f) for f in found}) > 2
+    with pytest.raises(UsageError, match="expected the name of a pass"):
+        make_plans(program(text), stop_after="hoisting")
+
+
+def test_choices_have_names_and_levels() -> None:
+    assert len({c.name for c in CHOICES}) == len(CHOICES)
+    assert not {c.name for c in CHOICES} & {p.name for p in pipeline.PASSES}
+    serial, tuned = (context_of(replace(program(), level=level)) for level in (0, 2))
+    assert not any(serial.makes(c) for c in CHOICES)
+    assert all(tuned.makes(c) for c in CHOICES)
 
 
 def test_marks_are_set_by_passes() -> None:

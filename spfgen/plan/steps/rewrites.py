@@ -1,0 +1,125 @@
+"""Rewrites of the plan of a kernel's steps in their order: named passes, each a function from plan to plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spfgen.facts.formula import Expr
+from spfgen.plan.context import Context
+from spfgen.plan.nodes import Block, Plan
+from spfgen.plan.steps.copies import with_copies
+from spfgen.plan.steps.index_sets import with_split_loops
+from spfgen.plan.steps.interval_results import with_intervals
+from spfgen.plan.steps.invariant import with_invariants_outside
+from spfgen.plan.steps.lookups import with_lookups_outside
+from spfgen.plan.steps.streamed import Apart, Grouped, streamed
+from spfgen.plan.steps.unswitching import with_conditions_outside
+from spfgen.plan.transform.passes import Pass, passed
+from spfgen.plan.transform.read_in_place import with_reads_in_place
+from spfgen.plan.transform.whole import WHOLE
+
+
+@dataclass(frozen=True)
+class Made:
+    """The plan of all steps: what is declared `first`, for all of them, and the `parts` behind it."""
+
+    first: tuple[Plan, ...]
+    parts: tuple[Plan, ...]
+
+    @property
+    def plan(self) -> Block:
+        return Block((*self.first, *self.parts))
+
+    def with_parts(self, change: Callable[[Plan], Plan]) -> Made:
+        return replace(self, parts=tuple(map(change, self.parts)))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the rewrites may ask: tables that sums are kept in, and whether two points have different places; new names;
+    types of tensors, extents that are made of others, names of sizes; the axes of results that may be stored by
+    intervals; which loops are to run on one thread."""
+
+    context: Context
+    tables: tuple[Grouped, ...]
+    tells_apart: Apart
+    fresh: Callable[[str], str]
+    kinds: Mapping[str, str]
+    computed: Mapping[str, Expr]
+    sizes: Collection[str]
+    axes: Mapping[str, int]
+    is_serial: Callable[[str], bool]
+
+
+def _without_tables(given: Given, made: Made) -> Made:
+    whole = streamed(made.plan, given.tables, given.tells_apart).parts
+    first = tuple(p for p in whole if any(p is own for own in made.first))
+    return Made(first, whole[len(first) :])
+
+
+STEPS: tuple[Pass[Given, Made], ...] = (
+    Pass(
+        "tables as scalars",
+        "a table of sums whose places come one after another is a variable",
+        _without_tables,
+        1,
+    ),
+    Pass(
+        "invariants",
+        "what is the same in all iterations of a loop is done before it",
+        lambda _, made: made.with_parts(with_invariants_outside),
+        1,
+    ),
+    Pass(
+        "lookups",
+        "what is looked up is found in the outermost loop that knows it",
+        lambda given, made: made.with_parts(lambda p: with_lookups_outside(p, given.fresh)),
+        1,
+    ),
+    Pass(
+        "unswitching",
+        "a condition that is the same in all iterations of a loop is asked before it",
+        lambda _, made: made.with_parts(with_conditions_outside),
+        1,
+    ),
+    Pass(
+        "index-set splitting",
+        "a loop that asks where it is becomes several loops that need not ask",
+        lambda given, made: made.with_parts(lambda p: with_split_loops(p, given.sizes, given.kinds)),
+        1,
+    ),
+    Pass(
+        "interval results",
+        "what is the same along a loop is appended once, as an interval",
+        lambda given, made: made.with_parts(lambda p: with_intervals(p, given.axes)),
+        1,
+    ),
+    Pass(
+        "copies of arrays",
+        "a loop that only updates an array runs on threads that have copies of it",
+        lambda given, made: made.with_parts(
+            lambda p: with_copies(p, given.kinds, given.computed, given.is_serial, given.context.deterministic)
+        ),
+        1,
+    ),
+    Pass(
+        "reads in place of steps",
+        "what is used once needs no name: it is read where it is used",
+        lambda _, made: Made(*(tuple(map(with_reads_in_place, part)) for part in (made.first, made.parts))),
+        1,
+    ),
+)
+"""All of them, the first one first."""
+
+
+def rewritten(given: Given, made: Made, verify: Callable[[Plan], None]) -> Plan:
+    """The plan after all of them, each looked at by `verify`; as it is where planning ends before."""
+    last = given.context.stop_after
+    if last and last not in _names((*STEPS, *WHOLE)):
+        return made.plan
+    return passed(STEPS, given, made, given.context, lambda m: verify(m.plan)).plan
+
+
+def _names(passes: Iterable[Pass[Given, Made] | Pass[Context, Plan]]) -> set[str]:
+    return {p.name for p in passes}

@@ -236,6 +236,13 @@ LATER_NICE = 5
 LATER_KNOWN = 4096
 """So many things to compile are known at once."""
 
+PRODUCT_SMALL = 5_000
+"""Products with a dense array of fewer terms are left to numpy: to call a kernel takes longer. Measured, arrays."""
+SCRATCH_LEAST, SCRATCH_MOST = 1 << 16, 1 << 24
+"""Bytes of memory that is used again by the next operation: fewer come from memory that Python has, more are rare, and
+would be held for long. Measured, arrays: where a page that is new takes 10 microseconds, sums of matrices with 200,000
+entries take 2 ms in place of 20."""
+
 # --- checks of index arrays ------------------------------------------------------------------------------
 
 CHECKED_SEGMENTS = 2048

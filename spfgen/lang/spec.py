@@ -242,6 +242,12 @@ def builtins_binding(form: str) -> list[str]:
     return [name for name, (_, text) in sorted(_catalogue().items()) if clause.search(text)]
 
 
+def bound_formats(library: str) -> list[str]:
+    """The formats of a library that they bind, without parsing anything."""
+    clause = re.compile(rf"\bbinds\s+({re.escape(library)}\.\w+)\s*:")
+    return sorted({found for _, text in _catalogue().values() for found in clause.findall(text)})
+
+
 def builtin(name: str) -> Declaration | None:
     """A layout that comes with spfgen, or None."""
     found = _catalogue().get(name)

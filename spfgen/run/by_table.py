@@ -96,7 +96,7 @@ def by_rows(
         columns |= dict.fromkeys(listed, rows)
         totals, rows = (len(rows), len(values)), np.arange(len(rows))
     try:
-        made = _as_they_are(shaped, columns, values, kinds, totals)
+        made = as_they_are(shaped, columns, values, kinds, totals)
     except Fall:
         return None
     if made is not None:
@@ -139,7 +139,7 @@ def _appended(
     pointers = (address(digits[0]), address(digits[1]) if len(digits) > 1 else None)
     if not shared("table_rises")(count, *pointers, extents[0], extents[-1], threads, address(leads)):
         return None
-    made = _as_they_are(shaped, {name: coords[k] for name, k in numbers.columns.items()}, values, kinds, (count,))
+    made = as_they_are(shaped, {name: coords[k] for name, k in numbers.columns.items()}, values, kinds, (count,))
     if made is not None and numbers.lead:
         begin = made.arrays[numbers.lead]
         shared("table_begins")(count, address(digits[0]), begin.size, address(begin), begin.itemsize, threads)
@@ -147,7 +147,7 @@ def _appended(
     return made
 
 
-def _as_they_are(
+def as_they_are(
     shaped: Shaped,
     columns: Mapping[str, Array],
     values: Array,

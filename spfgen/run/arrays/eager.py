@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import ArgumentError, ConversionError, DataError, a_type, said
 from spfgen.lang.fills import plain_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
-from spfgen.run.arrays.contract import all_of, contracted, product_labels, with_dense
+from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, single
-from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
-from spfgen.run.arrays.indexing import subscript, transpose
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, same
+from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
+from spfgen.run.arrays.reversed import reversed_layout
+from spfgen.run.arrays.segments import merged, segments_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
 from spfgen.run.calls.foreign import NUMPY, tensor_of
@@ -176,10 +179,37 @@ def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
         )
         if found is not None:
             return found
+    found = _merged(function, operands, call, exact)
+    if found is not None:
+        return found
     result = elementwise(function, [entries_of(o) if isinstance(o, Tensor) else o for o in operands], call, exact)
     if not isinstance(result, Entries):
         return in_c(result, 0)[0]
     return tensor_from(result, layouts_of(operands, function))
+
+
+def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any], exact: bool) -> Tensor | None:
+    """Of two tensors whose entries lie in segments side by side; None of others."""
+    parts = [segments_of(o) for o in operands if isinstance(o, Tensor)] if len(operands) == 2 else []
+    values = [p.values for p in parts if p is not None]
+    if len(values) != 2:
+        return None
+    deciding = decided(function, operands, exact)
+    with np.errstate(all="ignore"):
+        fill = np.asarray(call(*[o.fill_value for o in operands]))[()]
+        if deciding:
+            fill, only = next(iter(deciding.values())), [k in deciding and len(deciding) == 1 for k in (0, 1)]
+        else:
+            only = [not same(np.asarray(call(*_beside(operands, values, k))), fill).all() for k in (0, 1)]
+    made = merged(*operands, *only)
+    if made is None:
+        return None
+    return made.with_values(*in_c(np.asarray(call(*made.values)), fill))
+
+
+def _beside(operands: Sequence[Any], values: Sequence[Array], one: int) -> list[Any]:
+    """The values of one operand, the fill of the other."""
+    return [values[k] if k == one else o.fill_value for k, o in enumerate(operands)]
 
 
 def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> list[Layout]:
@@ -312,10 +342,14 @@ def _with_dense(left: Any, right: Any, labels: tuple[str, str, str]) -> Any:
 
     text, operands = contraction(labels, (left, right))
     columns = prod(n for x, n in zip(labels[1], np.shape(right), strict=True) if x not in labels[0])
-    if ready(text, operands, {}, None, min(map(_stored, (left, right))) * columns):
+    work = min(map(_stored, (left, right))) * columns
+    if ready(text, operands, {}, None, work, tuning.PRODUCT_SMALL):
         from spfgen.run.calls.evaluate import evaluate
 
         return evaluate(text, operands)
+    rows = segments_of(left) if isinstance(left, Tensor) and isinstance(right, np.ndarray) else None
+    if rows is not None and rows.form.along == 0 and work < SHARE:
+        return rows.times(right, np.result_type(left.dtype, right.dtype))
     one, two = _or_entries(left), _or_entries(right)
     if isinstance(one, Entries) or isinstance(two, Entries):
         return with_dense(one, two, labels)
@@ -356,14 +390,14 @@ def reduced(
     tensor = tensor_of(tensor, "the operand")
     if where is not True:
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
-    entries = _to_reduce(tensor, axis) if name not in ("argmax", "argmin") else entries_of(tensor)
+    entries, grouped = _to_reduce(tensor, axis) if name not in ("argmax", "argmin") else (entries_of(tensor), None)
     with in_words(name):
         match name:
             case "mean":
-                return reductions.mean(entries, axis, keepdims, dtype)
+                return reductions.mean(entries, axis, keepdims, dtype, grouped)
             case "argmax" | "argmin":
                 return reductions.place_of(name, entries, axis, keepdims)
-        return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial)
+        return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial, grouped)
 
 
 def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any, initial: Any, mask: Any) -> Any:
@@ -385,12 +419,19 @@ def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: 
     return reduced(chosen, name, axis, keepdims, dtype, initial)
 
 
-def _to_reduce(tensor: Tensor, axis: Any) -> Entries:
-    """The entries; without coordinates where all of them become one number."""
-    if axis is not None and len(reductions.axes_of(axis, tensor.ndim)) < tensor.ndim:
-        return entries_of(tensor)
-    own = own_values(tensor)
-    return entries_of(tensor) if own is None else Entries(tensor.shape, (), own, tensor.fill_value)
+def _to_reduce(tensor: Tensor, axis: Any) -> tuple[Entries, Any]:
+    """(the entries, without coordinates where these are not needed; what groups them where these are segments)."""
+    from spfgen.layout.proofs import stored_once
+
+    axes = reductions.axes_of(axis, tensor.ndim)
+    if len(axes) == tensor.ndim:
+        own = own_values(tensor)
+        return (entries_of(tensor) if own is None else Entries(tensor.shape, (), own, tensor.fill_value)), None
+    segments = segments_of(tensor) if len(axes) == 1 and tensor.ndim == 2 else None
+    if segments is None or not stored_once(tensor.layout).proved:
+        return entries_of(tensor), None
+    entries = Entries(tensor.shape, (), segments.values, tensor.fill_value)
+    return entries, segments.reduced if axes[0] != segments.form.along else segments.reduced_across
 
 
 # --- subscripts and shapes ------------------------------------------------------------------------------------------
@@ -398,7 +439,11 @@ def _to_reduce(tensor: Tensor, axis: Any) -> Entries:
 
 def item(tensor: Tensor, key: Any) -> Any:
     """`tensor[key]`: a number, or a tensor in the same layout where that can be."""
-    return tensor_from(subscript(tensor, key), [tensor.layout])
+    wanted = asked(tensor, key)
+    found = wanted.of_segments()
+    if found is None or isinstance(found, Coordinates):
+        found = tensor_from(wanted.entries() if found is None else found, [tensor.layout])
+    return found
 
 
 def rows(tensor: Tensor) -> Iterator[Any]:
@@ -414,9 +459,31 @@ def rows(tensor: Tensor) -> Iterator[Any]:
 
 
 def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
-    """numpy.transpose, in the same layout where that can be."""
-    result: Tensor = tensor_from(transpose(tensor, permutation(axes, tensor.ndim)), [tensor.layout])
+    """numpy.transpose: over the same arrays where there is a layout for that, else in the same layout where that can
+    be."""
+    order = permutation(axes, tensor.ndim)
+    if order == tuple(range(tensor.ndim))[::-1]:
+        found = _over(tensor)
+        if found is not None:
+            return found
+    result: Tensor = tensor_from(transpose(tensor, order), [tensor.layout])
     return result
+
+
+def _over(tensor: Tensor) -> Tensor | None:
+    """The transpose over the same arrays, of which those of indices are read-only there."""
+    found = reversed_layout(tensor.layout if tensor.layout.fill_text == "0" else refilled(tensor.layout, 0))
+    if found is None:
+        return None
+    check_unchanged(tensor)
+    layout, names = found
+    indexes = {a.name for a in tensor.layout.indexes}
+    arrays = {names[n]: tensor.arrays[n].view() for n in tensor.layout.arrays}
+    for name in indexes:
+        arrays[names[name]].flags.writeable = False
+    own, sizes = refilled(layout, tensor.layout.fill), {names[n]: size for n, size in tensor.sizes.items()}
+    trust(own, sizes, arrays)
+    return Tensor(own, sizes, {n: arrays[n] for n in own.arrays})
 
 
 def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:

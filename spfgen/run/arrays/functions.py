@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spfgen.api import LayoutHandle
 from spfgen.errors import DataError
 from spfgen.layout.nodes import Layout
-from spfgen.run.arrays import indexing, shapes
+from spfgen.run.arrays import indexing, segments, shapes
 from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.entries import Entries, normal, own_entries
 from spfgen.run.arrays.made import in_layout, tensor_from
@@ -137,7 +137,7 @@ def concatenate(arrays: Sequence[object], axis: int | None = 0, *, layout: AnyLa
     """numpy.concatenate."""
     if axis is None:
         return _several(arrays, layout, lambda parts: shapes.concatenate(parts, None))
-    return _joined(arrays, layout, lambda parts: shapes.concatenate(parts, axis))
+    return _joined(arrays, layout, lambda parts: shapes.concatenate(parts, axis), axis)
 
 
 @worded
@@ -149,13 +149,13 @@ def stack(arrays: Sequence[object], axis: int = 0, *, layout: AnyLayout | None =
 @worded
 def vstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.vstack."""
-    return _joined(tup, layout, shapes.vstack)
+    return _joined(tup, layout, shapes.vstack, 0)
 
 
 @worded
 def hstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.hstack."""
-    return _joined(tup, layout, shapes.hstack)
+    return _joined(tup, layout, shapes.hstack, 1)
 
 
 @worded
@@ -211,10 +211,19 @@ def _several(
     return _result(function([own_entries(t) for t in tensors]), tensors, layout)
 
 
-def _joined(values: Sequence[object], layout: AnyLayout | None, function: Callable[[Sequence[Any]], Any]) -> Tensor:
+def _joined(
+    values: Sequence[object],
+    layout: AnyLayout | None,
+    function: Callable[[Sequence[Any]], Any],
+    axis: object = None,
+) -> Tensor:
     """What a function makes of entries that it puts one after the other: they are not sorted before where their fill
-    values agree, because that is done when they are packed."""
+    values agree, because that is done when they are packed. `axis` is that along which it puts matrices."""
     tensors = [_tensor(v) for v in values]
+    if layout is None and axis in (-2, -1, 0, 1) and tensors and all(t.ndim == 2 for t in tensors):
+        found = segments.joined(tensors, axis % 2)
+        if found is not None:
+            return found
     if len({t.layout.fill_text for t in tensors}) != 1 or len({t.dtype for t in tensors}) != 1:
         return _several(tensors, layout, function)
     return _result(function([indexing.whole(t) for t in tensors]), tensors, layout)

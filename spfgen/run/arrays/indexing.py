@@ -21,6 +21,7 @@ from spfgen.layout.points import TooLarge, expanded, room_for, to_coordinates
 from spfgen.layout.proofs import stored_once
 from spfgen.layout.view import Along, Fixed, Listed, Part, View, rising, sizes_of, view_of
 from spfgen.run.arrays.entries import entries_of, normal, numbered, same
+from spfgen.run.arrays.segments import Segments, segments_of
 from spfgen.run.arrays.words import OutOfRange
 from spfgen.run.calls.bind import is_scipy
 from spfgen.run.calls.foreign import tensor_of
@@ -79,11 +80,77 @@ class _Group:
         return prod(self.points)
 
 
+@dataclass(frozen=True)
+class Subscript:
+    """What a subscript asks of a tensor: of each dimension a part, or in `arrays` places. `made` has the dimensions of
+    the result: those of the operand, None for a new one."""
+
+    tensor: Tensor
+    picks: Sequence[_Pick]
+    arrays: Mapping[int, Array]
+    made: Sequence[int | None]
+
+    def entries(self) -> Coordinates:
+        """The entries, each once."""
+        where, groups = _grouped(self.arrays)
+        picks = list(self.picks)
+        for d, array in self.arrays.items():
+            if array.size == 1:
+                picks[d] = _Pick(int(array.reshape(-1)[0]), 1, 1, drop=True)
+        return _Access(self.tensor, picks, groups).entries(_order(self.made, self.arrays), where)
+
+    def of_segments(self) -> Any:
+        """The result, where the tensor is in segments (segments.py) that are asked for as they are: a tensor, entries
+        or a number; else None."""
+        dims = [m for m in self.made if m is not None]
+        own = segments_of(self.tensor) if len(dims) == len(self.made) else None
+        if own is None or any(d != own.form.along or a.ndim != 1 for d, a in self.arrays.items()):
+            return None
+        along, across = self.picks[own.form.along], self.picks[1 - own.form.along]
+        array = self.arrays.get(own.form.along)
+        if along.drop:
+            return self._of_one(own, along.start, across)
+        if across.drop or (across.step < 0 and across.length > 1) or dims != [0, 1]:
+            return None
+        part: Segments | None = own
+        if array is not None or along.step != 1:
+            places = along.start + along.step * np.arange(along.length) if array is None else array
+            found = own.taken(places)
+        elif along.length < own.count:
+            found = own.range(along.start, along.start + along.length)
+        else:
+            found = self.tensor
+        if found is None or across.length == own.width:
+            return found.copy() if found is self.tensor else found
+        part = segments_of(found)
+        high = across.start + across.step * (across.length - 1) + 1 if across.length else across.start
+        return None if part is None else part.within(across.start, high, across.step)
+
+    def _of_one(self, own: Segments, place: int, across: _Pick) -> Any:
+        """Of one segment an element, or those of a part."""
+        column, values = own.one(place)
+        if across.drop:
+            there = values[column == across.start]
+            if len(there) > 1:
+                return np.add.reduce(there, dtype=values.dtype)
+            return there[0] if len(there) else self.tensor.fill_value
+        if across.step != 1 or across.length < own.width:
+            at = (column.astype(np.int64) - across.start) * np.sign(across.step)
+            step = abs(across.step)
+            kept = (at >= 0) & (at < step * across.length) & (at % step == 0)
+            column, values = at[kept] // step, values[kept]
+        return _once(self.tensor, (across.length,), [column.astype(np.int64)], values)
+
+
 def subscript(tensor: Tensor, key: Any) -> Coordinates:
     """The entries of `tensor[key]`, each once. Raises OutOfRange, UsageError."""
+    return asked(tensor, key).entries()
+
+
+def asked(tensor: Tensor, key: Any) -> Subscript:
+    """What `key` means. Raises OutOfRange, UsageError."""
     picks: list[_Pick] = []
     made: list[int | None] = []
-    """The dimensions of the result: those of the operand, None for a new one."""
     arrays: dict[int, Array] = {}
     d = 0
     for part in _complete(tensor.ndim, key if isinstance(key, tuple) else (key,)):
@@ -103,11 +170,7 @@ def subscript(tensor: Tensor, key: Any) -> Coordinates:
         else:
             picks.append(_Pick(_number(part, extent, d), 1, 1, drop=True))
         d += 1
-    where, groups = _grouped(arrays)
-    for d, array in arrays.items():
-        if array.size == 1:
-            picks[d] = _Pick(int(array.reshape(-1)[0]), 1, 1, drop=True)
-    return _Access(tensor, picks, groups).entries(_order(made, arrays), where)
+    return Subscript(tensor, picks, arrays, made)
 
 
 def whole(tensor: Tensor) -> Coordinates:

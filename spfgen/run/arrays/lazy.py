@@ -41,6 +41,7 @@ from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import TARGET, Fused, fused
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.samples import ready
+from spfgen.run.later import WARM, mode
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.tensor import Array, Tensor
 
@@ -196,7 +197,7 @@ def computed(node: Node, layout: Any = None) -> Any:
     """The value of a tree."""
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
-    if stored(node) >= ENOUGH:
+    if stored(node) >= ENOUGH or mode() == WARM:
         node = _whole(node)
     found = by_kernel(node, layout)
     if found is not None:
@@ -226,10 +227,10 @@ def _placed(value: Any, layout: Any) -> Any:
 def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False) -> Any | None:
     """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
     goes step by step then words what is wrong. `sparse`: only where the result is sparse."""
+    if not always and stored(node) < ENOUGH and mode() != WARM:
+        return None
     said, pattern = fused(node), patterns(in_order(node))[id(node)]
     if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
-        return None
-    if layout is not None and not always and stored(node) < ENOUGH:
         return None
     if layout is None and not always and not _is_ready(node, said, pattern):
         return None

@@ -46,11 +46,21 @@ def axis_of(axis: Any, ndim: int) -> int:
     return axes_of((integer(axis, "an axis"),), ndim)[0]
 
 
+Groups = tuple[Array, Array, tuple[Array, ...]]
+"""(reductions of the entries with equal coordinates in some dimensions, how many they are, the coordinates)."""
+
+
 def reduced(
-    function: np.ufunc, entries: Entries, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None
+    function: np.ufunc,
+    entries: Entries,
+    axis: Any,
+    keepdims: bool,
+    dtype: Any = None,
+    initial: Any = None,
+    grouped: Callable[[np.ufunc, Any, np.dtype[Any]], Groups] | None = None,
 ) -> Any:
     """`function.reduce` of the array that the entries stand for. Raises DataError when the result is too large."""
-    found = of_groups(function, entries, axis, keepdims, dtype, initial)
+    found = of_groups(function, entries, axis, keepdims, dtype, initial, grouped)
     if found is None:
         more = {} if initial is None else {"initial": initial}
         dense = entries.to_dense()
@@ -65,10 +75,16 @@ def reduced(
 
 
 def of_groups(
-    function: np.ufunc, entries: Entries, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None
+    function: np.ufunc,
+    entries: Entries,
+    axis: Any,
+    keepdims: bool,
+    dtype: Any = None,
+    initial: Any = None,
+    grouped: Callable[[np.ufunc, Any, np.dtype[Any]], Groups] | None = None,
 ) -> Entries | None:
     """The same as entries: what differs from the reduction of fill values alone. None for functions of which that is
-    not known."""
+    not known. `grouped` has the groups of entries that have no coordinates."""
     axes, repeat = axes_of(axis, entries.ndim), _repeated(function)
     dtype = np.float32 if dtype is not None and np.dtype(dtype) == np.float16 else dtype  # which C has not
     if repeat is None:
@@ -87,7 +103,10 @@ def of_groups(
         own = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
         unit = entries.fill.astype(own)
         fill = repeat(unit, np.asarray(length))[()]
-        values, counts, where = _by_group(function, entries, kept, dtype, own)
+        if grouped is not None and len(entries.values):
+            values, counts, where = grouped(function, dtype, own)
+        else:
+            values, counts, where = _by_group(function, entries, kept, dtype, own)
         if len(values):
             absent = length - counts
             some = absent > 0
@@ -102,10 +121,8 @@ def of_groups(
     return computed(shape, where, np.asarray(values), fill)
 
 
-def _by_group(
-    function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: Any, own: np.dtype[Any]
-) -> tuple[Array, Array, tuple[Array, ...]]:
-    """(reductions of the entries with equal coordinates in these dimensions, how many they are, the coordinates)."""
+def _by_group(function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: Any, own: np.dtype[Any]) -> Groups:
+    """Of the entries with equal coordinates in these dimensions."""
     count = len(entries.values)
     if not count:
         none = np.zeros(0, np.int64)
@@ -161,10 +178,17 @@ def _shaped(result: Array, entries: Entries, axes: Sequence[int], keepdims: bool
     return result[()] if not result.ndim else result
 
 
-def mean(entries: Entries, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+def mean(
+    entries: Entries,
+    axis: Any,
+    keepdims: bool,
+    dtype: Any = None,
+    grouped: Callable[[np.ufunc, Any, np.dtype[Any]], Groups] | None = None,
+) -> Any:
     """numpy.mean."""
     length = prod(entries.shape[d] for d in axes_of(axis, entries.ndim))
-    return quotient(reduced(np.add, entries, axis, keepdims, mean_type(entries.dtype, dtype)), float(length))
+    kind = mean_type(entries.dtype, dtype)
+    return quotient(reduced(np.add, entries, axis, keepdims, kind, None, grouped), float(length))
 
 
 def mean_type(kind: np.dtype[Any], dtype: Any) -> Any:

@@ -22,7 +22,7 @@ from spfgen.cir.tree.check import check as check_c
 from spfgen.cir.tree.print import print_file
 from spfgen.cir.tree.simplify import simplify
 from spfgen.folder import hash_of
-from spfgen.lang.types import TYPES
+from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.points import Array
 from spfgen.run.compile import build, load
 from spfgen.run.later import is_ready
@@ -31,6 +31,7 @@ KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "fals
 NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
+_MERGED = (POINTER, POINTER, POINTER, LONG, POINTER)
 KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "keys_order": (INT, (LONG, POINTER, INT)),
     "keys_sort": (None, (LONG, INT, INT, POINTER, POINTER, POINTER, POINTER, INT)),
@@ -48,8 +49,10 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
+    **{f"segments_taken_{k}": (None, (LONG, *[POINTER] * 5, LONG, *[POINTER] * 2)) for k in INDEX_TYPES},
+    **{f"segments_merged_{k}": (LONG, (LONG, *_MERGED, *_MERGED, INT, INT, *[POINTER] * 4)) for k in INDEX_TYPES},
 }
-"""What the functions of rt/keys.h, rt/totals.h and rt/table.h return and take."""
+"""What the functions of rt/keys.h, rt/totals.h, rt/table.h and rt/segments.h return and take."""
 
 
 SHARED_HEADERS = """#define _DEFAULT_SOURCE
@@ -126,6 +129,7 @@ def shared_text() -> str:
     keys = re.sub(r"^static (?=\w+ spfgen_keys_)", "", runtime("keys.h"), flags=re.MULTILINE)
     totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
     texts = [SHARED_HEADERS, runtime("sort_words.h"), keys, runtime("pages.h"), *totals, runtime("table.h")]
+    texts += [runtime("segments.h").replace("TYPE", kind) for kind in INDEX_TYPES]
     return "\n\n".join(texts) + "\n"
 
 

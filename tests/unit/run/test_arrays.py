@@ -187,7 +187,7 @@ def test_the_result_is_in_the_layout_of_an_operand() -> None:
     full = spfgen.pack(np.ones((6, 6)), "dense_col")
     for got, name in [
         *((one + two, "csr"), (two + one, "bcsr"), (two @ one, "bcsr"), (one * full, "csr"), (full * one, "csr")),
-        *((one + full, "dense_col"), (full + one, "dense_col"), (one.T, "csr"), (two[1:, ::2], "bcsr")),
+        *((one + full, "dense_col"), (full + one, "dense_col"), (one.T, "csc"), (two[1:, ::2], "bcsr")),
         *((one > 0, "csr"), (one == two, "csr"), (one[0], "coo"), (one[None], "coo"), (full[0], "dense_col")),
         ((full @ one), "dense_col"),
     ]:

@@ -1,0 +1,160 @@
+"""Matrices in segments, of rows or of columns: parts, transposes, several side by side, sums and functions of two that
+need no scan mean what they mean in numpy, and are right in their layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.run.arrays import eager, indexing
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
+LAYOUTS = ("csr", "csc", "csr_unsorted", "coo", "csr fill 2")
+
+
+def drawn(random: np.random.Generator, shape: tuple[int, int], dtype: str, fill: int = 0) -> tuple[np.ndarray, Any]:
+    """(a dense array, where it is stored)."""
+    numbers = [0, 1, -2, 3, np.inf, np.nan, -0.0] if dtype.startswith("f") else [0, 1, 2, 3]
+    stored = random.random(shape) < 0.5
+    return np.where(stored, random.choice(numbers, shape).astype(dtype), np.array(fill).astype(dtype)), stored
+
+
+def packed(dense: np.ndarray, stored: np.ndarray, layout: str, fill: int = 0) -> spfgen.Tensor:
+    at = np.nonzero(stored)
+    return spfgen.pack((at, dense[at]), layout.partition(" ")[0], shape=dense.shape, fill=fill)
+
+
+def part(random: np.random.Generator, extent: int) -> Any:
+    match int(random.integers(8)):
+        case 0:
+            return int(random.integers(-extent, extent))
+        case 1:
+            return slice(None)
+        case 2:
+            return random.integers(-extent, extent, int(random.integers(0, 7)))
+        case 3:
+            return random.random(extent) < 0.5
+    low, high = (None if random.random() < 0.3 else int(random.integers(-extent - 2, extent + 3)) for _ in range(2))
+    return slice(low, high, int(random.choice([-3, -1, 1, 1, 1, 2])))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_parts(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick: list[object] = []
+    of_segments = indexing.Subscript.of_segments
+    monkeypatch.setattr(indexing.Subscript, "of_segments", lambda s: quick.append(r := of_segments(s)) or r)
+    random = np.random.default_rng(1)
+    for _ in range(150):
+        shape = tuple(map(int, random.integers(1, 8, 2)))
+        fill = 2 if "fill" in layout else 0
+        dense, stored = drawn(random, shape, str(random.choice(["f8", "f4", "i4", "u1"])), fill)
+        tensor = packed(dense, stored, layout, fill)
+        key: Any = (part(random, shape[0]), part(random, shape[1]))
+        key = key[0] if random.random() < 0.3 else key
+        try:
+            wanted = dense[key]
+        except IndexError:
+            with pytest.raises(IndexError):
+                tensor[key]
+            continue
+        found = tensor[key]
+        assert np.shape(found) == wanted.shape
+        assert np.asarray(found).dtype == wanted.dtype
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+        if isinstance(found, spfgen.Tensor):
+            found.validate()
+            assert found.fill == fill
+    assert any(r is not None for r in quick) == (layout != "coo")
+
+
+def test_entries_that_stand_twice_are_added() -> None:
+    arrays = {"rowptr": np.array([0, 3, 4]), "colidx": np.array([1, 0, 1, 1]), "val": np.array([1.0, 2.0, 3.0, 4.0])}
+    tensor = spfgen.tensor("csr_unsorted", shape=(2, 2), **arrays)
+    assert tensor[0, 1] == 4
+    assert np.array_equal(np.asarray(tensor[0]), [2, 4])
+    assert np.array_equal(np.asarray(tensor[[1, 0, 0]]), [[0, 4], [2, 4], [2, 4]])
+    assert np.array_equal(tensor.max(axis=0), [2, 4])
+    assert np.array_equal(np.asarray(tensor + tensor), [[4, 8], [0, 8]])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_transpose_is_over_the_same_arrays(layout: str) -> None:
+    fill = 2 if "fill" in layout else 0
+    dense, stored = drawn(np.random.default_rng(2), (4, 6), "f8", fill)
+    tensor = packed(dense, stored, layout, fill)
+    found = tensor.T
+    np.testing.assert_array_equal(np.asarray(found), dense.T)
+    found.validate()
+    assert found.T.layout == tensor.layout
+    assert found.fill == fill
+    name = {"csr": "csc", "csc": "csr", "csr_unsorted": "csc_unsorted", "csr fill 2": "csc"}.get(layout, "coo")
+    assert found.layout.name == name
+    assert np.shares_memory(found.arrays["val"], tensor.arrays["val"]) == (layout != "coo")
+    if layout != "coo":
+        assert not any(found.arrays[a.name].flags.writeable for a in found.layout.indexes)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_several(layout: str, axis: int) -> None:
+    random, fill = np.random.default_rng(3), 2 if "fill" in layout else 0
+    parts = [drawn(random, (5, 4), "f8", fill) for _ in range(3)]
+    found = spfgen.concatenate([packed(*p, layout, fill) for p in parts], axis=axis)
+    np.testing.assert_array_equal(np.asarray(found), np.concatenate([d for d, _ in parts], axis=axis))
+    found.validate()
+    assert (found.layout.name, found.fill) == (layout.partition(" ")[0], fill)
+    other = spfgen.concatenate([packed(*parts[0], layout, fill), packed(*parts[1], "csc", fill)], axis=axis)
+    np.testing.assert_array_equal(np.asarray(other), np.concatenate([parts[0][0], parts[1][0]], axis=axis))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_reductions(layout: str) -> None:
+    random, fill = np.random.default_rng(4), 2 if "fill" in layout else 0
+    for kind in ("f8", "f4", "i8", "u8", "u1", "?", "c16"):
+        dense, stored = drawn(random, (6, 5), kind, 1 if kind == "?" and fill else fill)
+        tensor = packed(dense, stored, layout, 1 if kind == "?" and fill else fill)
+        for name in ("sum", "prod", "max", "min", "any", "all", "mean"):
+            for axis in (None, 0, 1, (0, 1)):
+                found, wanted = getattr(tensor, name)(axis=axis), getattr(dense, name)(axis=axis)
+                assert np.asarray(found).dtype == np.asarray(wanted).dtype
+                np.testing.assert_allclose(found, wanted, 1e-6)
+    exact = np.array([[2**63, 1], [2**63 - 1, 2]], np.uint64)
+    assert np.array_equal(spfgen.pack(exact, "csr").sum(axis=0), exact.sum(axis=0))
+
+
+FUNCTIONS = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.power, np.less, np.equal, np.hypot, np.arctan2)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_functions_of_two(function: np.ufunc, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by entries, to the bit, in the same layout, with as much stored."""
+    random = np.random.default_rng(5)
+    merged = eager._merged
+    for _ in range(12):
+        shape = tuple(map(int, random.integers(1, 7, 2)))
+        kind, fills = str(random.choice(["f8", "f4", "i8"])), random.choice([0, 0, 1], 2)
+        one, two = (packed(*drawn(random, shape, kind, int(f)), layout, int(f)) for f in fills)
+        quick = merged(function, (one, two), eager.in_single(function, {}), False)
+        monkeypatch.setattr(eager, "_merged", lambda *_: None)
+        slow = function(one, two)
+        monkeypatch.setattr(eager, "_merged", merged)
+        assert quick is not None
+        assert (quick.nse, quick.layout, quick.dtype) == (slow.nse, slow.layout, slow.dtype)
+        np.testing.assert_array_equal(np.asarray(quick), np.asarray(slow))
+        assert np.array_equal(np.signbit(np.asarray(quick)), np.signbit(np.asarray(slow)))
+        quick.validate()
+
+
+def test_memory_that_is_used_again_is_nobody_elses() -> None:
+    random = np.random.default_rng(6)
+    dense = [np.where(random.random((200, 200)) < 0.4, random.random((200, 200)), 0) for _ in range(3)]
+    a, b, c = (spfgen.pack(d, "csr") for d in dense)
+    first = np.fmin(a, b) + 0  # of values that lie where the next call puts its own
+    again = np.positive(a + b)
+    c + c
+    assert np.array_equal(np.asarray(first), np.fmin(dense[0], dense[1]))
+    assert np.array_equal(np.asarray(again), dense[0] + dense[1])

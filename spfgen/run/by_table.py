@@ -121,7 +121,7 @@ def _shaped(layout: Layout, shape: tuple[int, ...], values: Array, kinds: tuple[
         check_fill(layout, values.dtype)
         found.fills.add(values.dtype.char)
     if kinds not in shaped.fits:
-        shaped.fits[kinds] = _fit(shaped, kinds)
+        shaped.fits[kinds] = fit(shaped, kinds)
     return shaped if shaped.fits[kinds] else None
 
 
@@ -167,7 +167,7 @@ def as_they_are(
     return made
 
 
-def _fit(shaped: Shaped, kinds: Sequence[tuple[str, str]]) -> bool:
+def fit(shaped: Shaped, kinds: Sequence[tuple[str, str]]) -> bool:
     """Whether all digits that there may be fit the types of the index arrays."""
     limits = shaped.numbers.limits
     for name, kind in kinds:

@@ -23,7 +23,7 @@ from spfgen.layout.order import in_order
 from spfgen.layout.pack import key_orders
 from spfgen.layout.proofs import stored_once
 from spfgen.run.arrays.reductions import Groups
-from spfgen.run.by_table import as_they_are, table
+from spfgen.run.by_table import as_they_are, fit, table
 from spfgen.run.calls.form import refilled, remember
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.seen import trust
@@ -183,6 +183,8 @@ class Segments:
         if shaped is None:
             return None
         kinds = tuple([(a.name, self.tensor.arrays[a.name].dtype.name) for a in layout.indexes])
+        if not fit(shaped, kinds):
+            return None
         try:
             own = as_they_are(shaped, {form.column: column}, np.ascontiguousarray(values), kinds, (len(values),))
         except Fall:
@@ -283,7 +285,7 @@ def joined(tensors: Sequence[Tensor], axis: int) -> Tensor | None:
         return first.made(begin, np.concatenate([p.column for p in known]), values, first.width)
     if len({p.count for p in known}) != 1:
         return None
-    begin: Array = np.asarray(np.sum([p.begin for p in known], axis=0, dtype=np.int64))
+    begin = np.asarray(np.sum([p.begin for p in known], axis=0, dtype=np.int64))
     column = np.empty(len(values), np.int64)
     free: Array = begin[:-1].copy()
     shift = 0

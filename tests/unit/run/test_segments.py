@@ -110,6 +110,13 @@ def test_several(layout: str, axis: int) -> None:
     np.testing.assert_array_equal(np.asarray(other), np.concatenate([parts[0][0], parts[1][0]], axis=axis))
 
 
+def test_columns_that_their_type_does_not_hold_are_no_segments() -> None:
+    wide = spfgen.pack((([0], [2**31 - 2]), [1.0]), "csr", shape=(1, 2**31 - 1))
+    found = spfgen.concatenate([wide, wide], axis=1)
+    assert found.shape == (1, 2**32 - 2)
+    assert (found[0, 2**31 - 2], found[0, 2**32 - 3], found[0, 5]) == (1, 1, 0)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_reductions(layout: str) -> None:
     random, fill = np.random.default_rng(4), 2 if "fill" in layout else 0

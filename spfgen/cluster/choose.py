@@ -68,10 +68,10 @@ class Choice:
     others: tuple[tuple[str, Cost], ...] = ()
 
 
-def choose(unit: Unit) -> Choice:
+def choose(unit: Unit, on: Workers | None = None) -> Choice:
     """The cuts that are expected to take the least time among those that fit into workers, all if none does."""
     wanted, candidates = _candidates(unit)
-    on = workers()
+    on = on or workers()
     ways = [dict(w) for w in islice(_ways(candidates), limits.CUTS)]
     if len(ways) == 1:
         return Choice(ways[0], wanted, cost_of(unit, ways[0], on), on)
@@ -208,7 +208,7 @@ def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
         own = max((_points(unit, r, boxes[r.name], ranges) for r in unit.reads), default=1.0)
         work, largest = work + own, max(largest, own)
     factor = total / len(some)
-    combined, more = _combining(unit, cuts, total, on)
+    combined, more = combining(unit, cuts, total, on)
     return Cost(int(sent * factor) + combined, int(copied * factor), memory, work * factor, total + more, largest)
 
 
@@ -290,7 +290,7 @@ def _points(unit: Unit, read: Read, box: Box, ranges: Mapping[str, Sequence[int]
     return entries * prod(max(1, ranges[n][1] - ranges[n][0]) for n in names if n in ranges)
 
 
-def _combining(unit: Unit, cuts: Cuts, total: int, on: Workers) -> tuple[int, int]:
+def combining(unit: Unit, cuts: Cuts, total: int, on: Workers) -> tuple[int, int]:
     """The bytes that are sent so that parts of results meet, and the tasks that combine them."""
     sent, tasks = 0.0, 0
     for target in unit.targets:

@@ -299,12 +299,17 @@ class Combine:
     function: lang.Function | None = None
 
     def __call__(self, a: Any, b: Any) -> Any:
-        found = self._by_function(a, b) if self.function else getattr(np, OPERATORS[self.op].name)(a, b)
-        if isinstance(found, Tensor) and self.layout is not None:
-            return packed(own_entries(found), self.layout, True)
-        return found
+        if self.function is None and not (isinstance(a, Tensor) and self.layout is not None):
+            return getattr(np, OPERATORS[self.op].name)(a, b)
+        try:
+            return self._by_kernel(a, b)  # numpy would take many times the memory of sparse blocks
+        except Unsupported:
+            if self.function is not None:
+                raise
+        found = getattr(np, OPERATORS[self.op].name)(a, b)
+        return packed(own_entries(found), self.layout, True)
 
-    def _by_function(self, a: Any, b: Any) -> Any:
+    def _by_kernel(self, a: Any, b: Any) -> Any:
         from spfgen.run.calls.evaluate import evaluate
 
         indices = tuple(Var(f"i{k}") for k in range(np.ndim(a) if np.isscalar(a) else len(a.shape)))

@@ -2,17 +2,20 @@
 
 Each nest of loops is compared with its region as it is made (meaning.py). In the whole plan each statement has to stand
 within nests that are still those: all of their nodes are around it, in their order, and no other ones. Each value that
-it reads or stores has to be one that such a nest has at its points. What a rewrite has changed is not known any more:
-it is counted, and nothing is claimed of it.
+it reads or stores has to be one that such a nest has at its points, or that of an entry which was asked for and found;
+entries come at the subscripts of the steps; each equation writes its target. What a rewrite has changed is not known
+any more: it is counted, and nothing is claimed of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from spfgen.facts.formula import Expr, substitute
+from spfgen.facts.formula import Compare, Expr, Num, Var, substitute
 from spfgen.ir import children, walk
+from spfgen.lang.nodes import Access, Apply
 from spfgen.plan.nodes import (
     Append,
     Assign,
@@ -29,6 +32,7 @@ from spfgen.plan.nodes import (
     Loaded,
     Locate,
     Plan,
+    Probe,
     Scan,
     Segment,
     Seq,
@@ -37,6 +41,8 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.verify.compared import Compared, Made
 from spfgen.space.nodes import Operand, Read
+from spfgen.space.steps import Equation, Steps
+from spfgen.space.typed import Holds
 
 NOTHING = Seq(())
 EFFECTS = Assign | Store | Entry | Append | Let
@@ -83,18 +89,52 @@ def header(node: Plan) -> Hashable | None:
     return None
 
 
-def unknown_of(plan: Plan, compared: Compared) -> Unknown:
+def unknown_of(plan: Plan, compared: Compared, steps: Steps) -> Unknown:
     """What was not compared of a plan of steps."""
-    check = _Nests([m for m in compared.made if m.is_known])
-    check.visit(plan, frozenset({()}), {})
+    check = _Nests([m for m in compared.made if m.is_known], _coordinates(steps))
+    check.visit(plan, _Around())
     gone = [m for k, m in enumerate(check.made) if m.nodes and k not in check.seen]
-    return Unknown(check.statements, check.values, len(gone))
+    unread = check.operands - check.met
+    return Unknown(check.statements, check.values, len(gone) + len(unread) + len(_not_written(plan, steps)))
+
+
+def _coordinates(steps: Steps) -> frozenset[tuple[Any, ...]]:
+    """The subscripts at which the steps read and write."""
+    every = (n for step in steps.body for n in walk(step) if isinstance(n, Access | Equation))
+    return frozenset(n.subscripts for n in every)
+
+
+def _not_written(plan: Plan, steps: Steps) -> list[Equation]:
+    """The equations of which nothing in the plan says that it writes their target."""
+    written: dict[str, bool] = {}
+    for block in (n for n in walk(plan, Plan | Version) if isinstance(n, Block) and n.because):
+        does = any(isinstance(n, Store | Entry | Append | Do) for n in walk(block, Plan | Version))
+        written[block.because] = written.get(block.because, True) and does
+    equations = (n for step in steps.body for n in walk(step) if isinstance(n, Equation))
+    return [eq for eq in equations if not written.get(eq.text, False)]
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What is known at a statement. `pending` are the nodes around that are part of a nest which is not whole yet:
+    every way to read them; `means` says what names are; `probes` are the tables of entries that were asked for, by the
+    name of the entry, and `there` those of which it is known that there are."""
+
+    pending: frozenset[Pending] = frozenset({()})
+    means: Mapping[str, Expr] = field(default_factory=dict)
+    probes: Mapping[str, str] = field(default_factory=dict)
+    there: frozenset[str] = frozenset()
+
+    def naming(self, dim: str, value: Expr) -> _Around:
+        return replace(self, means={**self.means, dim: substitute(value, self.means)})
 
 
 @dataclass
 class _Nests:
     made: list[Made]
+    coordinates: frozenset[tuple[Any, ...]]
     seen: set[int] = field(default_factory=set)
+    met: set[Hashable] = field(default_factory=set)
     statements: int = 0
     values: int = 0
 
@@ -104,48 +144,85 @@ class _Nests:
         for k, made in enumerate(self.made):
             self.whole.setdefault(made.nodes, []).append(k)
             self.begun |= {made.nodes[:n] for n in range(len(made.nodes))}
-        self.operands = {_key(o): None for m in self.made for o in m.reads}
+        self.operands = {_key(o) for m in self.made for o in m.reads}
+        self.coordinates |= {o.subscripts for m in self.made for o in m.reads}
 
-    def visit(self, node: Plan | Version, pending: frozenset[Pending], means: Mapping[str, Expr]) -> None:
-        """`pending` are the nodes around that are part of a nest which is not whole yet: every way to read them."""
+    def visit(self, node: Plan | Version, around: _Around) -> None:
         match node:
             case Block(parts):
                 for part in parts:
-                    self.visit(part, pending, means)
+                    self.visit(part, around)
                     if isinstance(part, Define):
-                        means = {**means, part.dim: substitute(part.value, means)}
+                        around = around.naming(part.dim, part.value)
+                    elif isinstance(part, Probe):
+                        self.at(part.at)
+                        around = replace(around, probes={**around.probes, part.dim: part.name})
                 return
-            case Load(dim, call):
-                means = {**means, dim: substitute(call, means)}
-            case Locate(dim, value):
-                means = {**means, dim: substitute(value, means)}
+            case Load(dim, value) | Locate(dim, value):
+                around = around.naming(dim, value)
             case Find():
-                means = {**means, **_meanings([node], means)}
+                around = replace(around, means=_meanings([node], around.means))
+            case If(condition, then, otherwise):
+                self.statement(node, around)
+                self.visit(then, replace(around, there=around.there.union(_found(condition))))
+                if otherwise is not None:
+                    self.visit(otherwise, around)
+                return
         found = header(node) if isinstance(node, Plan) else None
         if found is not None:
-            pending = frozenset(self.within(found, pending))
-        if isinstance(node, EFFECTS | If):
-            self.statement(node, pending, means)
+            assert isinstance(node, Plan)
+            around = replace(around, pending=frozenset(self.within(found, around.pending, node)))
+        if isinstance(node, EFFECTS):
+            self.statement(node, around)
         for inner in children(node):
             if isinstance(inner, Plan | Version):
-                self.visit(inner, pending, means)
+                self.visit(inner, around)
 
-    def within(self, found: Hashable, pending: frozenset[Pending]) -> Iterator[Pending]:
+    def within(self, found: Hashable, pending: frozenset[Pending], node: Plan) -> Iterator[Pending]:
         for before in pending:
             now = (*before, found)
             if now in self.begun:
                 yield now
             if now in self.whole:
-                self.seen |= {*self.whole[now]}
+                if any(isinstance(n, EFFECTS | Do) for n in walk(node, Plan | Version)):
+                    self.seen |= {*self.whole[now]}
                 yield ()
 
-    def statement(self, node: Plan, pending: frozenset[Pending], means: Mapping[str, Expr]) -> None:
-        if () not in pending:
+    def statement(self, node: Plan, around: _Around) -> None:
+        if () not in around.pending:
             self.statements += 1
+        if isinstance(node, Entry):
+            self.at(node.at)
+        elif isinstance(node, Append):
+            self.at(node.coordinates)
         own = [getattr(node, n) for n in ("value", "condition", "target") if hasattr(node, n)]
         for operand in (n for part in own for n in walk(part) if isinstance(n, Operand)):
-            if operand.place and _key(_plain(operand, means)) not in self.operands:
+            key = _key(_plain(operand, around.means))
+            self.met.add(key)
+            if operand.place and key not in self.operands and not self.is_entry(operand, around):
                 self.values += 1
+
+    def at(self, coordinates: tuple[Expr, ...]) -> None:
+        """An entry is asked for, made or delivered."""
+        if coordinates not in self.coordinates:
+            self.values += 1
+
+    def is_entry(self, operand: Operand, around: _Around) -> bool:
+        """Whether it is the value of an entry that was asked for, and is there."""
+        match operand.place:
+            case (Var(name),):
+                return around.probes.get(name) == operand.tensor and name in around.there
+        return False
+
+
+def _found(condition: Any) -> Iterator[str]:
+    """The entries that are there if a condition holds."""
+    match condition:
+        case Holds(Compare(">=", Var(name), Num(0))):
+            yield name
+        case Apply("logical_and", arguments):
+            for argument in arguments:
+                yield from _found(argument)
 
 
 def _meanings(nodes: Sequence[Plan], means: Mapping[str, Expr] | None = None) -> dict[str, Expr]:

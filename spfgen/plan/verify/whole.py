@@ -29,7 +29,7 @@ def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -
         check_places(plan)
         if group.steps is not None:
             check_steps(plan, program)
-            found = unknown_of(plan, compared)
+            found = unknown_of(plan, compared, group.steps)
             note_unknown(found.statements + found.values)
             return found
         if not _is_recorded(group, compared):

@@ -114,6 +114,8 @@ def _alike(a: Any, b: Any) -> bool:
 def sums(focus: str, count: int) -> Iterator[Planned]:
     """Programs of the generators of sums of products; always the same."""
     found: list[Case] = []
+    if not count:
+        return
 
     @settings(derandomize=True, max_examples=count, database=None, deadline=None, suppress_health_check=[*HealthCheck])
     @given(drawn(focus))

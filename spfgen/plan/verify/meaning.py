@@ -116,7 +116,8 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             for path in paths(body, above, when):
                 if path.does.monoid != plan.monoid:
                     raise Fault(f"values for {plan.target.tensor} are combined in another way than their total")
-                yield path if plan.finish is None else replace(path, finish=plan.finish.name)
+                summed = _with_sum(path, plan, len(above))
+                yield summed if plan.finish is None else replace(summed, finish=plan.finish.name)
         case Accumulate(target, storage=Registers(dim, _, high, added), body=body):
             stored = Guard(tuple(Compare("<", Var(dim), e) for e in high), NOTHING)
             for path in paths(body, above, when):
@@ -124,9 +125,6 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
                 nodes = tuple(rewrite(lambda n: target if n == added else None, n) for n in path.nodes)
                 yield replace(path, nodes=(*nodes, stored), does=replace(path.does, target=target))
-        case Accumulate(op=op, storage=Variable(), body=body) if op:  # it is added to its place behind what is inside
-            for path in paths(body, above, when):
-                yield _with_sum(path, plan, len(above))
         case _ if plan.meaning is not None:
             yield from paths(plan.meaning, above, when)
         case _:
@@ -140,7 +138,7 @@ def _with_sum(path: Path, plan: Accumulate, depth: int) -> Path:
     if others and plan.target != path.does.target:
         return path
     kept = (n for n in inner if n not in others)
-    return replace(path, nodes=(*outer, replace(plan, body=NOTHING, because=""), *kept))
+    return replace(path, nodes=(*outer, replace(plan, body=NOTHING, because="", finish=None), *kept))
 
 
 def without_unused(path: Path) -> Path:

@@ -1,0 +1,178 @@
+"""The whole plan, compared with what was asked for: each of these mistakes is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import ONE, Bin, Compare, Expr, Var
+from spfgen.ir import rewrite, walk
+from spfgen.lang.nodes import Constant
+from spfgen.lang.spec import parse_tree
+from spfgen.pipeline import make_plans, resolve
+from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
+    Assign,
+    Block,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Plan,
+    Scan,
+    Seq,
+    Store,
+)
+from spfgen.plan.nodes import State as Kept
+from spfgen.plan.nodes import Table as Index
+from spfgen.plan.verify import compared
+from spfgen.plan.verify.compared import Compared
+from spfgen.plan.verify.nests import Unknown
+from spfgen.plan.verify.whole import check_plan
+from spfgen.space.from_lang import join
+from spfgen.space.nodes import Program
+
+SPMV = "tensor A : csr tensor x, y : dense y[i] = A[i,j]*x[j]"
+TRANSPOSED = "tensor A : csr tensor x, y : dense y[j] = A[i,j]*x[i]"
+TWO = "tensor A, B : csr tensor C : dense C[i,j] = A[i,j] + B[i,j]"
+FOUND = "tensor A, B : csr tensor y : dense y[i] = A[i,j]*B[i,j] schedule {{ find B.pj : {} }}"
+STEPS = "tensor A : csr tensor x, C : dense C[i,j] = maximum(A[i,j], x[j])"
+
+
+def planned(text: str) -> tuple[Program, Plan, Compared]:
+    tree = parse_tree(f"kernel k {{ {text} }}")
+    kernel = tree.kernels["k"]
+    program = join(kernel, resolve(kernel, tree))
+    with compared.recorded() as found:
+        (plan,) = make_plans(program)
+    return program, plan, found
+
+
+def first(kind: type, change: Callable[[Any], Any]) -> Callable[[Plan], Plan]:
+    """The first node of a kind that can be changed is."""
+
+    def changed(plan: Plan) -> Plan:
+        node, new = next((n, c) for n in walk(plan, PLANS) if isinstance(n, kind) and (c := change(n)) not in (None, n))
+        done: list[bool] = []
+
+        def rule(n: object) -> Any:
+            if n is not node or done:
+                return None
+            done.append(True)
+            return new
+
+        result: Plan = rewrite(rule, plan, PLANS)
+        return result
+
+    return changed
+
+
+def more(expr: Expr) -> Expr:
+    return Bin("+", expr, ONE)
+
+
+def asking(scan: Scan) -> Scan:
+    return replace(scan, body=Guard((Compare("!=", Var(scan.dim), ONE),), scan.body))
+
+
+def kept_longer(plan: Plan) -> Plan:
+    """The state of a find around all loops."""
+    state = next(n for n in walk(plan, PLANS) if isinstance(n, Kept))
+    return replace(state, body=rewrite(lambda n: n.body if isinstance(n, Kept) and n == state else None, plan, PLANS))
+
+
+def not_cleared(plan: Plan) -> Plan:
+    result: Plan = rewrite(
+        lambda n: Seq(()) if isinstance(n, Clear) and n.part is None else None,
+        rewrite(
+            lambda n: (
+                replace(n, partition=replace(n.partition, clears=""))
+                if isinstance(n, Scan) and n.partition is not None and n.partition.clears
+                else None
+            ),
+            plan,
+            PLANS,
+        ),
+        PLANS,
+    )
+    return result
+
+
+WRONG: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
+    "a condition that nobody asked for": (SPMV, first(Scan, asking), "which was not asked for"),
+    "an array read under the name of another place": (
+        SPMV,
+        first(Load, lambda n: replace(n, call=replace(n.call, arguments=(more(n.call.arguments[0]),)))),
+        "leaves out a point",
+    ),
+    "a sum that is added elsewhere": (
+        SPMV,
+        first(Accumulate, lambda n: replace(n, target=replace(n.target, place=(more(n.target.place[0]),)))),
+        "works on y at",
+    ),
+    "threads that meet": (
+        TRANSPOSED,
+        first(Scan, lambda n: replace(n, partition=replace(n.partition, adds="")) if n.partition else None),
+        "write different places of y",
+    ),
+    "threads that share a sum": (
+        SPMV,
+        first(Scan, lambda n: replace(n, parallel=True, because="so") if isinstance(n.body, Load | Do) else None),
+        "add to one sum|write different places",
+    ),
+    "nothing is cleared": (TRANSPOSED, not_cleared, "before it is cleared"),
+    "a term is left out": (TWO, first(Seq, lambda n: Seq(n.parts[:-1])), "leaves out a part"),
+    "a table of other positions": (
+        FOUND.format("hash"),
+        first(Index, lambda n: replace(n, low=tuple(map(more, n.low)))),
+        "has other positions",
+    ),
+    "a table of other keys": (
+        FOUND.format("hash"),
+        first(Index, lambda n: replace(n, call=replace(n.call, arguments=(more(n.call.arguments[0]),)))),
+        "has other keys",
+    ),
+    "a state that is kept too long": (FOUND.format("sequential"), kept_longer, "is kept"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_refused(what: str) -> None:
+    text, change, message = WRONG[what]
+    program, plan, found = planned(text)
+    wrong = change(plan)
+    assert wrong != plan
+    with pytest.raises(InternalError, match=message):
+        check_plan(program.groups[0], wrong, program, found)
+
+
+UNKNOWN: dict[str, tuple[str, Callable[[Plan], Plan]]] = {
+    "a loop that goes further": (STEPS, first(Scan, lambda n: replace(n, high=tuple(map(more, n.high))))),
+    "another key": (STEPS, first(Find, lambda n: replace(n, low=tuple(map(more, n.low))))),
+    "a value of another place": (
+        STEPS,
+        first(Assign, lambda n: rewrite(_beside, n) if not isinstance(n.value, Constant) else None),
+    ),
+    "nothing is stored": (STEPS, first(Store, lambda _: Block(()))),
+}
+
+
+def _beside(node: object) -> Any:
+    place = getattr(node, "place", ())
+    return replace(node, place=tuple(map(more, place))) if place else None  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_is_not_known_of_steps_is_counted(what: str) -> None:
+    text, change = UNKNOWN[what]
+    program, plan, found = planned(text)
+    assert program.steps
+    known = check_plan(program.groups[0], plan, program, found)
+    assert known == Unknown()
+    assert check_plan(program.groups[0], change(plan), program, found).is_more_than(known)

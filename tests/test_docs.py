@@ -14,7 +14,7 @@ import pytest
 from docs.made import generators, pages
 
 DOCS = pages.ROOT / "docs"
-PAGES = sorted(p.name for p in DOCS.glob("*.md"))
+PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md"))
 
 
 @pytest.mark.sampled(2)

@@ -190,14 +190,14 @@ static inline bool spfgen_row_mark(spfgen_row *row, int64_t *low, int64_t *high)
     return true;
 }
 
-/* The entries of the row, by rising keys, behind those that are there, with the coordinates that they have in common: `axis`
+/* The entries of the row, by rising keys (`ordered`, else as they came), behind those that are there, with the coordinates that they have in common: `axis`
    is that of the keys. The row is empty then. */
 static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, const int64_t *common, int axis, int rank,
-                                  int64_t extent, size_t size) {
+                                  int64_t extent, size_t size, bool ordered) {
     const int64_t count = row->count, first = entries->count;
     entries->failed |= row->failed;
     bool rises = true;
-    for (int64_t q = 1; q < count; q++) {
+    for (int64_t q = 1; ordered && q < count; q++) {
         rises &= row->keys[q - 1] < row->keys[q];
     }
     int bits = 1, top = 1;

@@ -56,6 +56,8 @@ class Tensor:
     axis: int | None = None
     common: int | None = None
     assembled_types: tuple[tuple[str, str], ...] = ()
+    any_order: bool = False
+    """Whether its layout takes the entries of a row as they come."""
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:

@@ -71,7 +71,7 @@ static int product_entries(
                 }
                 int64_t common[1];
                 common[0] = i;
-                spfgen_row_end(C_row, C_own, common, 1, 2, B_ncol, sizeof(double));
+                spfgen_row_end(C_row, C_own, common, 1, 2, B_ncol, sizeof(double), true);
             } else {
                 C_own->failed = 1;
             }

@@ -48,6 +48,7 @@ class _Maker:
 
     def __init__(self, name: str, assembly: KeyAssembly, struct: str) -> None:
         self.tensor, self.key, self.struct = assembly.tensor, assembly.key, struct
+        self.append = assembly.append
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
         self.name = name
@@ -166,8 +167,36 @@ class _Whole:
         close = [c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),)))] if self.opened else []
         self.lines.append(c.If(condition, c.Block((*close, c.Return(c.Name(status))))))
 
+    def appended(self) -> None:
+        """Without keys, where rows came as the layout stores them."""
+        maker, found = self.maker, self.maker.append
+        if found is None:
+            return
+        common = maker.tensor.common or 0
+        kinds = {n: TYPES[k].c for n, k in maker.tensor.assembled_types} | {self.layout.values[0].name: maker.value.c}
+        arrays = (found.begin, found.keys, self.layout.values[0].name)
+        new = [c.Name(new_name(f"new_{n}", self.taken)) for n in arrays]
+        status = c.Name(new_name("appended", self.taken))
+        wide = c.Name("true" if maker.kinds[found.begin] == "int64" else "false")
+        rows = self.sizes[self.layout.parameters[common]]
+        size_of = c.Call("sizeof", (c.Name(maker.entry.c),))
+        given = (c.Name("entries"), c.Int(common), rows, size_of, wide, c.Name("memory"), *(c.Un("&", n) for n in new))
+        lines: list[c.Stmt] = [c.Declare("void *", n.name, c.Name("NULL")) for n in new]
+        lines.append(c.Declare("const int", status.name, c.Call("spfgen_append", given)))
+        lines += [
+            c.Assign(c.Field(c.Name("made"), field_name(n)), "=", c.Cast(f"{kinds[n]} *", own))
+            for n, own in zip(arrays, new, strict=True)
+        ]
+        (size,) = self.layout.sizes
+        lines.append(c.Assign(c.Field(c.Name("made"), field_name(size)), "=", c.Field(c.Name("entries"), "count")))
+        lines.append(c.If(c.Bin(">=", status, c.Int(0)), c.Block((c.Return(status),))))
+        again = c.Un("!", c.Call("spfgen_entries_ungroup", (c.Name("entries"),)))
+        lines.append(c.If(again, c.Block((c.Return(c.Name(NO_MEMORY)),))))
+        self.lines.append(c.If(c.Bin("!=", c.Field(c.Name("entries"), "grouped"), c.Int(0)), c.Block(tuple(lines))))
+
     def function(self) -> c.Function:
         maker = self.maker
+        self.appended()
         if self.key.checks:
             extents = [self.sizes[n] for n in self.layout.parameters]
             status = self.declared("status", c.Call(f"{maker.name}_kept", (c.Name("entries"), *extents)), "int")

@@ -68,6 +68,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     """The workspace of a row, one for each thread, around what appends to it; then the entries of the row."""
     tensor = low.program.tensor(plan.tensor)
     rank, size = _shape(tensor)
+    ordered = c.Name("false" if tensor.any_order else "true")
     rows = Workspace(low.names.new(f"{plan.tensor}_rows"), ROW, c.Int(1), each_thread=scope.thread is not None,
                      when=scope.when)  # fmt: skip
     low.workspaces.append(rows)
@@ -90,7 +91,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
         *(s for nest in nests for s in in_braces(low.plan(nest, inner))),
         c.Declare("int64_t", common.name, None, max(1, len(plan.common))),
         *(c.Assign(c.Load(common, c.Int(k)), "=", low.expr(e, scope)) for k, e in enumerate(plan.common)),
-        c.Do(c.Call("spfgen_row_end", (row, entries, common, c.Int(plan.axis), rank, extent, size))),
+        c.Do(c.Call("spfgen_row_end", (row, entries, common, c.Int(plan.axis), rank, extent, size, ordered))),
     ]
     failed = c.Block((c.Assign(c.Field(entries, "failed"), "=", c.Int(1)),))
     started = c.Call("spfgen_row_start", (row, entries, extent, hashed))

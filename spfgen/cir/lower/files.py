@@ -40,6 +40,7 @@ _PLAIN = {
     **{f"assembly_{n}": "by_key" for n in ("open", "order", "rank", "close")},
     **dict.fromkeys(("bits_of", "elements"), "by_key"),
     "result": "result",
+    **dict.fromkeys(("append", "entries_ungroup"), "append"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
@@ -74,6 +75,7 @@ _NEEDS = {
     "row": ("entries",),
     "keys": ("sort_words",),
     "by_key": ("sort_words", "keys"),
+    "append": ("result", "entries"),
     "assemble": ("entries", "times", "result"),
     "map_find": ("map",),
     "map_clear": ("map",),
@@ -88,6 +90,7 @@ _INCLUDES = {
     "entries": "<string.h>",
     "row": "<string.h>",
     "assemble": "<string.h>",
+    "append": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",

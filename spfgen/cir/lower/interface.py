@@ -7,7 +7,7 @@ void STRUCT_free(result), STRUCT_free_in(result, memory)    in the header, for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from spfgen.cir.lower.assemble import Target, assemble_functions
@@ -64,7 +64,9 @@ def interface(program: Program, function: c.Function) -> Interface:
         else:
             types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
             functions += assemble_functions(found, Target(struct, *types, tensor.axis), name, taken)
-    inner = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in")).function(function.doc)
+    appends = {n for n, a in assemblies.items() if isinstance(a, KeyAssembly) and a.append is not None}
+    caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends)
+    inner = caller.function(function.doc)
     outer = _plain(program, inner)
     lists = tuple(dict.fromkeys(listed[t.name] for t in results))
     freed = tuple(dict.fromkeys(shown[t.name] for t in results))
@@ -82,7 +84,9 @@ class _Caller:
         kernel: c.Function,
         makers: Mapping[str, str],
         name: str,
+        appends: Set[str] = frozenset(),
     ) -> None:
+        self.appends = appends
         self.program, self.shown, self.listed, self.kernel, self.makers, self.name = (
             program, shown, listed, kernel, makers, name,
         )  # fmt: skip
@@ -171,6 +175,7 @@ class _Caller:
             *lines,
             c.Assign(c.Field(entries, "narrow"), "=", narrow),
             c.Assign(c.Field(entries, "most"), "=", most),
+            *([c.Assign(c.Field(entries, "may_group"), "=", narrow)] if tensor.name in self.appends else []),
         ]
 
     # --- extents ------------------------------------------------------------------------------------------

@@ -22,4 +22,12 @@ def as_delivered(tensor: Tensor, plans: Sequence[Plan]) -> Tensor:
     first = {0 if n.axis else 1 for n in rows}
     gathered = sum(isinstance(n, Append) and n.tensor == tensor.name for r in rows for n in walk(r.body, PLANS))
     common = first.pop() if len(first) == 1 and gathered == len(appended) else None
-    return replace(tensor, axis=axis, common=common)
+    tensor = replace(tensor, axis=axis, common=common)
+    return tensor if common is None else replace(tensor, any_order=_in_any_order(tensor))
+
+
+def _in_any_order(tensor: Tensor) -> bool:
+    from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key  # numpy, which is not needed before
+
+    found = assembly_by_key(tensor)
+    return isinstance(found, KeyAssembly) and found.append is not None and found.append.any_order

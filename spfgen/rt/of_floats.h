@@ -67,12 +67,14 @@ static inline VALUE spfgen_logaddexp2_TYPE(VALUE a, VALUE b) {
 
 /* The larger number; nan where one is. */
 static inline VALUE spfgen_maximum_TYPE(VALUE a, VALUE b) {
-    return a >= b || a != a ? a : b;
+    const VALUE most = b > a ? b : a;
+    return b != b ? b : most;
 }
 
 /* The smaller number; nan where one is. */
 static inline VALUE spfgen_minimum_TYPE(VALUE a, VALUE b) {
-    return a <= b || a != a ? a : b;
+    const VALUE least = b < a ? b : a;
+    return b != b ? b : least;
 }
 
 /* The larger number; the other one where one is nan. */

@@ -9,22 +9,25 @@ where the operator takes values in any order, and the nest comes by each place o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spfgen.facts.formula import Expr, Var
+from spfgen.facts.formula import Expr, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.plan.choices import ONE_REDUCTION
-from spfgen.plan.from_space import plan_reduction
-from spfgen.plan.nodes import Assign, Block, Finish, Let, Plan
-from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of
+from spfgen.plan.context import Context
+from spfgen.plan.from_space import plan_instance, plan_reduction
+from spfgen.plan.nodes import PLANS, Assign, Block, Do, Finish, Let, Plan, Scan, chain
+from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
 from spfgen.plan.steps.said import said_of, written_in
 from spfgen.plan.steps.shortened import ends, shortened
 from spfgen.plan.transform.simplify import without_unused
-from spfgen.space.nodes import Monoid, Read, value_of
+from spfgen.space.nodes import Instance, Monoid, Read, value_of
+from spfgen.space.own import OWN
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Equation, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
@@ -40,10 +43,22 @@ def in_one_nest(planner: Equations, eq: Equation, env: Env) -> list[Plan] | None
         return None
     restore, names = planner.kept(), set(planner.names)
     made = _planned(planner, eq, node, env)
-    if made is None:
+    if made is None or any(map(_repeats, made)):
         restore()
+        made = None
         planner.names = names
     return made
+
+
+def _repeats(plan: Plan) -> bool:
+    """Whether an innermost loop combines one value again and again, as along a run: that is done at once elsewhere."""
+    for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan)):
+        *inside, last = chain(scan.body)
+        if isinstance(last, Do) and not any(isinstance(n, Scan) for n in inside):
+            own = {scan.dim, *(s.name for n in inside for s in n.computed())}
+            if last.monoid is not None and last.target.array != OWN and not variables(last.value) & own:  # type: ignore[arg-type]
+                return True
+    return False
 
 
 def _reduction(planner: Equations, eq: Equation, env: Env) -> lang.Reduce | None:
@@ -83,25 +98,74 @@ def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> l
     where = (*counts.conditions, *(c for c in region.where if c not in counts.conditions))
     if not all(map(planner.is_affine, where)):
         return None
-    instances = list(planner.instances(accesses, unknown, where, replace(env, parallel=True), target))
-    if len(instances) != 1:
-        return None
-    (instance,) = instances
-    at_hand = {key_of(a): value_of(o) for a, o in zip(accesses, instance.reads, strict=True)}
-    lines, value = planner.point_value(node.value, inner.knowing(unknown).having(at_hand))
-    if lines or any(isinstance(n, lang.Index | Holds) for n in walk(value)):
-        return None
     kind = planner.types.reduced(node)
-    total = Scalar(planner.fresh(accumulator(node.op)), kind.name)
-    monoid = Monoid(lang.Apply(node.op, (), node.span, node.function), kind.name, planner.types.identity(node))
-    instance = replace(instance, value=cast(value, kind.name), monoid=monoid, finish=total.name)
-    body = _finish(planner, eq, node, total, counts, inner.having({key_of(target): Read(instance.target)}))
-    context = said_of(instance, planner.context, planner.steps.called)
-    plans = plan_reduction(instance, Finish(total.name, total.type, body), context)
-    if plans is None:
-        return None
+    monoid = Monoid(operator_of_reduction(node), kind.name, planner.types.identity(node))
+    instances = []
+    for one in planner.instances(accesses, unknown, where, replace(env, parallel=True), target):
+        at_hand = {key_of(a): value_of(o) for a, o in zip(accesses, one.reads, strict=True)}
+        lines, value = planner.point_value(node.value, inner.knowing(unknown).having(at_hand))
+        if lines or any(isinstance(n, lang.Index | Holds) for n in walk(value)):
+            return None
+        instances.append(replace(one, value=cast(value, kind.name), monoid=monoid))
+    if len(instances) == 1:
+        (instance,) = instances
+        total = Scalar(planner.fresh(accumulator(node.op)), kind.name)
+        body = _finish(planner, eq, node, total, counts, inner.having({key_of(target): Read(instance.target)}))
+        finish = Finish(total.name, total.type, body)
+        plans = plan_reduction(replace(instance, finish=total.name), finish, _context(planner, instance))
+        if plans is not None:
+            return plans
+    return _in_memory(planner, eq, node, instances, counts, env)
+
+
+def _context(planner: Equations, instance: Instance) -> Context:
+    """What the schedule says of a nest."""
     planner.named |= written_in(instance, planner.steps.called)
-    return plans
+    return replace(said_of(instance, planner.context, planner.steps.called), types=planner.kinds)
+
+
+def _in_memory(
+    planner: Equations, eq: Equation, node: lang.Reduce, instances: Sequence[Instance], counts: Combined, env: Env
+) -> list[Plan] | None:
+    """Totals in the places of the result, which begin as what changes nothing; then what is made of each. None where
+    the result could not hold them."""
+    target = lang.Access(eq.target, eq.subscripts, eq.span)
+    kind = planner.types.reduced(node)
+    if planner.kinds[eq.target] != kind.name or planner.context.named or not instances:
+        return None
+    neutral = number_of(planner.types.identity(node), kind.name)
+    made = planner.filled(eq, target, neutral, env)
+    for instance in instances:
+        made += plan_instance(instance, _context(planner, instance), store=False)
+    total: Any = target
+    if counts.rest is not None:
+        name = planner.fresh("visited")
+        planner.own(name, "int64", 0, planner.tensors[eq.target].extents)
+        visited = lang.Access(name, eq.subscripts)
+        made += _counted(planner, visited, node, counts)
+        assert counts.points is not None
+        points = lang.Index(counts.points)
+        left = lang.Apply("subtract", (points, visited))
+        rest = cast(planner.power(node, counts.rest, left, kind.name), kind.name)
+        whole = cast(replace(operator_of_reduction(node), arguments=(total, rest)), kind.name)
+        total = lang.Apply("where", (lang.Apply("less", (visited, points)), whole, total))
+    value = rewrite(lambda n: total if n == node else None, eq.value)
+    return made if value == target else [*made, *planner.equation(replace(eq, value=value), env)]
+
+
+def _counted(planner: Equations, visited: lang.Access, node: lang.Reduce, counts: Combined) -> list[Plan]:
+    """How many values are combined in each place."""
+    assert counts.regions is not None
+    one = cast(lang.Constant(1), "int64")
+    monoid = Monoid(lang.Apply("add", ()), "int64", 0)
+    names = [s.name for s in visited.subscripts if isinstance(s, Var)]
+    unknown = [*names, *node.indices]
+    (region,) = counts.regions
+    where = (*counts.conditions, *(c for c in region.where if c not in counts.conditions))
+    made: list[Plan] = []
+    for instance in planner.instances(region.accesses, unknown, where, Env(), visited):
+        made += plan_instance(replace(instance, value=one, monoid=monoid), _context(planner, instance), store=False)
+    return made
 
 
 def _accesses(planner: Equations, node: lang.Reduce, region: Region) -> list[lang.Access] | None:

@@ -25,10 +25,11 @@ from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import operators
 from spfgen.cir.tree.build import INT, joined, loop
-from spfgen.facts.formula import ONE, Expr
+from spfgen.facts.formula import ONE
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Copy, Partition, Scan
 from spfgen.space.nodes import Operand
+from spfgen.space.own import OWN
 from spfgen.space.typed import Scalar
 
 if TYPE_CHECKING:
@@ -136,8 +137,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     """
     target = stored(plan)
     kind = low.kinds[target.tensor]
-    extents = _extents(low, target) if target.place else ()
-    places = joined("*", [low.layout_expr(e, target.tensor) for e in extents] or [c.Int(1)])
+    places = joined("*", _extents(low, target) if target.place else [c.Int(1)])
     count = c.Name(low.names.new("copies"))
     several = number_of_parts(low, partition, scope, tuning.FIXED_COPIES) if partition.fixed else THREADS
     number = c.Call("spfgen_copies", (several, cost_expr(partition.work or ONE, low, scope), places))
@@ -174,9 +174,12 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     return [c.If(atomically, c.Block((why, *first, *adding)), c.Block(tuple(lines)))]
 
 
-def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:
+def _extents(low: Lowering, target: Operand) -> list[c.Expr]:
+    if target.array == OWN:
+        return [low.expr(e, Scope()) for e in target.extents]
     values = low.program.tensor(target.tensor).layout.values
-    return next(v.extents for v in values if v.name == target.array)
+    extents = next(v.extents for v in values if v.name == target.array)
+    return [low.layout_expr(e, target.tensor) for e in extents]
 
 
 def _added(low: Lowering, whole: Accumulator, copies: c.Name, places: c.Expr, count: c.Expr) -> list[c.Stmt]:

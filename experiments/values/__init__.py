@@ -73,13 +73,18 @@ def cases(quick: bool, threads: int) -> list[Case]:
 
 def matrices(quick: bool) -> list[tuple[str, Make, tuple[str, ...]]]:
     """Labels and makers, with the layouts: those of even rows have ell, too."""
-    size = 100 if quick else 1000
-    found: list[tuple[str, Make, tuple[str, ...]]] = [
-        (f"stencil {size}x{size}", partial(made.stencil, size), ("csr", *OTHERS)),
+    if quick:
+        small = partial(made.stencil, 100)
+        return [
+            ("stencil 100x100", small, ("csr", "csc")),
+            ("power law 2^12", partial(made.power_law, 12, 8), ("csr",)),
+        ]
+    real = stored.shared_matrices(LEAST_ENTRIES)
+    every = ("csr", *(n for n in OTHERS if n != "ell"))
+    return [
+        ("stencil 1000x1000", partial(made.stencil, 1000), ("csr", *OTHERS)),
+        *((m.name, m.load, every if k < 2 else ("csr",)) for k, m in enumerate(real)),
     ]
-    real = stored.repository_matrices()[-1:] if quick else stored.shared_matrices(LEAST_ENTRIES)
-    every = "csr", *(n for n in OTHERS if n != "ell")
-    return found + [(m.name, m.load, every if k < 2 else ("csr",)) for k, m in enumerate(real)]
 
 
 def case(name: str, layout: str, label: str, make: Make, threads: int) -> Case:

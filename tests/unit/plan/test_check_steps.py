@@ -45,7 +45,7 @@ KERNELS = {
     "rows": "tensor A : csr  tensor y : dense  y[i] = max(j: A[i,j])",
     "greatest": "tensor A : csr  tensor s : dense  s = max(i, j: A[i,j])",
     "pairs": "tensor A, B : csr  tensor C : dense  C[i,j] = where(A[i,j] > 1, B[i,j], A[i,j])",
-    "columns": "tensor A : csc  tensor y : dense  y[i] = sqrt(sum(j: A[i,j]))",
+    "columns": "tensor A : csc  tensor y : dense  y[i] max= sqrt(sum(j: A[i,j]))",
     "unsorted": "tensor A : csr  tensor B : coo_unsorted  tensor C : dense  C[i,j] = where(A[i,j] > 1, B[i,j], 1)",
     "entries": "tensor A, B, C : csr  C[i,j] = A[i,j]  C[i,j] max= B[i,j]",
     "first": """tensor A : csr  tensor f : dense<int64>

@@ -135,7 +135,7 @@ def test_which_arrays_have_copies() -> None:
     for text, layout, kind, wanted in (
         ("y[j] += abs(A[i,j])", "csr", "float64", ["sum"]),
         ("y[j] += abs(A[i,j])", "csc", "float64", []),  # columns have places of their own
-        ("y[j] = max(i: A[i,j])", "csr", "float64", ["most", "visited"]),
+        ("y[j] max= A[i,j]", "csr", "float64", ["most", "visited"]),
         ("y[j] = y[j]*2 + A[0,j]", "csr", "float64", []),
     ):
         assert copied(spfgen.compile(text, A=f"{layout}<{kind}>", y=f"dense<{kind}>")) == wanted, text

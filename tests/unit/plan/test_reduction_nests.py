@@ -75,6 +75,33 @@ def test_nests(name: str) -> None:
     assert columns.partial == (IN_TURN if name != "whole" else "")
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", ["max", "absolute", "some"])
+@pytest.mark.parametrize("layout", ["csc", "coo", "dcsr", "ell", "bcsr", "sym_csr", "csr_rle", "sell"])
+def test_layouts(name: str, layout: str) -> None:
+    """Where threads meet at places, or a nest does not come by all of them, totals are in the places of the result."""
+    text, wanted = VALUES[name]
+    kernel = compiled(text, layout, threads=3)
+    rng = np.random.default_rng(8)
+    for rows in (0, 1, 2, 60):
+        a = np.where(rng.random((rows, rows)) < 0.2, rng.standard_normal((rows, rows)), 0)
+        a = a + a.T if layout == "sym_csr" else a
+        a[rows // 3 : rows // 2, :] = a[:, rows // 3 : rows // 2] = 0
+        x = rng.standard_normal(rows)
+        assert np.allclose(kernel(A=spfgen.pack(a, layout), x=x), wanted(a, x, x)), rows
+
+
+def test_which_way() -> None:
+    """Of a reduction that is scattered threads have copies, which begin as what changes nothing."""
+    (plan,) = compiled(VALUES["max"][0], "csc", schedule="").generated.plans
+    shared = [n.partition for n in walk(plan, PLANS) if isinstance(n, Scan) and n.parallel and n.partition is not None]
+    assert [p.adds for p in shared if p.adds] == ["copies", "copies"]  # of totals, and of how many values they have
+    (other,) = compiled(VALUES["max"][0], "csr_rle", schedule="").generated.plans
+    runs = spfgen.compile("y[i] = max(j: A[i,j])", A="csr_rle", y="dense", schedule="").generated.plans[0]
+    assert any(isinstance(n, Accumulate) for n in walk(other, PLANS))
+    assert not any(isinstance(n, Accumulate) for n in walk(runs, PLANS))  # once for each run
+
+
 def function(text: str, reduced: str = "A[i,j]*x[j]") -> spfgen.Kernel:
     spec = f"{text}\nkernel kernel {{ tensor A : csr  tensor x : dense  tensor y : dense\ny[i] = both(j: {reduced}) }}"
     return spfgen.parse(spec).kernels["kernel"].compile(threads=2, schedule="")

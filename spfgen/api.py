@@ -330,10 +330,11 @@ def blocks(
     Axes are named by number or as the layout names them, else i, j, k, ... `cuts` has the extent of a block along an
     axis, or the extents of all; `count` the number of blocks; `balance` a number of blocks that store about as many
     entries each. Axes that are not named are not cut. `source` is what `pack` takes (a tensor, a matrix of scipy, a
-    numpy array, coordinates and values), an array of dask, each of whose chunks is a block, or a function that is
-    called with the bounds of a block, `((0, 100), (0, 50))`, and gives the block; `shape` is that of the whole then.
-    Blocks are packed in `layout`; without one, numpy arrays stay what they are, and others keep their layout, or are
-    coordinates where it has no place for a block.
+    numpy array, coordinates and values), an array of dask, each of whose chunks is a block, a bag of dask whose
+    elements are pairs of coordinates and values, `((i, j), a)`, or a function that is called with the bounds of a
+    block, `((0, 100), (0, 50))`, and gives the block; `shape` is that of the whole then. Blocks are packed in `layout`:
+    "auto" is for each block that in which it takes the least memory, of those that other libraries have; without one,
+    numpy arrays stay what they are, and others keep their layout, or are coordinates where it has no place for a block.
 
     Texts (`evaluate`, `einsum`) and signs take the result as an operand, and what they give is in blocks, too. Nothing
     is computed before `compute()`, which gives one tensor or array, or `persist()`. Needs `pip install

@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.parts import Empty, Made, packed, parts_of
+from spfgen.cluster.parts import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, packed, parts_of
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.entries import own_entries
@@ -36,11 +36,11 @@ def blocks(
     if hasattr(source, "__dask_graph__") and hasattr(source, "chunks"):
         made = _of_dask(source, layout)
         return made.rechunk(bounds_for(made.shape, None, layout, asked, count, balance)) if asked or count else made
+    if hasattr(source, "__dask_graph__") and hasattr(source, "npartitions"):
+        return _of_bag(source, bounds_for(_said(shape, "a bag"), None, layout, asked, count, balance), layout)
     if callable(source) and not hasattr(source, "shape"):
-        if shape is None:
-            message = "expected the shape of the whole beside a function of bounds, but it is not said"
-            raise UsageError(message, None, ("write shape=(n, m)",))
-        return _of_function(source, bounds_for(tuple(shape), None, layout, asked, count, balance), layout)
+        said = _said(shape, "a function of bounds")
+        return _of_function(source, bounds_for(said, None, layout, asked, count, balance), layout)
     if isinstance(source, tuple):
         from spfgen.api import pack
         from spfgen.run.arrays.made import of_coordinates
@@ -51,6 +51,13 @@ def blocks(
     tensor = tensor_of(source, "the operand")
     bounds = bounds_for(tensor.shape, lambda: tensor, layout or tensor.layout, asked, count, balance)
     return of_tensor(tensor, bounds, layout)
+
+
+def _said(shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+    if shape is None:
+        message = f"expected the shape of the whole beside {what}, but it is not said"
+        raise UsageError(message, None, ("write shape=(n, m)",))
+    return tuple(int(n) for n in shape)
 
 
 def bounds_for(
@@ -78,7 +85,7 @@ def _names(layout: Any, rank: int) -> list[str]:
     from spfgen.api import handle_of
 
     plain = ["i", "j", "k", "l", "m", "n"][:rank] if rank <= 6 else [f"i{k}" for k in range(rank)]
-    if layout is None or rank > 6:
+    if layout is None or layout == AUTO or rank > 6:
         return plain
     found = handle_of(layout).layout(rank) if not hasattr(layout, "parameters") else layout
     return list(found.coordinates) if len(found.coordinates) == rank else plain
@@ -122,6 +129,32 @@ def _of_dask(array: Any, layout: Any) -> Blocked:
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
     made = Made(layout, (1,) * array.ndim)
     return Blocked(graph, name, bounds, lambda: made(_of_meta(array)), layout)
+
+
+def _of_bag(bag: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
+    """A bag of pairs of coordinates and values: what each partition has for a block goes there. Those at one coordinate
+    add up."""
+    from spfgen.run.arrays.made import of_coordinates
+
+    wanted = of_coordinates(len(bounds)) if layout is None else layout
+    name = _keyed("blocks", bag.name, bounds, wanted)
+    keys = bag.__dask_keys__()
+    layer: dict[Any, Any] = {(f"pairs-{name}", k): (SplitPairs(tuple(bounds)), key) for k, key in enumerate(keys)}
+    for place in cuts.boxes(bounds):
+        parts = []
+        for k in range(len(keys)):
+            parts.append((f"pairs_of-{name}", k, *place))
+            layer[parts[-1]] = (PickPart(place), (f"pairs-{name}", k))
+        layer[(name, *place)] = (GatherPairs(place, wanted), parts)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[bag])
+    found: list[Blocked] = []
+
+    def example() -> Any:
+        first = next(iter(cuts.boxes(bounds)))
+        return small(found[0].__dask_scheduler__(dict(found[0].graph), (name, *first)))
+
+    found.append(Blocked(graph, name, tuple(bounds), example, wanted))
+    return found[0]
 
 
 def _of_meta(array: Any) -> Any:

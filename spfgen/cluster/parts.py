@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -21,8 +22,10 @@ from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.show import show_statement
+from spfgen.lang.spec import builtin_names
+from spfgen.layout.measure import measure
 from spfgen.run.arrays.made import of_coordinates
-from spfgen.run.calls.entries import own_entries, pack_object
+from spfgen.run.calls.entries import own_entries, pack_object, summed
 from spfgen.run.calls.evaluate import Written
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
@@ -46,13 +49,53 @@ def packed(entries: Coordinates, layout: Any, strict: bool) -> Tensor:
     """The entries in a layout; where that has no place for them and is only preferred, as coordinates."""
     from spfgen.api import filled, handle_of
 
-    handle = filled(handle_of(layout), entries.fill)
+    handle = filled(handle_of(advised(entries) if layout == AUTO else layout), entries.fill)
     try:
         return pack_object(handle, entries, None, "sum")
     except (DataError, Unsupported):
         if strict:
             raise
     return pack_object(filled(handle_of(of_coordinates(len(entries.shape))), entries.fill), entries, None, "sum")
+
+
+AUTO = "auto"
+"""In place of a layout: that which takes the least memory for a block."""
+
+
+def advised(entries: Coordinates) -> Any:
+    """Of the layouts that other libraries have, too, that in which entries take the least memory."""
+    from spfgen.api import LayoutHandle
+    from spfgen.lang.parse import parse_layout_use
+    from spfgen.lang.spec import SpecTree
+
+    entries = summed(entries)
+    best: tuple[float, Any] | None = None
+    for name in of_libraries(len(entries.shape)):
+        handle = LayoutHandle(SpecTree(), parse_layout_use(name))
+        try:
+            size = measure(handle.layout(len(entries.shape)), entries.shape, entries.coords, entries.values).bytes
+        except (DataError, Unsupported):
+            continue
+        if best is None or size < best[0]:
+            best = size, handle
+    return of_coordinates(len(entries.shape)) if best is None else best[1]
+
+
+@cache
+def of_libraries(rank: int) -> tuple[str, ...]:
+    """The names of the layouts of that rank that other libraries have, too; those that promise most of their arrays
+    first."""
+    from spfgen.api import handle_of
+
+    found: dict[str, int] = {}
+    for name in builtin_names():
+        try:
+            layout = handle_of(name).layout(rank)
+        except SpfgenError:
+            continue
+        if layout.bindings and layout.rank == rank:
+            found[name] = sum(len(a.properties) for a in layout.indexes)
+    return tuple(sorted(found, key=lambda n: -found[n]))
 
 
 def split(entries: Coordinates, bounds: Sequence[Bounds]) -> dict[tuple[int, ...], Coordinates]:
@@ -109,6 +152,9 @@ def parts_of(tensor: Tensor, bounds: Sequence[Bounds], layout: Any) -> dict[tupl
 def is_in(tensor: Tensor, layout: Any) -> bool:
     """Whether a tensor is in a layout as it is asked for, with its types."""
     from spfgen.api import handle_of
+
+    if layout == AUTO:
+        return False
 
     handle = handle_of(layout)
     use = handle.use
@@ -202,7 +248,12 @@ class Made:
         with saying(f"in the block {shown(self.box)}"):
             value = self.function(self.box) if self.function else given[0]
             shape = self.shape if isinstance(value, tuple) else None
-            found = value if self.layout is None else pack(value, self.layout, shape=shape)
+            found = value
+            if self.layout == AUTO:
+                entries = own_entries(pack(value, of_coordinates(len(self.shape)), shape=shape))
+                found = packed(entries, AUTO, strict=True)
+            elif self.layout is not None:
+                found = pack(value, self.layout, shape=shape)
             if tuple(found.shape) != self.shape:
                 raise DataError(f"expected a block of shape {self.shape}, but it is {tuple(found.shape)}")
         return found
@@ -350,6 +401,53 @@ class Apply:
         left = iter(blocks)
         with saying(f"in the block {shown(self.box)}"):
             return self.function(*[next(left) if g is BLOCK else g for g in self.given], **dict(self.options))
+
+
+@dataclass(frozen=True)
+class SplitPairs:
+    """What a partition of a bag has for each block. Its elements are pairs of coordinates, one array or number for each
+    axis, and values."""
+
+    bounds: tuple[Bounds, ...]
+
+    def __call__(self, pairs: Any) -> dict[tuple[int, ...], Coordinates]:
+        shape = tuple(b[-1] for b in self.bounds)
+        some = [(tuple(map(np.atleast_1d, c)), np.atleast_1d(v)) for c, v in pairs]
+        if any(len(c) != len(shape) or any(len(a) != len(v) for a in c) for c, v in some):
+            hint = ("an element of the bag is ((i, j), value), of numbers or of arrays that are as long as each other",)
+            raise DataError(f"expected {len(shape)} coordinates for each value, but there are others", None, hint)
+        columns = tuple(np.concatenate([np.empty(0, np.int64), *[c[d] for c, _ in some]]) for d in range(len(shape)))
+        values = np.concatenate([v for _, v in some]) if some else np.empty(0, bool)
+        for axis, (column, extent) in enumerate(zip(columns, shape, strict=True)):
+            wrong = column[(column < 0) | (column >= extent)]
+            if wrong.size:
+                raise DataError(f"expected coordinates below {extent} along axis {axis}, but one is {wrong[0]}")
+        return split(Coordinates(shape, tuple(c.astype(np.int64) for c in columns), values), self.bounds)
+
+
+@dataclass(frozen=True)
+class GatherPairs:
+    """A block, of what all partitions have for it."""
+
+    place: tuple[int, ...]
+    layout: Any
+
+    def __call__(self, parts: Sequence[Coordinates]) -> Any:
+        full = [p for p in parts if len(p.values)] or parts[:1]
+        columns = tuple(np.concatenate([p.coords[d] for p in full]) for d in range(len(full[0].shape)))
+        found = Coordinates(full[0].shape, columns, np.concatenate([p.values for p in full]))
+        with saying(f"in the block at {self.place}"):
+            return packed(found, self.layout, strict=True)
+
+
+@dataclass(frozen=True)
+class PickPart:
+    """What a partition has for one block."""
+
+    place: tuple[int, ...]
+
+    def __call__(self, found: Mapping[tuple[int, ...], Any]) -> Any:
+        return found[self.place]
 
 
 class _Block:

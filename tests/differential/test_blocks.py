@@ -270,3 +270,62 @@ def _all_programs(seed: int) -> None:
         blocked = {n: v if rng.random() < 0.2 else in_blocks(rng, v) for n, v in used.items()}
         if any(hasattr(v, "bounds") for v in blocked.values()):
             check(text, used, blocked, sizes)
+
+
+def test_a_bag_of_coordinates_and_values() -> None:
+    bag = pytest.importorskip("dask.bag")
+    pairs = [((0, 1), 2), ((3, 2), 5), ((np.array([1, 2]), np.array([0, 0])), np.array([1, 1])), ((3, 2), 1)]
+    wanted = np.zeros((4, 3), int)
+    for (i, j), value in pairs:
+        np.add.at(wanted, (i, j), value)
+    made = spfgen.blocks(bag.from_sequence(pairs, npartitions=3), {0: 3, 1: 2}, shape=(4, 3), layout="csr")
+    np.testing.assert_array_equal(made.compute().to_numpy(), wanted)
+    np.testing.assert_array_equal((made @ np.ones(3, int)).compute(), wanted.sum(1))
+    assert made.dtype == int
+    far = spfgen.blocks(bag.from_sequence([((9, 0), 1.0)]), {0: 2}, shape=(4, 3))
+    with pytest.raises(spfgen.SpfgenError, match="below 4 along axis 0, but one is 9"):
+        far.compute()
+    with pytest.raises(spfgen.SpfgenError, match="the shape of the whole beside a bag"):
+        spfgen.blocks(bag.from_sequence(pairs), {0: 2})
+
+
+def test_a_layout_for_each_block() -> None:
+    dense = np.diag(np.ones(40)) + np.pad(np.ones((20, 20)), (0, 20))
+    made = spfgen.blocks(dense, {0: 20, 1: 20}, layout="auto")
+    assert len({block.layout.name for block in dict(made.graph).values()}) > 1
+    x = np.arange(40.0)
+    np.testing.assert_allclose(spfgen.evaluate("y[i] = A[i,j]*x[j]", A=made, x=x).compute(), dense @ x)
+    from_bounds = spfgen.blocks(lambda b: dense[slice(*b[0]), slice(*b[1])], {0: 15}, shape=(40, 40), layout="auto")
+    np.testing.assert_array_equal(from_bounds.compute().to_numpy(), dense)
+
+
+def test_compiled_kernels_take_blocks() -> None:
+    dense, x = np.diag(np.arange(6.0)), np.arange(6.0)
+    kernel = spfgen.compile("C[i,k] = A[i,j]*B[j,k]", A="csr", B="csr", C="csr", deterministic=True, validate="always")
+    found = kernel(A=spfgen.blocks(spfgen.pack(dense, "csr"), {0: 4, 1: 3}), B=spfgen.pack(dense, "csr"))
+    assert found.compute().layout.name == "csr"
+    np.testing.assert_array_equal(found.compute().to_numpy(), dense @ dense)
+    spec = spfgen.parse("kernel k { size w tensor x, y : dense for i { if i >= w { y[i] = x[i]*2 } } }")
+    half = spec.kernels["k"].compile()(x=spfgen.blocks(x, {0: (1, 0, 4, 1)}), w=3)
+    np.testing.assert_array_equal(half.compute(), np.where(x >= 3, 2 * x, 0))
+
+
+def test_results_that_are_given_stay_as_they_are() -> None:
+    x = np.arange(6.0)
+    y = spfgen.blocks(np.full(6, 2.0), {0: 4})
+    found = spfgen.evaluate("y[i] min= x[i]", x=spfgen.blocks(x, {0: 2}), y=y)
+    np.testing.assert_array_equal(found.compute(), np.minimum(x, 2))
+    np.testing.assert_array_equal(y.compute(), np.full(6, 2.0))
+    s = spfgen.evaluate("d[j] max= A[i,j]", A=spfgen.blocks(np.eye(6), {0: 2, 1: 4}), d=y)
+    np.testing.assert_array_equal(s.compute(), np.full(6, 2.0))
+
+
+def test_what_explain_says() -> None:
+    dense = np.eye(12)
+    found = spfgen.evaluate("y[i] = A[i+r,j]*w[r]", A=spfgen.blocks(dense, {0: 4}), w=np.ones(3))
+    told = found.explain()
+    assert "cut along i: 3 blocks of [0, 10)" in told
+    assert "the places of i + r" in told
+    assert "proved (isl, for all bounds): each point of the iteration space is in one block of work along i" in told
+    assert "proved (isl, for all bounds): blocks of work along i write `y` at different places" in told
+    np.testing.assert_allclose(found.compute(), [dense[i : i + 3].sum() for i in range(10)])

@@ -19,7 +19,7 @@ CLUSTER = [pytest.param("blocks on a cluster", marks=pytest.mark.fuzz)]
 CARRIED = [pytest.param(f"{mode}interpreter", marks=pytest.mark.fuzz) for mode in ("", "sparse results, ")]
 
 
-SELDOM = 75
+SELDOM = 83
 """In blocks runs always one of so many tests of the usual ones; the others are exhaustive."""
 
 

@@ -12,6 +12,7 @@ from math import copysign
 
 from spfgen.cir.nest import Source, nests, pruned
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import ArrayName, Names
 from spfgen.cir.tree.build import INT, joined
 from spfgen.cir.tree.names import identifier
@@ -23,7 +24,6 @@ from spfgen.layout.points import encode
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
 
-PARTS = "omp parallel for schedule(static, 1) num_threads(parts)"
 WORD = "uint64_t"
 RESERVED = frozenset({"part", "parts", "count", "key", "from", "value", "start", "done", "q", "changed", "wrong", "at",
                       "before", "own"})  # fmt: skip
@@ -76,8 +76,8 @@ def parameters(
 
 
 def in_parts(body: Sequence[c.Stmt], more: str = "") -> c.Stmt:
-    """The body for each part, the parts side by side."""
-    pragma = f"{PARTS}{more}"
+    """The body for each part, the parts side by side; `more` are clauses."""
+    pragma = openmp.one_each("parts", more)
     return c.For(
         "int", "part", c.Int(0), c.Bin("<", c.Name("part"), c.Name("parts")), 1, c.Block(tuple(body)), (pragma,)
     )
@@ -278,7 +278,7 @@ def keys_of_layout(key: KeyPlan, layout: Layout, types: Types, without_fill: boo
 
     nest = nests(source, leaf, "part", "parts")
     body = [c.Declare(INT, "q", c.Load(c.Name("start"), c.Name("part"))), *nest]
-    loop = in_parts(body, " reduction(|:wrong)")
+    loop = in_parts(body, openmp.combined("|", "wrong"))
     whole = (c.Declare("int", "wrong", c.Int(0)), loop, c.Return(c.Name("wrong")))
     more = [c.Param("int", "parts"), c.Param(f"const {INT} *restrict", "start", "first entry of each part")]
     more += [*digits.params, c.Param(f"{WORD} *restrict", "key"), c.Param(f"{TYPES[types.value].c} *restrict", "value")]

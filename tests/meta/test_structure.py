@@ -208,3 +208,16 @@ def test_the_level_is_read_in_lists_of_passes() -> None:
         for node in nodes(path):
             if isinstance(node, ast.Attribute) and node.attr == "level":
                 assert ast.unparse(node.value).split(".")[-1] not in owners, f"{path}:{node.lineno} reads the level"
+
+
+def test_the_target_is_one_module() -> None:
+    """Pragmas, clauses and what follows from them stand in cir/tree/openmp.py: a second target replaces that."""
+    words = re.compile(r"\bomp\b|_OPENMP|\bGCC unroll|(?:firstprivate|num_threads|schedule)\(")
+    for path in [*(PACKAGE / "cir").rglob("*.py"), *(PACKAGE / "plan").rglob("*.py")]:
+        if path.name == "openmp.py" or not words.search(path.read_text(encoding="utf-8")):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        told = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings may name pragmas
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+                assert not words.search(node.value), f"{path}:{node.lineno} knows the target: {node.value!r}"

@@ -6,6 +6,7 @@ from spfgen.cir.checks.expressions import no_call
 from spfgen.cir.checks.instances import noted
 from spfgen.cir.checks.writer import Writer
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import loop
 from spfgen.facts.formula import Bin, Expr
 from spfgen.layout.checks import Check, Part
@@ -21,7 +22,7 @@ def fused(w: Writer) -> list[c.Stmt]:
     low = max((own.low[0] for own in loops), key=_constant)
     high = min((own.high[0] for own in loops), key=_constant)
     each = [collected(w, k, variable, flag) for k, flag in zip(checks, flags, strict=True)]
-    pragma = w.parallel(f"reduction(| : {', '.join(flags)})")
+    pragma = w.parallel(openmp.combined("|", *flags))
     return [
         *(c.Declare("int", flag, c.Int(0)) for flag in flags),
         c.Comment(f"which of them are wrong for some {loops[0].variable}"),

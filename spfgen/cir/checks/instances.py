@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, loop
 from spfgen.facts.formula import Exists, Forall, Formula
 from spfgen.ir import walk
@@ -41,7 +42,7 @@ def single(w: Writer, part: Part, outer: Loop) -> list[c.Stmt]:
     lines += [
         c.Declare("int", broken, c.Int(0)),
         c.Comment(f"whether it is wrong for some {outer.variable}"),
-        loop(variable, low, high, [*more, collect], w.parallel(f"reduction(| : {broken})")),
+        loop(variable, low, high, [*more, collect], w.parallel(openmp.combined("|", broken))),
         c.Comment("the first that is wrong"),
         c.If(c.Name(broken), c.Block((loop(variable, low, high, [*more, leave]),))),
     ]

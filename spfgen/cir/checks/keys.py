@@ -14,6 +14,7 @@ from spfgen.cir.checks.names import HOLDS
 from spfgen.cir.checks.partition import counted, partitioned, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, any_of, loop, minus
 from spfgen.facts.formula import Var
 from spfgen.layout.checks import Groups
@@ -85,7 +86,7 @@ def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: 
         if w.counted:
             lines.append(w.counting(low, high))
             wanted = c.Bin("&&", wanted, w.is_little())
-        place = c.Bin("+", c.Name(chains.table), c.Bin("*", c.Call("spfgen_thread", ()), c.Name(size)))
+        place = c.Bin("+", c.Name(chains.table), c.Bin("*", openmp.HERE, c.Name(size)))
         cleared = c.Assign(c.Load(c.Name(own), c.Name(k)), "=", c.Int(0))
         doing: list[c.Stmt] = [
             c.Declare(f"{INT} *", own, place),
@@ -95,7 +96,7 @@ def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: 
         ]
         return [*lines, c.If(wanted, c.Block(tuple(doing)))]
 
-    measured = w.uncounted(lambda: w.loops(outer, measure, w.parallel(f"reduction(max : {longest})")))
+    measured = w.uncounted(lambda: w.loops(outer, measure, w.parallel(openmp.combined("max", longest))))
     words = c.Bin("+", c.Call("spfgen_chains", (c.Name(longest),)), c.Name(longest))
     return [
         c.Declare(INT, longest, c.Int(0)),

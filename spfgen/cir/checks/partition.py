@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from spfgen.cir.checks.names import MEMORY
 from spfgen.cir.checks.writer import Bounds, Writer
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, loop, minus
 from spfgen.layout.loops import Loop
 
@@ -36,4 +37,4 @@ def partitioned(w: Writer, about: str, count: str, ends: tuple[str, str], body: 
         c.Declare(f"const {INT}", ends[1], c.Select(is_last, c.Name(count), c.Bin("*", each, following))),
         *body,
     ]
-    return loop(part, c.Int(0), c.Name(w.threads), own, w.parallel("schedule(static, 1)"), kind="int")
+    return loop(part, c.Int(0), c.Name(w.threads), own, w.parallel(openmp.scheduled("static, 1")), kind="int")

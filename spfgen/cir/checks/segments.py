@@ -15,6 +15,7 @@ from spfgen.cir.checks.fused import collected, ends, first_wrong
 from spfgen.cir.checks.instances import noted, search
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, loop, minus
 from spfgen.facts.formula import ONE, Bin, Expr, Var, show, substitute
 from spfgen.layout.checks import Check, Part, Segments
@@ -91,11 +92,11 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
         c.For(
             "int",
             number,
-            c.Call("spfgen_thread", ()),
+            openmp.HERE,
             c.Bin("<", c.Name(number), c.Name(blocks)),
             c.Call("spfgen_next_part", (c.Un("&", c.Name(taken)), c.Name(blocks))),
             c.Block(own),
-            (f"omp parallel num_threads({w.threads})",),
+            (openmp.team(w.threads),),
         ),
     ]
 
@@ -109,7 +110,7 @@ def _ahead(
     low, high = outer.low[0], outer.high[0]
     each = [collected(w, k, variable, unfit) for k in checks]
     ending = [s for k in checks for s in ends(w, k, variable, broken, low, high)]
-    mark = c.Block((c.Pragma("omp atomic write"), c.Assign(c.Name(broken), "=", c.Int(1))))
+    mark = c.Block((openmp.ATOMIC_WRITE, c.Assign(c.Name(broken), "=", c.Int(1))))
     own: list[c.Stmt] = [
         c.Comment("; ".join(f"{k.array}: {k.fact.text}" for k in checks)),
         c.Declare("int", unfit, c.Int(0)),

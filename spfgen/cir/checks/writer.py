@@ -8,6 +8,7 @@ from spfgen import tuning
 from spfgen.cir.checks.expressions import Expressions
 from spfgen.cir.checks.names import BROKEN, UNCHECKED, Names
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, loop, minus
 from spfgen.errors import InternalError
 from spfgen.facts.formula import NEGATED, And, Compare, Exists, Expr, Forall, Formula, Not, Or, Var, conjunction
@@ -65,12 +66,12 @@ class Writer(Expressions):
 
     def parallel(self, clauses: str) -> str:
         self.is_parallel = True
-        return f"omp parallel for num_threads({self.threads}) {clauses}"
+        return openmp.parallel_for(self.threads, clauses=clauses)
 
     def shared(self) -> str:
         """The pragma of an outer loop over work of any size."""
-        work = f" reduction(+ : {self.work})" if self.counted else ""
-        return self.parallel(f"schedule(dynamic, {tuning.CHECKED_CHUNK}){work}")
+        work = f" {openmp.combined('+', self.work)}" if self.counted else ""
+        return self.parallel(f"{openmp.scheduled(f'dynamic, {tuning.CHECKED_CHUNK}')}{work}")
 
     def counter(self) -> list[c.Stmt]:
         return [c.Declare(INT, self.work, c.Int(0))] if self.counted else []
@@ -205,4 +206,4 @@ class Writer(Expressions):
 
 def critical(lines: Sequence[c.Stmt]) -> c.Block:
     """One thread at a time."""
-    return c.Block((c.Pragma("omp critical"), c.Scope(c.Block(tuple(lines)))))
+    return c.Block((openmp.CRITICAL, c.Scope(c.Block(tuple(lines)))))

@@ -12,6 +12,7 @@ from spfgen.cir.convert.scattered import spread
 from spfgen.cir.nest import at_place, nests, source_names
 from spfgen.cir.pack import RESERVED, Made, argument_names, in_parts, made, new_name, parameters
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
 from spfgen.cir.tree.build import INT
 from spfgen.facts.formula import Var
@@ -142,7 +143,7 @@ def _test_order(pair: Pair) -> Made:
             wrong = c.Bin("&&", c.Un("!", rises), c.Un("!", c.Bin("&&", same, c.Un("!", wrong))))
     test = c.Assign(c.Name("wrong"), "|=", wrong)
     following = c.Bin("+", first, c.Int(1))
-    pragma = ("omp parallel for schedule(static) num_threads(parts) reduction(|:wrong)",)
+    pragma = (openmp.parallel_for("parts", "static", openmp.combined("|", "wrong")),)
     below = c.Bin("<", c.Name(position), last)
     nest: c.Stmt = c.For(INT, position, following, below, 1, c.Block((test,)), () if loops else pragma)
     for number, (name, extent) in reversed(list(enumerate(loops))):

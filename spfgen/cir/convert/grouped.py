@@ -8,6 +8,7 @@ from spfgen.cir.convert.both import PARTS, Both, Pair, as_type, declared_in, nam
 from spfgen.cir.nest import At, Nest, grouped
 from spfgen.cir.pack import Made, in_parts, new_name
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
 from spfgen.cir.tree.build import INT, loop
 from spfgen.lang.types import TYPES
@@ -87,7 +88,7 @@ def _collect_keys(pair: Pair) -> Made | None:
     if lines is None:
         return None
     room = c.Declare("uint64_t *restrict", "few", c.Bin("+", c.Name("words"), start_of_part("range")))
-    body = in_parts([own_part("seen", kind, "range"), _list(kind), room, *lines], " reduction(|:wrong)")
+    body = in_parts([own_part("seen", kind, "range"), _list(kind), room, *lines], openmp.combined("|", "wrong"))
     more = [*_grouped_arguments(pair, "zeros, one for each key, for each part")]
     more.append(("bits", c.Param("int", "bits", "the bits of a key")))
     more.append(("words", c.Param("uint64_t *restrict", "words", "room for a key of each kind, for each part")))

@@ -6,6 +6,7 @@ from spfgen.cir.convert.both import BUCKETS, GROUPS, PARTS, Both, Pair, own_part
 from spfgen.cir.nest import nests
 from spfgen.cir.pack import Made, in_parts
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
 from spfgen.cir.tree.build import INT
 from spfgen.lang.types import TYPES
@@ -23,7 +24,7 @@ def count_groups(pair: Pair, in_buckets: bool = False) -> Made:
 
     kind, length = TYPES[pair.place].c, "buckets" if in_buckets else "groups"
     body = in_parts(
-        [own_part("count", kind, length), *nests(both.source, leaf, "part", "parts")], " reduction(|:wrong)"
+        [own_part("count", kind, length), *nests(both.source, leaf, "part", "parts")], openmp.combined("|", "wrong")
     )
     counts = ("count", c.Param(f"{kind} *restrict", "count", f"entries of each of the {length}, for each part"))
     what = "bucket of groups" if in_buckets else "group"

@@ -7,6 +7,7 @@ from spfgen.cir.convert.both import ENTRIES, PARTS, Both, Pair, as_type
 from spfgen.cir.nest import is_list, listed
 from spfgen.cir.pack import Made, in_parts
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
 from spfgen.cir.tree.build import INT, loop
 from spfgen.lang.types import TYPES
@@ -65,7 +66,7 @@ def _test_sequence(pair: Pair) -> Made:
     body: list[c.Stmt] = [
         c.Declare("int", "falls", c.Int(0)),
         c.Scope(c.Block((alone,))),
-        in_parts(lines, " reduction(|:wrong, falls)"),
+        in_parts(lines, openmp.combined("|", "wrong", "falls")),
         c.Assign(c.Name("wrong"), "|=", c.Select(c.Name("falls"), c.Int(2), c.Int(0))),
     ]
     doc = f"0 when the entries of {pair.source.name} come in the order of {pair.layout.name}; 1: one may have no place."

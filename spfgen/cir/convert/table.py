@@ -6,6 +6,7 @@ from spfgen.cir.convert.both import PARTS, Both, Pair, declared_in, names_in
 from spfgen.cir.nest import nests
 from spfgen.cir.pack import Made, in_parts, new_name
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
 from spfgen.cir.tree.build import INT
 
@@ -22,9 +23,9 @@ def _mark(pair: Pair) -> Made:
         lines, names = both.names(at)
         place = c.Bin("-", names.name(pair.key.fields[0].name), c.Name("base"))
         mark = c.Assign(c.Load(c.Name("mark"), place), "=", c.Int(1))
-        return both.kept(value, [*lines, *both.checked(names), c.Pragma("omp atomic write"), mark])
+        return both.kept(value, [*lines, *both.checked(names), openmp.ATOMIC_WRITE, mark])
 
-    body = in_parts(nests(both.source, leaf, "part", "parts"), " reduction(|:wrong)")
+    body = in_parts(nests(both.source, leaf, "part", "parts"), openmp.combined("|", "wrong"))
     more = [PARTS, ("base", c.Param(INT, "base", "the least key"))]
     more.append(("mark", c.Param("uint8_t *restrict", "mark", "1 for each key that occurs")))
     doc = f"Marks the keys of {pair.layout.name} that entries of {pair.source.name} have; 1 when one has no place."

@@ -10,6 +10,7 @@ from spfgen.cir.lower import workspaces as memory
 from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import joined, loop
 from spfgen.cir.tree.elements import zero
 from spfgen.lang.types import TYPES, ElementType
@@ -65,7 +66,7 @@ def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     outer = scope.accumulator(plan.target)
     place = low.place(plan.target, scope) if outer is None else outer.place
     own = low.kinds[plan.target.tensor] if outer is None else outer.type
-    atomic = [c.Pragma("omp atomic")] if scope.atomic and outer is None else []
+    atomic = [openmp.ATOMIC] if scope.atomic and outer is None else []
     total = Accumulator(place, own, monoid=plan.monoid)
     stored: list[c.Stmt] = [*atomic, low.added(total, plan.op, c.Name(name), kind)]
     if plan.finish is not None:

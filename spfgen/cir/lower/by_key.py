@@ -19,6 +19,7 @@ from dataclasses import replace
 from spfgen.cir.lower.layout import KIND, field_name
 from spfgen.cir.pack import Types, digits_of, fill_function, is_stored, key_of, new_name, target_names
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
 from spfgen.cir.tree.build import INT, any_of, folded, joined, loop
 from spfgen.cir.tree.elements import converted
@@ -112,7 +113,7 @@ class _Maker:
         lines, names, params, _ = self.at_entry(taken)
         more, word = key_of(digits, names, taken)
         body = [*lines, *more, c.Assign(c.Load(c.Name("key"), c.Name("q")), "=", word)]
-        pragma = "omp parallel for num_threads(parts)"
+        pragma = openmp.parallel_for("parts")
         whole = loop("q", c.Int(0), c.Field(c.Name("entries"), "count"), body, pragma)
         order = ", ".join(f"{f.name}{' (downwards)' if f.down else ''}" for f in self.key.fields)
         doc = f"The keys of entries for {self.layout.name}, by which they are in order: {order or 'all alike'}."

@@ -12,6 +12,7 @@ from spfgen.cir.lower.layout import FIELD, KIND
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import MEMORY_ERROR, Workspace
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import any_of, in_braces
 from spfgen.cir.tree.elements import converted
 from spfgen.ir import walk
@@ -74,7 +75,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     low.workspaces.append(rows)
     low.rows.append(rows)
     row = c.Name(low.names.new(f"{plan.tensor}_row"))
-    own = c.Bin("+", c.Name(rows.name), c.Call("spfgen_thread", ())) if rows.each_thread else c.Name(rows.name)
+    own = c.Bin("+", c.Name(rows.name), openmp.HERE) if rows.each_thread else c.Name(rows.name)
     extent = low.expr(plan.extent, scope)
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
     many = c.Bin(

@@ -15,6 +15,7 @@ from spfgen.cir.lower.layout import free_name, structs
 from spfgen.cir.lower.register_tile import REGISTERS
 from spfgen.cir.rewrite.branches import with_branches
 from spfgen.cir.rewrite.outline_parts import NOINLINE
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.nodes import Call, Cast, Declare, File, Float, For, Function, Name, Struct, Text
 from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
@@ -101,11 +102,6 @@ _INCLUDES = {
     "by_key": "<stdlib.h>",
 }
 """What a piece needs of the C library."""
-SERIAL = """#ifdef _OPENMP
-#include <omp.h>
-#else
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
-#endif"""
 
 
 @cache
@@ -156,8 +152,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
             wanted |= dict.fromkeys([*needed, (file, kind)])
     pieces += [Text(_typed(runtime(f"{file}.h"), kind)) for file, kind in wanted]
     texts = without_unused_functions([p.text for p in pieces if isinstance(p, Text)], called)
-    shares = any(isinstance(n, For) and n.pragmas for n in nodes) or any("#pragma omp" in text for text in texts)
-    pieces = [Text(text) for text in (SERIAL, *texts)[0 if shares else 1 :] if text]
+    shares = any(isinstance(n, For) and n.pragmas for n in nodes) or any(map(openmp.starts_threads, texts))
+    pieces = [Text(text) for text in (openmp.HEAD, *texts)[0 if shares else 1 :] if text]
     scalars = scalar_functions(called)
     pieces += map(Text, scalars)
     includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]

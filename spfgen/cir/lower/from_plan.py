@@ -17,10 +17,10 @@ from spfgen.cir.lower.transpose import transpose
 from spfgen.cir.lower.unroll import unrolled
 from spfgen.cir.lower.values import Values
 from spfgen.cir.lower.wide import wide_type, widened
-from spfgen.cir.lower.workspaces import PARALLEL, Workspace, given_back, taken
+from spfgen.cir.lower.workspaces import Workspace, given_back, taken
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree import operators
-from spfgen.cir.tree.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
+from spfgen.cir.tree import openmp, operators
+from spfgen.cir.tree.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.tree.elements import converted, zero
 from spfgen.cir.tree.functions import Functions
 from spfgen.cir.tree.names import Names
@@ -372,7 +372,7 @@ class Lowering(Values):
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 is_memory = scope.accumulator(target) is None
-                return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
+                return [openmp.ATOMIC, stored] if scope.atomic and is_memory else [stored]
             case _ if isinstance(plan, STATEMENTS):
                 return from_steps.statement(self, plan, scope)
             case _ if plan.meaning is not None:  # it has no C of its own
@@ -445,7 +445,7 @@ class Lowering(Values):
             if not shared:
                 result.append(alone)
                 continue
-            together = replace(alone, pragmas=(PARALLEL,))
+            together = replace(alone, pragmas=(openmp.EQUAL_PARTS,))
             several = c.Bin(">", c.Name("threads"), c.Int(1))  # a team of one would still take time to start
             result.append(c.If(several, c.Block((together,)), c.Block((alone,))))
         return result
@@ -517,13 +517,13 @@ class Lowering(Values):
         inner = replace(scope, looped=True)
         if not plan.parallel:
             return [], [], "", [], inner
-        lines, inner = self.started(replace(inner, thread=c.Call("spfgen_thread", ())))
+        lines, inner = self.started(replace(inner, thread=openmp.HERE))
         own: list[c.Stmt] = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # its part of an array
         names = [s.name for s in lines if isinstance(s, c.Declare) and s not in own]
-        private = f" firstprivate({', '.join(names)})" if names else ""
+        private = openmp.own_copies(names) if names else ""
         above = [s for s in lines if s not in own]
         names, threads = entries.appended(plan), c.Name("threads")
-        more, after, inner = entries.divided(self, names, threads, c.Call("spfgen_thread", ()), inner)
+        more, after, inner = entries.divided(self, names, threads, openmp.HERE, inner)
         return above, [*own, *more], private, after, inner
 
     def started(self, scope: Scope) -> tuple[list[c.Stmt], Scope]:
@@ -632,12 +632,12 @@ def _in_fused(body: list[c.Stmt], own: list[c.Stmt], loops: int) -> list[c.Stmt]
 def pragma_of(plan: Scan | Find, private: str) -> str:
     """How a loop runs: what stands above it."""
     if not isinstance(plan, Scan):
-        return PARALLEL + private if plan.parallel else ""
-    simd = " simd" if plan.vector else ""
+        return openmp.parallel_for("threads", "static", private) if plan.parallel else ""
     if plan.parallel:
-        fused = f" collapse({plan.collapse})" if plan.collapse > 1 else ""
-        return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
-    return f"omp{simd}" if plan.vector else f"{UNROLL} {min(plan.unroll, tuning.MOST_UNROLLED)}" if plan.unroll else ""
+        return openmp.parallel_for("threads", "static", private, plan.vector, plan.collapse)
+    if plan.vector:
+        return openmp.SIMD
+    return openmp.unroll(min(plan.unroll, tuning.MOST_UNROLLED)) if plan.unroll else ""
 
 
 def work_of(plan: Plan) -> Expr | None:

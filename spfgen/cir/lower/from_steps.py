@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree import operators
+from spfgen.cir.tree import openmp, operators
 from spfgen.cir.tree.build import in_braces
 from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
@@ -51,7 +51,7 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return [c.Declare(TYPES[kind].c, low.names[name], typed_as(low, value, scope, TYPES[kind]))]
         case Assign(name, kind, value) if name in FLAGS:  # several threads may say so
             told = c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))
-            return [c.Pragma("omp atomic write"), told]
+            return [openmp.ATOMIC_WRITE, told]
         case Assign(name, kind, value):
             return [c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))]
         case Store(target, value):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.scope import Paired, Scope
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, downwards, loop, minus
 from spfgen.facts.formula import Call, Expr, Var, calls, substitute
 from spfgen.ir import rewrite
@@ -119,7 +120,7 @@ def _executor(
         c.For(INT, unit.name, mine, more, next_unit, c.Block((wait, runs, done))),
     ]
     threads = c.Cast("int", c.Field(order, "threads"))
-    pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"
+    pragma = openmp.one_each(f"(int){order.name}->threads")
     return loop(thread.name, c.Int(0), threads, inside, pragma, "int")
 
 

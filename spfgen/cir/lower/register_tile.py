@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from spfgen import tuning
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, SIMD, loop, minus
+from spfgen.cir.tree import openmp
+from spfgen.cir.tree.build import INT, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ZERO, Bin, Var, substitute, variables
 from spfgen.ir import fresh, rewrite
@@ -94,7 +95,7 @@ def _zeros(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -
     """What sums over nothing store."""
     place, kind = low.place(plan.target, scope), low.kinds[plan.target.tensor]
     start, end = low.fold("spfgen_max", tiles.low, scope), low.fold("spfgen_min", tiles.high, scope)
-    return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", _nothing(low, kind))], SIMD)
+    return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", _nothing(low, kind))], openmp.SIMD)
 
 
 def _tiles(
@@ -156,14 +157,14 @@ def _sums(
     def stored(op: str) -> c.Stmt:
         total = c.Bin("-", value, nothing) if op == "=" and kind.kind == "f" else value
         made = low.combine(low.place(target, scope), op, total, low.kinds[plan.target.tensor], kind)
-        return loop(name, c.Int(0), width, [made], SIMD)
+        return loop(name, c.Int(0), width, [made], openmp.SIMD)
 
     end = stored(plan.op)
     if first is not None and plan.op == "=":
         end = c.If(first, c.Block((end,)), c.Block((stored("+="),)))
     return [
         c.Declare(kind.c, row, length=2 * tiles.width),
-        loop(name, c.Int(0), width, [c.Assign(value, "=", nothing)], SIMD),
+        loop(name, c.Int(0), width, [c.Assign(value, "=", nothing)], openmp.SIMD),
         *low.plan(rewrite(from_zero, plan.body), inside),
         end,
     ]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from spfgen import tuning
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, SIMD, UNROLL, added_pairwise, downwards, joined, loop, minus
+from spfgen.cir.tree import openmp
+from spfgen.cir.tree.build import INT, added_pairwise, downwards, joined, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite
@@ -37,7 +38,7 @@ from spfgen.space.nodes import Monoid, Operand
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
 
-TWICE = f"{UNROLL} 2"
+TWICE = openmp.unroll(2)
 
 
 def partial_sums(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
@@ -157,7 +158,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
 
 def vector(names: Iterable[str]) -> str:
     """The pragma of sums by vectors, where the schedule asks for them."""
-    return f"{SIMD} reduction(+:{', '.join(names)})"
+    return openmp.simd_sums(names)
 
 
 def in_pieces(made: c.For, pieces: Sequence[int]) -> list[c.Stmt]:
@@ -215,13 +216,15 @@ def _by_vectors(
         return replace(total, place=c.Load(vector, lane))
 
     def each(vector: c.Name, op: str, value: c.Expr) -> c.Stmt:
-        return loop(lane.name, c.Int(0), c.Int(width), [low.added(of(vector), op, value, kind)], SIMD)
+        return loop(lane.name, c.Int(0), c.Int(width), [low.added(of(vector), op, value, kind)], openmp.SIMD)
 
     def added(vector: c.Name, further: int) -> c.Stmt:
         place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
         place = Bin("+", place, Num(further)) if further else place
         inside = scope.accumulating(target, at=of(vector))
-        return loop(lane.name, c.Int(0), c.Int(width), low.plan(substitute(plan.body, {plan.dim: place}), inside), SIMD)
+        return loop(
+            lane.name, c.Int(0), c.Int(width), low.plan(substitute(plan.body, {plan.dim: place}), inside), openmp.SIMD
+        )
 
     step = c.Int(len(vectors) * width)
     inside = [added(v, k * width) for k, v in enumerate(vectors)]
@@ -250,7 +253,7 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
     place = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
 
     def lanes(body: Sequence[c.Stmt]) -> c.Stmt:
-        return loop(lane.name, c.Int(0), c.Int(width), body, SIMD)
+        return loop(lane.name, c.Int(0), c.Int(width), body, openmp.SIMD)
 
     inside = scope
     for do, vector in zip(dos, vectors, strict=True):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower.scope import Scope
-from spfgen.cir.lower.workspaces import PARALLEL, Workspace
+from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, linear_index, loop
 from spfgen.plan.nodes import Transpose
 
@@ -43,6 +44,6 @@ def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:
     width = c.Int(max(tuning.CACHE_LINE // kind.bytes, 1))
     end = c.Call("spfgen_min", (c.Bin("+", block, width), extents[-1]))
     body = c.Block((c.Declare(f"const {INT}", stop.name, end), *lines))
-    copied = c.For(INT, block.name, c.Int(0), c.Bin("<", block, extents[-1]), width.value, body, (PARALLEL,))
+    copied = c.For(INT, block.name, c.Int(0), c.Bin("<", block, extents[-1]), width.value, body, (openmp.EQUAL_PARTS,))
     low.array_names[key] = array.name
     return [c.Comment(f"a transposed copy: {plan.because}"), copied, *low.plan(plan.body, scope)]

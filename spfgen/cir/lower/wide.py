@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spfgen.cir.lower.workspaces import PARALLEL, Workspace
+from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.elements import converted
 from spfgen.ir import children, walk
 from spfgen.lang.types import ElementType, promoted
@@ -51,7 +52,9 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
                   (last, outside, converted(inside, kind, own)))  # fmt: skip
         for lines, target, source in copies:
             body = c.Assign(target, "=", source)
-            lines.append(c.For("int64_t", counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, body, (PARALLEL,)))
+            lines.append(
+                c.For("int64_t", counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, body, (openmp.EQUAL_PARTS,))
+            )
     lowering.kinds[tensor.name] = kind
     lines = lowering.nests(plan)
     lowering.kinds[tensor.name], lowering.array_names = own, before

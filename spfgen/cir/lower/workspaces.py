@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 
-PARALLEL = "omp parallel for schedule(static) num_threads(threads)"
 MEMORY_ERROR = "SPFGEN_ERROR_MEMORY"
 
 
@@ -62,7 +62,7 @@ def _filled(w: Workspace) -> c.Stmt:
     count = c.Bin("*", w.count, c.Name("threads")) if w.each_thread else w.count
     assert w.fill is not None
     set_it = c.Assign(c.Load(c.Name(w.name), c.Name(counter)), "=", w.fill)
-    loop = c.For("int64_t", counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, set_it, (PARALLEL,))
+    loop = c.For("int64_t", counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, set_it, (openmp.EQUAL_PARTS,))
     return loop if w.when is None else c.If(w.when, c.Block((loop,)))
 
 

@@ -11,18 +11,14 @@ team of its own a kernel that is called from a thread of somebody else's team mu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spfgen.cir.rewrite.outline_parts import NOINLINE
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.outline import names_in, params_for, types_of
 from spfgen.ir import children, fresh, rewrite, walk
-
-_TEAM = re.compile(r"omp parallel (?:for schedule\([a-z: ]+, 1\) )?num_threads\((\w+)\)")
-"""Before a loop over parts; the name is the size of the team."""
-_THREAD = c.Call("spfgen_thread", ())
 
 
 def with_serial_path(function: c.Function) -> list[c.Function]:
@@ -39,7 +35,7 @@ def with_serial_path(function: c.Function) -> list[c.Function]:
         inside = node.body.statements
         if any(isinstance(n, c.For | c.While) for s in inside for n in walk(s)):
             thread = c.Name(fresh("thread", taken))
-            lines = [rewrite(lambda n: thread if n == _THREAD else None, s) for s in inside]
+            lines = [rewrite(lambda n: thread if n == openmp.HERE else None, s) for s in inside]
             uses = lines != list(inside)
             params = params_for(lines, (node.variable, thread.name), types)
             if params is None:
@@ -54,8 +50,8 @@ def with_serial_path(function: c.Function) -> list[c.Function]:
                 given = (c.Name(node.variable), *([number] if uses else []), *(c.Name(p.name) for p in params))
                 return c.Block((c.Do(c.Call(name, given)),))
 
-            several, one = body(_THREAD), body(c.Int(0))
-        elif _THREAD in [n for s in inside for n in walk(s)]:
+            several, one = body(openmp.HERE), body(c.Int(0))
+        elif openmp.HERE in [n for s in inside for n in walk(s)]:
             return None
         else:
             several = one = node.body
@@ -69,18 +65,18 @@ def with_serial_path(function: c.Function) -> list[c.Function]:
 
 def _team(loop: c.For) -> c.Name | None:
     """The size of the team that does the loop, if its body can be a function."""
-    found = _TEAM.fullmatch(loop.pragmas[0]) if len(loop.pragmas) == 1 else None
-    if found is None or loop.type != "int" or not isinstance(loop.body, c.Block):
+    found = openmp.size_of_team(loop.pragmas[0]) if len(loop.pragmas) == 1 else ""
+    if not found or loop.type != "int" or not isinstance(loop.body, c.Block):
         return None
     nodes = [n for s in loop.body.statements for n in walk(s)]
     own = {n.name for n in nodes if isinstance(n, c.Declare)} | {n.variable for n in nodes if isinstance(n, c.For)}
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
     changed |= {n.operand.name for n in nodes if isinstance(n, c.Un) and n.op == "&" and isinstance(n.operand, c.Name)}
     if any(isinstance(n, c.Return) for n in nodes) or any(
-        "parallel" in p for n in nodes if isinstance(n, c.For) for p in n.pragmas
+        openmp.is_parallel(p) for n in nodes if isinstance(n, c.For) for p in n.pragmas
     ):
         return None
-    return c.Name(found[1]) if changed <= own and not any(_breaks(loop.body.statements)) else None
+    return c.Name(found) if changed <= own and not any(_breaks(loop.body.statements)) else None
 
 
 def _breaks(statements: Sequence[c.Stmt]) -> Iterator[bool]:

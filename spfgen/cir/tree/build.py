@@ -8,8 +8,6 @@ from spfgen.cir.tree import nodes as c
 from spfgen.facts.formula import Expr
 
 INT = "int64_t"
-SIMD, UNROLL = "omp simd", "GCC unroll"
-"""Pragmas of loops that stay on one thread."""
 FUNCTIONS = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}
 """Division rounds down; the divisor is positive."""
 QUOTIENTS = {"/": "spfgen_quotient", "quot": "spfgen_quotient", "%": "spfgen_remainder", "rem": "spfgen_remainder"}

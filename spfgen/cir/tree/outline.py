@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import SIMD, UNROLL
+from spfgen.cir.tree import openmp
 from spfgen.ir import children, fresh, rewrite, walk
 
 INLINE = "SPFGEN_INLINE"
@@ -54,7 +54,7 @@ def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
     nodes = [n for s in statements for n in walk(s)]
     if any(isinstance(n, c.Return | c.Pragma) for n in nodes):
         return False
-    if any(not p.startswith((SIMD, UNROLL)) for n in nodes if isinstance(n, c.For) for p in n.pragmas):
+    if any(not openmp.stays_on_one_thread(p) for n in nodes if isinstance(n, c.For) for p in n.pragmas):
         return False
     own = {n.name for n in nodes if isinstance(n, c.Declare)}
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}

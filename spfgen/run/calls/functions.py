@@ -14,10 +14,11 @@ import numpy as np
 
 import spfgen
 from spfgen import tuning
-from spfgen.cir.lower.files import SERIAL, plain_file, runtime
+from spfgen.cir.lower.files import plain_file, runtime
 from spfgen.cir.pack import Made
 from spfgen.cir.rewrite.outline_parts import with_outlined_part
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.check import check as check_c
 from spfgen.cir.tree.print import print_file
 from spfgen.cir.tree.simplify import simplify
@@ -162,7 +163,7 @@ def ordering_text(place: str, key: str, value: str) -> str:
     for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
         text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
     headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "string"))
-    pieces = "\n\n".join((SERIAL, runtime("thread.h"), runtime("sort_words.h"), text))
+    pieces = "\n\n".join((openmp.HEAD, runtime("thread.h"), runtime("sort_words.h"), text))
     return f"{headers}{pieces}\n"
 
 

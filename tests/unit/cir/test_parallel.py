@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir.lower.files import SERIAL, runtime
+from spfgen.cir.lower.files import runtime
+from spfgen.cir.tree.openmp import HEAD
 from spfgen.run.compile import build, load
 
 TAKE = """
@@ -35,7 +36,7 @@ NEEDED = ("thread.h", "next_part.h", "chunks.h")
 
 @pytest.fixture(scope="module")
 def made() -> ctypes.CDLL:
-    library = load(build("\n".join([SERIAL, *map(runtime, NEEDED), TAKE]), optimise=False))
+    library = load(build("\n".join([HEAD, *map(runtime, NEEDED), TAKE]), optimise=False))
     library.turns.argtypes = (ctypes.c_int, ctypes.c_double)
     return library
 

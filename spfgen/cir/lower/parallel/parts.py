@@ -12,6 +12,7 @@ from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT
 from spfgen.facts.formula import ONE, Num, Var
 from spfgen.plan.nodes import Do, Find, Partition, Plan, Scan, chain
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
 
 THREADS = c.Name("threads")
-ONE_EACH = "omp parallel for schedule(static, 1) num_threads({})"
-DYNAMIC = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
-"""A thread that is done takes the next part: a later one, as what finds keep from part to part must only go on."""
 Loop = Scan | Find
 
 
@@ -48,7 +46,7 @@ class Parts:
         self.bottom = low.fold("spfgen_max", plan.low, self.outside)
         self.top = low.fold("spfgen_min", plan.high, self.outside)
         self.following = c.Bin("+", self.part, c.Int(1))
-        thread = self.part if self.pragma != DYNAMIC else c.Call("spfgen_thread", ())
+        thread = self.part if self.pragma != openmp.IN_TURN else openmp.HERE
         self.states, self.scope = low.started(replace(self.outside, thread=thread, looped=True))
 
     @property
@@ -169,7 +167,7 @@ def variable(low: Lowering, name: c.Name) -> Var:
 
 def taken(partition: Partition) -> str:
     """How threads take parts: in turn, or one each."""
-    return DYNAMIC if partition.in_turn else ONE_EACH.format(THREADS.name)
+    return openmp.IN_TURN if partition.in_turn else openmp.one_each(THREADS.name)
 
 
 def number_of_parts(low: Lowering, partition: Partition, scope: Scope, most: int = tuning.FIXED_PARTS) -> c.Expr:

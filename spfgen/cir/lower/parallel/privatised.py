@@ -10,7 +10,6 @@ from spfgen import tuning
 from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.parallel.parts import (
-    ONE_EACH,
     THREADS,
     Loop,
     Parts,
@@ -23,7 +22,7 @@ from spfgen.cir.lower.parallel.parts import (
 )
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree import operators
+from spfgen.cir.tree import openmp, operators
 from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import ONE
 from spfgen.lang.types import TYPES
@@ -59,7 +58,7 @@ def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> lis
 
 def with_own_scalars(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     """Each part has scalars of its own; after the loop they are combined in order."""
-    parts = Parts(low, plan, scope, THREADS, ONE_EACH.format(THREADS.name))
+    parts = Parts(low, plan, scope, THREADS, openmp.one_each(THREADS.name))
     begun: list[c.Stmt] = []
     kept: list[c.Stmt] = []
     again: list[c.Stmt] = []
@@ -85,7 +84,7 @@ def with_own_arrays(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     places: c.Expr = joined("+", list(sizes.values()))
     number = c.Call("spfgen_copies", (THREADS, c.Cast("double", low.values_held()), places))
     count = low.chosen("const int", "copies", number, "copies of what is updated, one for each thread or none")
-    parts = Parts(low, plan, scope, count, ONE_EACH.format(count.name))
+    parts = Parts(low, plan, scope, count, openmp.one_each(count.name))
     apart = c.Bin(">", parts.part, c.Int(0))
     begun: list[c.Stmt] = []
     after: list[c.Stmt] = []
@@ -142,7 +141,7 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     several = number_of_parts(low, partition, scope, tuning.FIXED_COPIES) if partition.fixed else THREADS
     number = c.Call("spfgen_copies", (several, cost_expr(partition.work or ONE, low, scope), places))
     low.choices.append(c.Declare("const int", count.name, number))
-    parts = Parts(low, plan, scope, count, taken(partition) if partition.fixed else ONE_EACH.format(count.name))
+    parts = Parts(low, plan, scope, count, taken(partition) if partition.fixed else openmp.one_each(count.name))
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
     copies = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
     low.arrays[f"{target.tensor}.{target.array}"] = None
@@ -198,7 +197,7 @@ def _added(low: Lowering, whole: Accumulator, copies: c.Name, places: c.Expr, co
     each = c.For("int", copy, c.Int(0), fewer, 1, c.Block((inner,)))
     limit = c.Declare(f"const {INT}", end, bound(c.Bin("+", c.Name(part), c.Int(1))))
     more = c.Bin("<", c.Name(part), team)
-    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH.format(team.name),))
+    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (openmp.one_each(team.name),))
     adders = c.Declare(
         "const int", team.name, c.Select(c.Bin("<", places, c.Int(tuning.SERIAL_PLACES)), c.Int(1), THREADS)
     )

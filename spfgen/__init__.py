@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         aslinearoperator,
         block,
         broadcast_to,
+        compute,
         concatenate,
         diag,
         expand_dims,
@@ -68,6 +69,7 @@ __all__ = [
     "blocks",
     "broadcast_to",
     "compile",
+    "compute",
     "concatenate",
     "diag",
     "einsum",
@@ -99,8 +101,8 @@ __all__ = [
 ]
 
 _ARRAYS = frozenset(
-    """asarray aslinearoperator block broadcast_to concatenate diag expand_dims flip hstack kron pad repeat reshape roll
-    slice squeeze stack tile transpose tril triu vstack""".split()
+    """asarray aslinearoperator block broadcast_to compute concatenate diag expand_dims flip hstack kron pad repeat
+    reshape roll slice squeeze stack tile transpose tril triu vstack""".split()
 )
 _ELSEWHERE = {
     "CopyWarning": "spfgen.errors",

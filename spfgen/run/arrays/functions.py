@@ -172,6 +172,17 @@ def kron(a: object, b: object, *, layout: AnyLayout | None = None) -> Tensor:
     return _several((a, b), layout, lambda parts: shapes.kron(*parts))
 
 
+def compute(*arrays: object) -> tuple[Any, ...]:
+    """The values of several lazy arrays: what stands in more than one of them is computed once.
+
+    What is no lazy array stays as it is. Raises what `LazyArray.compute` does.
+    """
+    from spfgen.run.arrays.lazy import LazyArray, several
+
+    found = iter(several([a.node for a in arrays if isinstance(a, LazyArray)]))
+    return tuple([next(found) if isinstance(a, LazyArray) else a for a in arrays])
+
+
 def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
     """An array of which signs, functions and methods are noted down, and computed together by `compute()`.
 

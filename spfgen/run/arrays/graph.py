@@ -222,3 +222,34 @@ def numbers_of(leaf: Node) -> int:
 def turned(node: Node, axes: Any) -> Node:
     order = permutation(axes, len(node.shape))
     return node if order == tuple(range(len(order))) else Turn(node, order)
+
+
+def joined_up(nodes: Sequence[Node]) -> list[Node]:
+    """The same graphs, in which what is done twice to the same operands stands once."""
+    known: dict[Any, Node] = {}
+    made: dict[int, Node] = {}
+    for root in nodes:
+        for own in in_order(root):
+            new = _with_children(own, [made[id(c)] for c in children(own)])
+            made[id(own)] = known.setdefault(_likeness(new), new)
+    return [made[id(n)] for n in nodes]
+
+
+def _likeness(node: Node) -> Any:
+    """What two nodes agree in that are the same: of operands and subscripts that they are the same objects."""
+    parts = tuple([id(c) for c in children(node)])
+    match node:
+        case Leaf(value=value):
+            number = literal(node)
+            return ("leaf", type(value), repr(number)) if number is not None else ("leaf", id(value))
+        case Call(function=function, options=options, part=part) if all(np.ndim(v) == 0 for _, v in options):
+            return ("call", function, repr(options), part, parts)
+        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind):
+            return ("reduce", name, repr(axis), keepdims, repr(kind), parts)
+        case Cast(kind=kind):
+            return ("cast", kind, parts)
+        case Turn(order=order):
+            return ("turn", order, parts)
+        case Product():
+            return ("product", parts)
+    return id(node)

@@ -7,7 +7,7 @@ or one for each of its pieces (pieces.py); else it goes node by node, as tensors
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from spfgen.run.arrays.graph import (
     Turn,
     children,
     in_order,
+    joined_up,
     stored,
     turned,
     with_values,
@@ -41,7 +42,7 @@ from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import TARGET, Fused, fused
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.samples import ready
-from spfgen.run.later import WARM, mode
+from spfgen.run.later import VARIABLE, WARM, mode
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.tensor import Array, Tensor
 
@@ -87,7 +88,12 @@ class LazyArray(Operators):
     def compute(self, *, layout: Any = None) -> Any:
         """The value: a tensor where the operands and the fill say that it is sparse, or in the `layout` that is asked
         for; else a numpy array, or a number."""
-        return computed(self.node, layout)
+        (node,) = joined_up([self.node])
+        return computed(node, layout)
+
+    def explain(self) -> str:
+        """In which steps `compute` would go, by kernels or by numpy, and why so."""
+        return explained(self.node)
 
     def astype(self, dtype: DTypeLike) -> LazyArray:
         """With values of another type, as numpy converts them."""
@@ -208,6 +214,62 @@ def computed(node: Node, layout: Any = None) -> Any:
             return in_layout(found, layout)
     found = _by_steps(node)
     return found if layout is None else _placed(found, layout)
+
+
+def several(nodes: Sequence[Node]) -> list[Any]:
+    """The values of several trees. What stands in more than one of them is computed once."""
+    nodes = joined_up(nodes)
+    trees = Counter(id(n) for root in {id(r): r for r in nodes}.values() for n in in_order(root) if children(n))
+    uses = Counter(id(c) for root in {id(r): r for r in nodes}.values() for n in in_order(root) for c in children(n))
+    roots = {id(n) for n in nodes}
+    known: dict[int, Node] = {}
+    for root in nodes:
+        order = in_order(root)
+        above = {id(c) for n in order if trees[id(n)] == 1 for c in children(n)}
+        for own in order:
+            is_first = id(own) in roots or (id(own) in above and uses[id(own)] > 1)
+            if trees[id(own)] > 1 and id(own) not in known and is_first:
+                known[id(own)] = Leaf(computed(with_values(own, known)))
+    return [computed(with_values(n, known)) for n in nodes]
+
+
+def explained(node: Node) -> str:
+    """In which steps a tree is computed, and why so."""
+    (node,) = joined_up([node])
+    known: dict[int, Node] = {}
+    lines = []
+    names: dict[int, str] = {}
+    uses = Counter(id(c) for n in in_order(node) for c in children(n))
+    for number, piece in enumerate(pieces(node), start=1):
+        why = f"it stands in {uses[id(piece)]} places" if uses[id(piece)] > 1 else "one kernel of all would be long"
+        lines.append(f"{number}. {_step_said(with_values(piece, known), names)}\n   first, because {why}")
+        known[id(piece)] = Leaf(np.broadcast_to(np.zeros((), piece.dtype), piece.shape))
+        names[id(known[id(piece)])] = f"step {number}"
+    lines.append(f"{len(lines) + 1}. {_step_said(with_values(node, known), names)}")
+    return "\n".join(lines)
+
+
+def _step_said(node: Node, names: Mapping[int, str]) -> str:
+    """How one step is computed, and why so."""
+    shape = " x ".join(map(str, node.shape)) or "a number"
+    said = fused(node)
+    numbers = stored(node)
+    if said is None:
+        return f"{shape}, step by step by numpy: index notation does not say it"
+    values = {id(n.value): names[id(n)] for n in in_order(node) if isinstance(n, Leaf) and id(n) in names}
+    own = [f"{n} is {values.get(id(v), _operand_said(v))}" for n, v in said.operands.items()]
+    text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")
+    if numbers < ENOUGH and not names:
+        return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {ENOUGH}"
+    if not for_any_numbers(node):
+        return f"{text}\n   by numpy on entries, because a number decides the value where nothing is stored"
+    return f"{text}\n   by a kernel, from {ENOUGH} numbers on ({VARIABLE}={mode()})"
+
+
+def _operand_said(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.layout.title} {' x '.join(map(str, value.shape))}"
+    return f"dense {' x '.join(map(str, value.shape))}" if np.ndim(value) else repr(np.asarray(value).item())
 
 
 def _whole(node: Node) -> Node:

@@ -296,3 +296,33 @@ def test_a_value_larger_than_its_operands_is_not_put_into_memory() -> None:
     outer = column * row
     graph = (outer * outer + outer - outer * 2 + outer * 3 - outer).sum(axis=0) + (outer * outer).sum(axis=0)
     assert all(piece.shape == (n,) for piece in pieces(graph.node))
+
+
+def test_several_results_share_what_they_have_in_common(monkeypatch) -> None:
+    one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
+    products: list[object] = []
+    monkeypatch.setattr(lazy.eager, "product", lambda *o: products.append(o) or np.asarray(o[0]) @ np.asarray(o[1]))
+    shared, again = (one + two) @ one.T, (one + two) @ one.T
+    total, same, scaled, number = spfgen.compute(shared.sum(), shared, again * 2, 7)
+    assert len(products) == 1
+    wanted = (A + B) @ A.T
+    assert np.isclose(total, wanted.sum())
+    assert np.allclose(np.asarray(same), wanted)
+    assert np.allclose(np.asarray(scaled), 2 * wanted)
+    assert number == 7
+    assert spfgen.compute() == ()
+
+
+def test_explain_says_the_steps_and_why(monkeypatch) -> None:
+    one = spfgen.asarray(spfgen.pack(A, "csr"))
+    assert "by numpy, because the operands hold" in (one * one).explain()
+    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    assert "by a kernel" in (one * one).explain()
+    assert "a number decides" in (one + 1.5).explain()
+    assert "index notation does not say it" in one.mean(axis=0).explain()
+    product = one @ one.T
+    said = (product + product.T).explain()
+    assert "1. " in said
+    assert "it stands in 2 places" in said
+    assert "A is step 1" in said
+    assert "B is 2.5" in (one * 2.5).explain()

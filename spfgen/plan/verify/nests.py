@@ -18,6 +18,7 @@ from spfgen.ir import children, walk
 from spfgen.lang.nodes import Access, Apply
 from spfgen.plan.nodes import (
     Append,
+    Array,
     Assign,
     Block,
     Bound,
@@ -135,6 +136,7 @@ class _Nests:
     coordinates: frozenset[tuple[Any, ...]]
     seen: set[int] = field(default_factory=set)
     met: set[Hashable] = field(default_factory=set)
+    unfilled: set[str] = field(default_factory=set)
     statements: int = 0
     values: int = 0
 
@@ -154,6 +156,8 @@ class _Nests:
                     self.visit(part, around)
                     if isinstance(part, Define):
                         around = around.naming(part.dim, part.value)
+                    elif isinstance(part, Array) and part.fill is None:
+                        self.unfilled.add(part.name)
                     elif isinstance(part, Probe):
                         self.at(part.at)
                         around = replace(around, probes={**around.probes, part.dim: part.name})
@@ -191,6 +195,8 @@ class _Nests:
     def statement(self, node: Plan, around: _Around) -> None:
         if () not in around.pending:
             self.statements += 1
+        if isinstance(node, Store) and node.target.tensor in self.unfilled and _combines(node):
+            self.values += 1  # with what holds nothing yet
         if isinstance(node, Entry):
             self.at(node.at)
         elif isinstance(node, Append):
@@ -213,6 +219,11 @@ class _Nests:
             case (Var(name),):
                 return around.probes.get(name) == operand.tensor and name in around.there
         return False
+
+
+def _combines(store: Store) -> bool:
+    """Whether a value is combined with the one that its place has."""
+    return any(isinstance(n, Operand) and n.tensor == store.target.tensor for n in walk(store.value))
 
 
 def _found(condition: Any) -> Iterator[str]:

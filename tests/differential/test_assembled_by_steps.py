@@ -6,6 +6,8 @@ import ctypes
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import spfgen
 from spfgen.errors import SpfgenError
@@ -15,6 +17,7 @@ from spfgen.plan.assemble.from_pack_plan import assembly_of
 from tests.differential.assembled import assembled, packed
 from tests.fuzz import unseen
 from tests.unit.layout.test_pack import all_layouts
+from tests.unit.layout.test_pack_random import layouts as random_layouts
 
 SHAPES = {0: [()], 1: [(0,), (11,), (16,)], 2: [(0, 3), (1, 1), (8, 8), (7, 10)], 3: [(0, 2, 2), (4, 5, 6)]}
 
@@ -162,3 +165,23 @@ def test_every_allocation_may_fail_once(layout: str) -> None:
     found = load(build(head + SOURCE + DEFINED + whole + tail, optimise=False))
     found.failing.restype = ctypes.c_int
     assert found.failing() > 10
+
+
+@pytest.mark.fuzz
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(made=random_layouts(), seed=st.integers(0, 2**16))
+def test_random_layouts(made: tuple[str, Layout], seed: int) -> None:
+    """Layouts that nobody wrote."""
+    text, layout = made
+    if not packs(layout):
+        return
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 7, layout.rank))
+    for count in (0, 1, int(np.prod(shape)) // 2):
+        coords, values = entries(rng, shape, count)
+        found, wanted = assembled(layout, shape, coords, values), packed(layout, shape, coords, values)
+        assert (found.status == 0) == (wanted is not None), (text, shape, count, found.status)
+        if wanted is not None:
+            assert found.sizes == wanted.sizes, (text, shape, count)
+            for name, array in wanted.arrays.items():
+                assert np.array_equal(found.arrays[name], array), (text, shape, count, name)

@@ -529,6 +529,8 @@ class _Writer:
             for p, extent in zip(places, step.shape, strict=True):
                 inside += [c.Bin(">=", p, c.Int(0)), c.Bin("<", p, self.expr(extent))]
             lines: list[c.Stmt] = [c.Declare(f"const {INT}", "place", linear_index(places, step.shape, self.expr))]
+            for vector, group in step.groups:
+                lines.append(c.Assign(c.Load(c.Name(self.names[vector]), c.Name("place")), "=", names.affine(group)))
             for value in step.values:
                 pairs = [(a, e) for call in calls(value) for a, e in _subscripts(layout, call)]
                 guards = [names.condition(within(a, ZERO, e)) for a, e in pairs]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from spfgen.errors import Unsupported
 from spfgen.facts.formula import ONE, ZERO, And, Bin, Call, Expr, Not, Num, Or, Var, calls, conjunction, variables
 from spfgen.ir import rewrite
 from spfgen.layout.pack_free import rounds_of
@@ -132,10 +131,6 @@ def make_places(s: State, rank: Rank, order: KeyOrder) -> None:
     """An array that leaves room for the values that are counted from each of its elements. Of those from which none
     counts, it has the next begin, or where the order says so at most the last one."""
     layout = s.layout
-    if rank.within is not None:
-        raise Unsupported(
-            f"layout `{layout.name}` is not assembled in C: `{rank.array}` begins anew in groups", layout.span
-        )
     index = layout.index(rank.array)
     missing = {a.name for a in layout.indexes} - set(s.arrays)
     both = [(p, e) for v in layout.values for p, e in zip(v.position, v.extents, strict=True)]
@@ -158,21 +153,43 @@ def make_places(s: State, rank: Rank, order: KeyOrder) -> None:
     shape = s.extents(index, needed)
     size = product(shape)
     room = s.copy("room", size, ZERO)
-    s.steps.append(Room(room, shape, places, values, {n: v for n, (v, _) in s.arrays.items()}))
+    groups = tuple((s.copy("group", size, ZERO), w) for w in rank.within or ())
+    arrays = {n: v for n, (v, _) in s.arrays.items()}
+    s.steps.append(Room(room, shape, places, values, arrays, "", groups))
     room = with_declared_room(s, index.name, shape, room)
     begins = s.copy("begins", size, at(room))
     total = s.new("all")
     because = f"`{index.name}` leaves room for the values that count from its elements"
     s.steps.append(Offsets(begins, size, total, because))
+    if rank.within is not None:
+        begins = _anew_in_groups(s, size, room, [v for v, _ in groups])
     if order.rest:
         last_begin = s.fold("last", size, Choose(compare(at(room), ">", 0), at(begins), ZERO), "max")
         begins = s.copy("begins", size, Bin("min", at(begins), last_begin))
     s.made(index.name, begins, shape)
+    if rank.within is not None:
+        return
     whole: Expr = Var(total)
     if order.rest:
         whole = Bin("max", whole, Choose(compare(size, ">", 0), ONE, ZERO))
     with suppress(NotAffine):
         s.solve(affine(counted[0][1], no_name), whole)
+
+
+def _anew_in_groups(s: State, size: Expr, room: str, groups: list[str]) -> str:
+    """Begins that count from 0 in each group."""
+    group, _, number = numbered(s, size, groups)
+    along = s.new("along")
+    s.steps.append(Sort(along, size, (group,)))
+    sums = s.copy("sums", size, at(room, at(along)))
+    s.steps.append(Offsets(sums, size, s.new("all")))
+    first = s.copy("first", number, Num(2**62))
+    s.steps.append(Into(first, size, at(group, at(along)), at(sums), "min"))
+    begins = s.copy("begins", size, ZERO)
+    own = minus(at(sums), at(first, at(group, at(along))))
+    used = compare(at(room, at(along)), ">", 0)
+    s.steps.append(Into(begins, size, at(along), Choose(used, own, ZERO)))
+    return begins
 
 
 def make_digits(s: State, rank: Rank, rules: Rules) -> None:

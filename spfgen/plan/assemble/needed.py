@@ -66,7 +66,8 @@ def _read(step: Step, read: set[str]) -> None:
         case Room(_, shape, places, values):
             for part in (*shape, *values):
                 _names(part, read)
-            read |= {*_given(step), *(n for p in places for n in p.names())}
+            of_groups = (v for _, v in step.groups)
+            read |= {*_given(step), *(n for p in (*places, *of_groups) for n in p.names())}
         case _:
             _names(step, read)
             read |= set(_given(step))

@@ -266,7 +266,8 @@ class Movable(Step):
 @dataclass(frozen=True, slots=True)
 class Room(Step):
     """Over all points of the relation, as far as `arrays` (their vectors) say it: the element of `vector` at the
-    `places` becomes one more than the most of `values`; without a vector, `most` is one more than the place reaches."""
+    `places` becomes one more than the most of `values`; without a vector, `most` is one more than the place reaches.
+    `groups`: vectors whose element there becomes a value."""
 
     vector: str
     shape: tuple[Expr, ...]
@@ -274,6 +275,7 @@ class Room(Step):
     values: tuple[Expr, ...]
     arrays: Mapping[str, str]
     most: str = ""
+    groups: tuple[tuple[str, Affine], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     """Ones on the k-th diagonal: a tensor in coordinates with as many entries."""
     on_device(device)
     columns = n_rows if n_cols is None else n_cols
+    k = max(-n_rows, min(k, columns))  # beyond, there is no diagonal, however far it is
     rows = np.arange(max(0, -k), max(0, -k, min(n_rows, columns - k)), dtype=np.int64)
     return sparse((n_rows, columns), (rows, rows + k), np.ones(len(rows), dtype or np.float64), 0)
 

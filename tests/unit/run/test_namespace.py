@@ -315,3 +315,10 @@ def test_a_product_stays_sparse_beside_finite_numbers() -> None:
     assert (found.nse, found.fill, found[3, 4]) == (1, 0, 8)
     with pytest.raises(spfgen.SpfgenError, match="memory"):
         xp.divide(large, xp.asarray(np.arange(10.0)))  # nan in each row
+
+
+@pytest.mark.parametrize("k", [0, 1, -2, 5, 2**63 + 128, -(2**70)])
+def test_a_diagonal_may_be_far_away(k: int) -> None:
+    for rows, columns in ((3, 4), (0, None), (4, 2)):
+        wanted = np.eye(rows, columns, k=max(-9, min(k, 9)))
+        assert np.array_equal(np.asarray(xp.eye(rows, columns, k=k)), wanted)

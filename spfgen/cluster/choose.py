@@ -128,6 +128,8 @@ def _inverse(unit: Unit, subscript: Any, index: str, bounds: Bounds) -> Bounds |
     if found is None or index not in unit.separable.ways or not is_known(unit, index):
         return None
     extent = unit.extents[index]
+    if plain(subscript) == index and bounds[-1] == extent:
+        return bounds
     others = {n: 0 for n in found.names() if n in unit.extents} | unit.named
     if not found.names() <= {*others}:
         return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from spfgen.errors import DataError
 from spfgen.lang import nodes as lang
@@ -32,9 +31,7 @@ def extents_of(
     """`shapes` are those of the operands, `sizes` the numbers that are named, `said` extents of indices, and those of
     results as `y.n_1`. Raises DataError where they do not agree."""
     _check_agree(steps, shapes, sizes, said)
-    arrays: dict[str, Any] = {
-        n: np.lib.stride_tricks.as_strided(np.zeros(()), s, [0] * len(s)) for n, s in shapes.items()
-    }
+    arrays: dict[str, Any] = {n: SimpleNamespace(shape=s) for n, s in shapes.items()}  # larger than an array may be
     found = Ranges(arrays, {}, dict(sizes), {n: e for n, e in said.items() if "." not in n}, {})
     unique = Names(frozenset(sizes)).steps(steps, {})
     try:

@@ -329,3 +329,11 @@ def test_what_explain_says() -> None:
     assert "proved (isl, for all bounds): each point of the iteration space is in one block of work along i" in told
     assert "proved (isl, for all bounds): blocks of work along i write `y` at different places" in told
     np.testing.assert_allclose(found.compute(), [dense[i : i + 3].sum() for i in range(10)])
+
+
+def test_a_matrix_with_more_places_than_an_array_may_have() -> None:
+    n = 10**10
+    ends = [0, 1, n - 1]
+    made = spfgen.blocks((np.array([ends, ends[::-1]]), np.array([1.0, 2.0, 3.0])), count={0: 2}, shape=(n, n))
+    found = spfgen.evaluate("s = A[i,j]", A=made)
+    assert float(found.compute()) == 6.0

@@ -46,7 +46,8 @@ class Cut:
     """How operands are cut: the blocks along each index for p workers."""
 
     name: str
-    counts: Callable[[int], Mapping[str, int]]
+    counts: Callable[[int], Mapping[Any, int]]
+    """By index; by operand and index where operands differ."""
 
 
 def _root(workers: int, degree: int) -> int:
@@ -56,8 +57,8 @@ def _root(workers: int, degree: int) -> int:
 CUTS = {
     "spmv": (Cut("1-D", lambda p: {"i": p}), Cut("2-D", lambda p: {"i": _root(p, 2), "j": _root(p, 2)})),
     "spgemm": (
-        Cut("1-D", lambda p: {"i": p}),
-        Cut("2-D", lambda p: {"i": _root(p, 2), "j": _root(p, 2)}),
+        Cut("1-D", lambda p: {"i": p, ("A2", "k"): p}),
+        Cut("2-D", lambda p: dict.fromkeys("ijk", _root(p, 2))),
         Cut("3-D", lambda p: {"i": _root(p, 3), "j": _root(p, 3), "k": _root(p, 3)}),
     ),
     "mttkrp": (
@@ -118,7 +119,7 @@ def extents(program: str, entries: int) -> dict[str, int]:
     return {**dict.fromkeys("ijk", side), "r": COLUMNS}
 
 
-def planned(program: str, entries: int, counts: Mapping[str, int], workers: int) -> Any:
+def planned(program: str, entries: int, counts: Mapping[Any, int], workers: int) -> Any:
     """The planner's unit of this program and what it chooses for so many workers."""
     from spfgen.cluster.blocked import Blocked
     from spfgen.cluster.choose import choose
@@ -131,7 +132,7 @@ def planned(program: str, entries: int, counts: Mapping[str, int], workers: int)
     extent = extents(program, entries)
     operands = {}
     for name, (indices, memory) in shapes(program, entries).items():
-        bounds = tuple(by_count(extent[i], counts.get(i, 1)) for i in indices)
+        bounds = tuple(by_count(extent[i], counts.get((name, i), counts.get(i, 1))) for i in indices)
         layout = {"A": "csr", "A2": "csr", "T": "csf3"}.get(name)
         example = example_of(len(indices), np.dtype("float64"), layout)
         operands[name] = Blocked({}, name, bounds, lambda e=example: e, layout, int(memory))  # type: ignore[misc]

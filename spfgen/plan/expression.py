@@ -18,7 +18,7 @@ from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
-from spfgen.plan.analyse.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
+from spfgen.plan.analyse.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, is_apart, meetings
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.recurrence import DOWN, Need, needs, order_text, running
 from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
@@ -408,8 +408,11 @@ class _Fusion:
         check_parallel(plan, self.apart)
 
     def apart(self, loop: Scan | Find, tensor: str) -> bool:
-        """Whether a loop is the one that threads may share: no iteration needs what another one writes."""
-        found = self.order.parallel is not None and loop.dim == self.order.parallel[0]
+        """Whether a loop is the one that threads may share, also by another name: no iteration needs what another one
+        writes."""
+        found = self.order.parallel is not None and (
+            loop.dim == self.order.parallel[0] or is_apart(self.point, self.order.steps, loop.dim)
+        )
         for wanted in self.wanted if found else ():
             if wanted.does.target.tensor == tensor:
                 note_apart(wanted.instance, loop.dim)

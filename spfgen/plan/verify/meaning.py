@@ -470,14 +470,14 @@ class _Comparison:
         asked: dict[Formula, Formula] = {}
         for node in self.path.nodes:
             if isinstance(node, Guard | Find):
-                asked |= {self.named_once(f): f for c in node.conditions for f in conjuncts(c) if not comparisons([f])}
+                asked |= {self.named_once(f): f for c in node.conditions for f in conjuncts(c)}
         wanted = [f for g in self.instance.guards for f in conjuncts(g) if not comparisons([f])]
-        for guard in wanted:
+        for guard in wanted:  # which may be affine by other names
             if self.named_once(guard) not in asked:
                 raise Fault(f"the plan does not ask for {show(guard)}")
         known = {self.named_once(f) for c in (*self.instance.guards, *self.path.when) for f in conjuncts(c)}
         for formula, own in asked.items():
-            if formula not in known:
+            if formula not in known and not comparisons([own]):
                 raise Fault(f"the plan asks for {show(own)}, which was not asked for")
 
     def named_once(self, expr: N) -> N:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
 
 import spfgen
 from spfgen import tuning
 from spfgen.cir.checks.names import KNOWN
-from spfgen.cir.lower.files import plain_file, runtime
+from spfgen.cir.lower.files import plain_file
 from spfgen.cir.lower.from_checks import check_functions, places
 from spfgen.cir.tree import check as cir_check
 from spfgen.cir.tree.names import identifier
-from spfgen.cir.tree.nodes import Text
 from spfgen.cir.tree.print import print_file
 from spfgen.cir.tree.simplify import simplify
 from spfgen.errors import DataError, ToolError
@@ -119,7 +118,7 @@ def c_source(layout: Layout, kinds: Mapping[str, str]) -> str:
     about = f"{_name(layout)}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
     file = plain_file(functions, about, ("<stdint.h>",))
     cir_check.check(file, KNOWN)
-    return print_file(replace(file, items=(Text(runtime("verdict.h")), *file.items)))
+    return print_file(file)
 
 
 def _name(layout: Layout) -> str:

@@ -78,7 +78,7 @@ def test_the_same_text_as_without(cache) -> None:
     generated = generate(kernel, layouts)
     for _ in range(2):
         found = disk_cache.compiled(kernel, layouts)
-        assert (found.source, found.header, found.whole) == (generated.source, generated.header, generated.whole)
+        assert (found.source, found.header, found.called) == (generated.source, generated.header, generated.called)
         assert found.program.tensors == generated.program.tensors
         assert found.program.size_of == generated.program.size_of
         assert found.program.groups == ()
@@ -114,8 +114,8 @@ def test_an_entry_that_holds_something_else(cache, content) -> None:
     wanted = disk_cache.compiled(kernel, layouts)
     (entry,) = entries(cache)
     folder.save(disk_cache.KERNELS, entry.name, content)
-    assert disk_cache.compiled(kernel, layouts).whole == wanted.whole
-    assert pickle.loads(folder.load(disk_cache.KERNELS, entry.name)).whole == wanted.whole
+    assert disk_cache.compiled(kernel, layouts).called == wanted.called
+    assert pickle.loads(folder.load(disk_cache.KERNELS, entry.name)).called == wanted.called
 
 
 def test_a_layout_that_is_wrong_is_never_taken_for_checked(cache) -> None:

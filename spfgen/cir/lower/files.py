@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from spfgen import tuning
-from spfgen.cir.checks.names import HOLDS
+from spfgen.cir.checks.names import BROKEN, HOLDS, MEMORY, UNCHECKED
 from spfgen.cir.lower.layout import free_name, structs
 from spfgen.cir.lower.register_tile import REGISTERS
 from spfgen.cir.rewrite.branches import with_branches
@@ -120,6 +120,7 @@ def source_file(
     return File(comment, (f'"{program.name}.h"', *includes), (*own, *pieces, *functions))
 
 
+VERDICTS = (HOLDS, BROKEN, UNCHECKED, MEMORY)
 STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
 
 
@@ -139,7 +140,7 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
         pieces.append(Text(runtime("noinline.h")))
     if any(f.result.startswith(AS_IS) for f in functions):
         pieces.append(Text(runtime("as_is.h")))
-    if any(isinstance(n, Name) and n.name == HOLDS for n in nodes):
+    if any(isinstance(n, Name) and n.name in VERDICTS for n in nodes):
         pieces.append(Text(runtime("verdict.h")))
     if any(INLINE in f.result for f in functions):
         pieces.append(Text(runtime("inline.h")))

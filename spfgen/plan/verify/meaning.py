@@ -346,7 +346,7 @@ class _Comparison:
                 self.between(dim, low, high)
                 self.require(condition)
                 self.searched.add(name)
-            case Accumulate(target):
+            case Accumulate(target, op) if op:  # a temporary may have all its places
                 within = self.path.nodes[self.path.nodes.index(node) :]
                 loops = {n.dim for n in within if isinstance(n, Scan | Find)}
                 if any(variables(p) & loops for p in target.place):

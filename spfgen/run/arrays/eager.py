@@ -390,7 +390,8 @@ def reduced(
     tensor = tensor_of(tensor, "the operand")
     if where is not True:
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
-    entries, grouped = _to_reduce(tensor, axis) if name not in ("argmax", "argmin") else (entries_of(tensor), None)
+    by_groups = name == "mean" or (name not in ("argmax", "argmin") and reductions.is_by_groups(getattr(np, name)))
+    entries, grouped = _to_reduce(tensor, axis) if by_groups else (entries_of(tensor), None)
     with in_words(name):
         match name:
             case "mean":

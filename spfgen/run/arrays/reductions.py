@@ -135,6 +135,11 @@ def _by_group(function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: 
     return values, np.diff(np.append(first, count)), where
 
 
+def is_by_groups(function: np.ufunc) -> bool:
+    """Whether entries are reduced group by group; else all elements are needed, with the coordinates of the entries."""
+    return _repeated(function) is not None
+
+
 def _repeated(function: np.ufunc) -> Callable[[Any, Array], Array] | None:
     """What the reduction of so many equal values is; None for functions of which that is not known."""
     match function.__name__:

@@ -158,7 +158,7 @@ class Segments:
         if function.identity is None:  # max and its like: what is there twice changes nothing
             found[self.column[::-1]] = values[::-1]
         elif function.identity:
-            found[there] = function.identity
+            found[there] = np.asarray(function.identity).astype(found.dtype)  # -1 of unsigned integers, too
         function.at(found, self.column, values)
         return found[there], counts[there], (there,)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from spfgen.facts.formula import And, Bin, Compare, Expr, Formula, Num, Or, Var, conjunction, rename, substitute
 from spfgen.facts.prove import implied
 from spfgen.layout.keys import Field, KeyPlan
@@ -13,7 +11,6 @@ from spfgen.layout.proofs import facts_of, stored
 from spfgen.sets.affine import expression
 
 
-@lru_cache(maxsize=256)
 def in_order(source: Layout, key: KeyPlan) -> bool:
     """Proved of the keys of the only rank: strictly in their order, so that none is there twice in a group.
 

@@ -47,7 +47,7 @@ def entries(rng: np.random.Generator, shape: tuple[int, ...], count: int) -> tup
     return coords, values
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("title", LAYOUTS)
 def test_arrays_are_those_of_numpy(title: str) -> None:
     layout = LAYOUTS[title]

@@ -110,7 +110,7 @@ def entries(rank: int, count: int, extent: int, seed: int) -> tuple[Tensor, Arra
 LAYOUTS = [(rank, name) for rank in (1, 2, 3) for name in known_layouts(rank)]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("rank", "layout"), LAYOUTS)
 def test_layouts(rank: int, layout: str) -> None:
     kernel = copying(layout, rank)

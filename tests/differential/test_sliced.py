@@ -25,7 +25,7 @@ CUT = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("rank", "name"), EVERY)
 def test_parts_of_arrays_are_parts(rank: int, name: str) -> None:
     rng = np.random.default_rng(rank)

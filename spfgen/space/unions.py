@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from spfgen import tuning
 from spfgen.facts.formula import Var
@@ -44,7 +43,6 @@ def _terms(value: object) -> Iterator[object]:
             yield value
 
 
-@lru_cache(maxsize=256)
 def _in_order(layout: Layout) -> bool:
     """Whether each coordinate is stored once, and those that have all others in common come in strict order."""
     if not layout.rank or not layout.indexes or layout.turned or layout.is_pattern:

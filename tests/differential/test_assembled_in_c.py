@@ -197,6 +197,21 @@ def test_types(value: str) -> None:
     np.testing.assert_array_equal(found.to_numpy(), dense)
 
 
+@pytest.mark.parametrize("layout", ["coo3", "csf3"])
+def test_keys_that_do_not_fit_in_64_bits(layout: str) -> None:
+    """Three coordinates of 30 bits: the result is made step by step."""
+    kernel = copying(layout, 3)
+    rng = np.random.default_rng(8)
+    coords = rng.integers(0, 2**30, (3, 20)).repeat(2, axis=1)
+    arrays = {f"idx_{k + 1}": c.astype(np.int32) for k, c in enumerate(coords)}
+    given = spfgen.tensor("coo_unsorted(rank=3)", shape=(2**30,) * 3, val=np.arange(1.0, 41), **arrays)
+    status, _, found = called(kernel, {"A": given}, (2**30,) * 3)
+    assert status == 0
+    wanted = kernel(A=given)
+    assert found is not None
+    assert {n: a.tolist() for n, a in found.arrays.items()} == {n: a.tolist() for n, a in wanted.arrays.items()}
+
+
 def test_several_results() -> None:
     """Each in its layout; a dense one beside them."""
     text = """kernel several { tensor A : csr  tensor B : csc  tensor C : dcsr  tensor y : dense

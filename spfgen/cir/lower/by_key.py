@@ -39,16 +39,18 @@ OK, NO_MEMORY, NO_PLACE, NO_INDEX = (f"SPFGEN_{n}" for n in ("OK", "ERROR_MEMORY
 LARGEST = {"int8": "INT8_MAX", "int16": "INT16_MAX", "int32": "INT32_MAX", "int64": "INT64_MAX"}
 
 
-def functions_by_key(assembly: KeyAssembly, struct: str, name: str) -> list[c.Function]:
-    """Static functions, the last of which makes the result: `int name(entries, made, threads, memory)`."""
-    return [simplify(f) for f in _Maker(name, assembly, struct).functions()]
+def functions_by_key(assembly: KeyAssembly, struct: str, name: str, by_steps: str = "") -> list[c.Function]:
+    """Static functions, the last of which makes the result: `int name(entries, made, threads, memory)`. `by_steps` is
+    the function that does so where a key does not fit in 64 bits."""
+    return [simplify(f) for f in _Maker(name, assembly, struct, by_steps).functions()]
 
 
 class _Maker:
     """The functions of one result."""
 
-    def __init__(self, name: str, assembly: KeyAssembly, struct: str) -> None:
+    def __init__(self, name: str, assembly: KeyAssembly, struct: str, by_steps: str) -> None:
         self.tensor, self.key, self.struct = assembly.tensor, assembly.key, struct
+        self.by_steps = by_steps
         self.append = assembly.append
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
@@ -57,7 +59,6 @@ class _Maker:
         self.entry, self.value = TYPES[self.tensor.entry_type], TYPES[self.tensor.value_type]
         self.rank = len(self.layout.coordinates)
         self.filling = fill_function(self.key, Types(self.entry.name, self.tensor.assembled_types))
-        self.widths: list[str] = []
 
     def functions(self) -> list[c.Function]:
         fill = replace(self.filling.function, name=f"{self.name}_fill", result="void", static=True)
@@ -66,8 +67,8 @@ class _Maker:
 
     # --- the entries
 
-    def at_entry(self, taken: set[str]) -> tuple[list[c.Stmt], Names, list[c.Param], list[c.Expr]]:
-        """The coordinates of entry q; parameters for the extents, and what is given for them."""
+    def at_entry(self, taken: set[str]) -> tuple[list[c.Stmt], Names, list[c.Param]]:
+        """The coordinates of entry q; parameters for the extents."""
         extents = [new_name(n, taken) for n in self.layout.parameters]
         names = [new_name(x, taken) for x in self.layout.coordinates]
         lines: list[c.Stmt] = [
@@ -75,8 +76,7 @@ class _Maker:
             for k, n in enumerate(names)
         ]
         wanted = target_names(self.key, [c.Name(n) for n in names], [c.Name(e) for e in extents])
-        fields: list[c.Expr] = [c.Field(c.Name("made"), field_name(n)) for n in self.layout.parameters]
-        return lines, wanted, [c.Param(INT, e, "extent") for e in extents], fields
+        return lines, wanted, [c.Param(INT, e, "extent") for e in extents]
 
     def computed(self, names: Names, taken: set[str]) -> tuple[list[c.Stmt], Names]:
         lines: list[c.Stmt] = []
@@ -88,7 +88,7 @@ class _Maker:
 
     def kept(self) -> c.Function:
         taken = {*KEYWORDS, *RESERVED}
-        lines, names, params, _ = self.at_entry(taken)
+        lines, names, params = self.at_entry(taken)
         more, names = self.computed(names, taken)
         value = c.Load(c.Cast(f"const {self.entry.c} *", c.Field(c.Name("entries"), "values")), c.Name("q"))
         size = c.Call("sizeof", (c.Name(self.entry.c),))
@@ -110,7 +110,7 @@ class _Maker:
     def keys(self) -> c.Function:
         taken = {*KEYWORDS, *RESERVED}
         digits = digits_of(self.key, taken)
-        lines, names, params, _ = self.at_entry(taken)
+        lines, names, params = self.at_entry(taken)
         more, word = key_of(digits, names, taken)
         body = [*lines, *more, c.Assign(c.Load(c.Name("key"), c.Name("q")), "=", word)]
         pragma = openmp.parallel_for("parts")
@@ -217,7 +217,8 @@ class _Whole:
         align = c.Int(0) if (found := self.alignment()) is None else self.shifts[found]
         ordered = c.Call("spfgen_assembly_order", (c.Name("own"), self.bits, align))
         sorts = self.declared("unsorted", ordered, "int")
-        self.fails(c.Bin("!=", sorts, c.Int(0)), NO_MEMORY)
+        self.fails(c.Bin("==", sorts, c.Int(1)), NO_MEMORY)
+        self.fails(c.Bin("!=", sorts, c.Int(0)), NO_INDEX)
         totals, widths = self.counted(levels)
         self.solve(totals, widths)
         arrays = self.arrays(totals)
@@ -270,7 +271,13 @@ class _Whole:
             given[f"base:{number}"] = high if field.down else low
         self.shifts = shifts
         self.bits: c.Expr = self.declared("bits", below, "int")
-        self.fails(c.Bin(">", self.bits, c.Int(64)), NO_INDEX)
+        too_wide = c.Bin(">", self.bits, c.Int(64))
+        if self.maker.by_steps:
+            passed = tuple(c.Name(n) for n in ("entries", "made", "threads", "memory"))
+            by_steps = c.Block((c.Return(c.Call(self.maker.by_steps, passed)),))
+            self.lines += [c.Comment("a key does not fit in 64 bits"), c.If(too_wide, by_steps)]
+        else:
+            self.fails(too_wide, NO_MEMORY)  # an array of an extent has no room either
         return given
 
     def is_call(self, name: str) -> bool:

@@ -21,7 +21,7 @@ from spfgen.ir import fresh
 from spfgen.lang.types import TYPES
 from spfgen.plan.assemble import Assembled
 from spfgen.plan.assemble.by_key import KeyAssembly
-from spfgen.plan.assemble.choose import assembly_of
+from spfgen.plan.assemble.choose import assembly_by_steps, assembly_of
 from spfgen.space.nodes import Program, Tensor
 
 ALLOCATOR = "const spfgen_allocator *"
@@ -59,11 +59,15 @@ def interface(program: Program, function: c.Function) -> Interface:
         found = assemblies[tensor.name] = assembly_of(tensor)
         name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
         struct = shown[tensor.name].name
+        types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
+        target = Target(struct, *types, tensor.axis)
         if isinstance(found, KeyAssembly):
-            functions += functions_by_key(found, struct, name)
+            steps = assembly_by_steps(tensor) if found.may_be_wide else None
+            by_steps = "" if steps is None else new(f"{name}_by_steps")
+            functions += [] if steps is None else assemble_functions(steps, target, by_steps, taken)
+            functions += functions_by_key(found, struct, name, by_steps)
         else:
-            types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
-            functions += assemble_functions(found, Target(struct, *types, tensor.axis), name, taken)
+            functions += assemble_functions(found, target, name, taken)
     appends = {n for n, a in assemblies.items() if isinstance(a, KeyAssembly) and a.append is not None}
     caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends)
     inner = caller.function(function.doc)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import ONE, Bin, Var
 from spfgen.facts.formula import calls as calls_in
 from spfgen.layout.keys import KeyPlan, key_plan
 from spfgen.layout.pack import key_orders
+from spfgen.layout.points import affine_value
 from spfgen.sets.affine import Affine
 from spfgen.space.nodes import Tensor
+
+PLACES = 33
+"""Bits of a position that arrays are as long as: there is no memory for more."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,19 @@ class KeyAssembly:
     tensor: Tensor
     key: KeyPlan
     append: Append | None = None
+
+    @property
+    def may_be_wide(self) -> bool:
+        """Whether a key of all digits may need more than 64 bits, as far as the types of index arrays say."""
+        calls, kinds = self.key.plan.encoded.calls, dict(self.tensor.assembled_types)
+        bits = 0
+        for field in self.key.fields:
+            most = [int(affine_value(e, {})) // a for a, e in field.upper if not e.names()]
+            held = kinds.get(calls[field.name].function) if field.name in calls else None
+            widths = [max(0, n).bit_length() or 1 for n in most]
+            widths.append(PLACES if held is None else min(63, 8 * np.dtype(held).itemsize - 1))
+            bits += min(widths)
+        return bits > 64
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What is done, in words, each with the reason."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from spfgen.errors import Unsupported
 from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
 from spfgen.plan.assemble.from_pack_plan import assembly_of as by_steps
@@ -16,3 +18,10 @@ def assembly_of(tensor: Tensor) -> KeyAssembly | Assembly:
         raise Unsupported(f"the pattern of `{tensor.name}` is given")
     found = assembly_by_key(tensor)
     return found if isinstance(found, KeyAssembly) else by_steps(layout)
+
+
+def assembly_by_steps(tensor: Tensor) -> Assembly | None:
+    """The way that asks nothing of extents; None where there is none."""
+    with suppress(Unsupported):
+        return None if tensor.assembled is None else by_steps(tensor.assembled)
+    return None

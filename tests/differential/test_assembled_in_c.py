@@ -197,6 +197,7 @@ def test_types(value: str) -> None:
     np.testing.assert_array_equal(found.to_numpy(), dense)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["coo3", "csf3"])
 def test_keys_that_do_not_fit_in_64_bits(layout: str) -> None:
     """Three coordinates of 30 bits: the result is made step by step."""

@@ -133,4 +133,4 @@ if not TYPE_CHECKING:  # where mypy saw this function, every name would be there
 
 def __dir__() -> list[str]:
     """The public names: what completion shows."""
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "array"]

@@ -26,6 +26,7 @@ from spfgen.lang.trace import among, check_used, function
 from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
+from spfgen.public import Public
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ class UnknownNameError(SpecError, KeyError):
 
 
 @dataclass(frozen=True, repr=False)
-class LayoutHandle:
+class LayoutHandle(Public):
     """A layout by name, with element types and constants; call it to set constants: `bcsr(R=4, C=4)`."""
 
+    _public = ("layout", "name")
     tree: SpecTree
     use: lang.LayoutUse
 
@@ -169,9 +171,10 @@ class _Kernels(_Named, Mapping[str, "KernelSpec"]):
 
 
 @dataclass(frozen=True, repr=False)
-class KernelSpec:
+class KernelSpec(Public):
     """A kernel of a spec file, to be compiled."""
 
+    _public = ("compile", "name")
     tree: SpecTree
     kernel: lang.Kernel
 
@@ -219,7 +222,7 @@ class KernelSpec:
         return f"<spfgen kernel {self.name}>"
 
 
-class Spec:
+class Spec(Public):
     """A spec file: `layouts` and `kernels` by name."""
 
     def __init__(self, tree: SpecTree) -> None:

@@ -68,6 +68,20 @@ def explain_html(generated: Generated) -> str:
     return "\n".join(["<!DOCTYPE html>", f'<html lang="en"><head>{head}</head><body>', *body, "</body></html>", ""])
 
 
+def notebook_html(generated: Generated) -> str:
+    """What a notebook shows of a kernel: its statements; loops, proofs and the C folded below them."""
+    facts = explain_json(generated)
+    statements = "\n".join(s["text"] for s in facts["statements"])
+    parts = [f"<div><b>{escape(facts['kernel'])}</b><pre>{escape(statements)}</pre>"]
+    for key, content in {"loops": _loops(facts), "proofs": _proofs(facts), "code": _plain(generated.source)}.items():
+        parts.append(f"<details><summary>{SECTIONS[key]}</summary>{''.join(content)}</details>")
+    return "".join([*parts, "</div>"])
+
+
+def _plain(source: str) -> Iterator[str]:
+    yield f"<pre>{escape(source)}</pre>"
+
+
 def _section(key: str, content: Iterable[str]) -> Iterator[str]:
     yield f'<section id="{key}"><h2>{SECTIONS[key]}</h2>'
     yield from content

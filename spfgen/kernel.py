@@ -17,6 +17,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.lang.uses import read_first
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.public import Public
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from spfgen.tuned import Tuned
 
 
-class Kernel:
+class Kernel(Public):
     """A compiled kernel. Call it with its operands by name; outputs are made when not given.
 
     The element types are those of the operands of each call, unless the kernel declares them; for each choice of
@@ -40,6 +41,11 @@ class Kernel:
     Index arrays are checked when they are first seen (`validate` "once"), at every call ("always") or not at all
     ("never": arrays that break the layout may then end the process).
     """
+
+    _public = (
+        *("name", "source", "header", "layouts", "explain", "bind", "optimize", "symbolic"),
+        *("threads", "validate", "prune", "max_workspace", "tuned"),
+    )
 
     def __init__(
         self,
@@ -135,6 +141,11 @@ class Kernel:
         first, *others = map(show_statement, self._kernel.statements)
         more = f"; and {len(others)} more" if others else ""
         return f"<spfgen.Kernel {self.name}: {first}{more}>"
+
+    def _repr_html_(self) -> str:
+        from spfgen.explain_html import notebook_html
+
+        return notebook_html(self.generated)
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned, self.prune)

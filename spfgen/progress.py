@@ -1,20 +1,26 @@
-"""How far long work has come: a line on a terminal, nothing elsewhere.
+"""How far long work has come: a line with a bar on a terminal.
+
+Nothing is shown in pipes, or with `CI`, `NO_COLOR` or `TERM=dumb` in the environment.
 
 Whoever works says so with `task`; the line is there while the command line `shows` it, from the moment that the work
-takes longer than a second. With rich (`pip install 'spfgen[progress]'`) it has a bar and the time.
+takes longer than a second.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from typing import TextIO
 
 DELAY = 1.0
 """Seconds before there is anything to see."""
 CLEAR = "\r\x1b[K"
+CELLS = 24
+"""The length of a bar."""
 
 Step = Callable[[float, str], None]
 """Told how much is done, and what comes next."""
@@ -28,7 +34,7 @@ class _Line:
         self.lock = threading.RLock()
         self.state: tuple[str, float, float | None, str] | None = None
         self.timer: threading.Timer | None = None
-        self.bar: Any = None
+        self.began = 0.0
         self.visible = False
 
     def begin(self, what: str, total: float | None) -> bool:
@@ -36,7 +42,7 @@ class _Line:
         with self.lock:
             if self.state is not None:
                 return False
-            self.state = (what, 0, total, "")
+            self.state, self.began = (what, 0, total, ""), time.monotonic()
             self.timer = threading.Timer(DELAY, self._appear)
             self.timer.daemon = True
             self.timer.start()
@@ -60,10 +66,7 @@ class _Line:
     def hide(self) -> None:
         """Make room for a message; the next step brings the line back."""
         with self.lock:
-            if self.bar is not None:
-                self.bar.stop()
-                self.bar = None
-            elif self.visible:
+            if self.visible:
                 self._write(CLEAR)
             self.visible = False
 
@@ -77,13 +80,8 @@ class _Line:
         assert self.state is not None
         what, done, total, label = self.state
         self.visible = True
-        if self.bar is None:
-            self.bar = _rich_bar(self.stream, what, total)
-        if self.bar is not None:
-            self.bar.update(0, completed=done, label=label)
-            return
-        share = f" {done:.0f} of {total:.0f}" if total else ""
-        text = f"{what}{share}{': ' if label else ''}{label}"
+        seconds = f" {time.monotonic() - self.began:.0f} s"
+        text = f"{what}{_bar(done, total) if total else ''}{seconds}{': ' if label else ''}{label}"
         self._write(f"{CLEAR}{text[: _width() - 1]}")
 
     def _write(self, text: str) -> None:
@@ -98,21 +96,18 @@ def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _rich_bar(stream: TextIO, what: str, total: float | None) -> Any:
-    """A bar that runs, or None where rich is not installed."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.table import Column
-    except ImportError:
+def _bar(done: float, total: float) -> str:
+    """`[#######.......] 12 of 24`"""
+    filled = round(CELLS * min(max(done / total, 0.0), 1.0))
+    return f" [{'#' * filled}{'.' * (CELLS - filled)}] {done:.0f} of {total:.0f}"
+
+
+def _terminal() -> TextIO | None:
+    """Where the line is shown: a terminal at which a person sits, as far as can be told."""
+    stream, quiet = sys.stderr, any(os.environ.get(name) for name in ("NO_COLOR", "CI"))
+    if quiet or os.environ.get("TERM") == "dumb" or stream is None or not stream.isatty():
         return None
-    label = TextColumn("{task.fields[label]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn(), label)
-    console = Console(file=stream)
-    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    bar.add_task(what, total=total, label="")
-    bar.start()
-    return bar
+    return stream
 
 
 _line: _Line | None = None
@@ -123,7 +118,8 @@ def shows(wanted: Callable[[], bool]) -> Iterator[None]:
     """Within, tasks show their progress, if stderr is a terminal; `wanted` is asked when a task begins."""
     global _line, _wanted
     before = _line, _wanted
-    _line, _wanted = (_Line(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None), wanted
+    terminal = _terminal()
+    _line, _wanted = (None if terminal is None else _Line(terminal)), wanted
     try:
         yield
     finally:

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from experiments.harness.case import Missing
 from experiments.harness.log import say
 from experiments.harness.machine import available_memory, last_level_cache
 from experiments.harness.native import load, pointer
+from spfgen.run.bandwidth import SOURCE
 
 TIMES_THE_CACHE = 4
 READ, TRIAD = "bandwidth, read", "bandwidth, triad"
@@ -38,7 +38,7 @@ class Memory:
 def memory_of(threads: int) -> Memory | None:
     """What to race the kernels of that many threads against; nothing, and a word about it, without a C compiler."""
     try:
-        code = load(Path(__file__).with_name("bandwidth.c"))
+        code = load(SOURCE)
     except Missing as reason:
         say(f"no bandwidth: {reason}")
         return None

@@ -331,3 +331,8 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __dir__() -> list[str]:
+    """The names of the standard: what completion shows."""
+    return [*__all__]

@@ -30,6 +30,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     and reductions as programs over blocks do. `nbytes` is the memory of all blocks, None where it is not known before.
     """
 
+    _inner = ("graph", "name", "kind", "told", "known", "example", "part", "map", "rechunk")
     graph: Any
     name: str
     bounds: tuple[Bounds, ...]

@@ -33,6 +33,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.types import INDEX_TYPES, MARK_TYPES
+from spfgen.public import Public
 
 
 def _span() -> Any:
@@ -130,7 +131,16 @@ HINT_FUNCTIONS = ("count", "pattern", "content")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Layout:
+class Layout(Public):
+    """A layout, as `tensor.layout` gives it: what its declaration says, with constants as numbers.
+
+    `arrays` are the names of its arrays, `rank` is the number of its coordinates.
+    """
+
+    _public = (
+        *("name", "rank", "constants", "fill", "doc", "parameters", "sizes", "positions", "coordinates"),
+        *("relation", "arrays", "is_pattern"),
+    )
     name: str
     parameters: tuple[str, ...]
     constants: tuple[tuple[str, int], ...]

@@ -14,6 +14,7 @@ from spfgen.api import Kernel
 from spfgen.errors import CheckFailed, UsageError
 from spfgen.lang.expressions import counted
 from spfgen.run.assembly import is_pending
+from spfgen.run.bandwidth import read_rate
 from spfgen.run.calls.call import Bound, checked_sizes
 from spfgen.run.calls.count import count_operations
 from spfgen.run.calls.operands import RANDOM, operands
@@ -23,6 +24,11 @@ from spfgen.run.tensor import Array, Tensor, described
 from spfgen.run.tuners.compare import verdict
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
+
+GOOD, FAIR = 0.6, 0.25
+"""Shares of the bandwidth."""
+DENSE = 1
+"""Operations for each byte above which the arithmetic of a processor is slower than its memory."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ class Report:
     seconds: tuple[float, ...]
     operations: int | None
     moved_bytes: int
+    read_rate: float | None
+    """Bytes per second at which this machine reads that many bytes, where that was measured."""
     check: str | None
     failure: CheckFailed | None = None
     written: tuple[str, ...] = field(default=())
@@ -58,6 +66,24 @@ class Report:
     def median(self) -> float:
         """Not 0: a clock may be too coarse to see a call."""
         return max(float(np.median(self.seconds)), 1e-9)
+
+    @property
+    def share(self) -> float | None:
+        """The speed of the fastest call as a share of the fastest reading: what else runs has slowed neither."""
+        return self.moved_bytes / max(min(self.seconds), 1e-9) / self.read_rate if self.read_rate else None
+
+    def verdict(self) -> str:
+        """Whether the speed is good."""
+        if self.read_rate is None or self.share is None:
+            return "of the bandwidth: not measured, the data are too few"
+        text = f"{self.share:.0%} of the bandwidth of this machine for so many bytes, {self.read_rate / 1e9:.3g} GB/s"
+        if self.share >= GOOD:
+            return f"{text}: good, memory is the limit"
+        if self.operations is not None and self.operations > DENSE * self.moved_bytes:
+            return f"{text}: {self.operations / self.moved_bytes:.2g} operations per byte, so arithmetic is the limit"
+        if self.share >= FAIR:
+            return f"{text}: fair, as is usual with gathers"
+        return f"{text}: low; try `spfgen tune`, with --layouts, too"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -69,6 +95,8 @@ class Report:
             "gflops": None if self.operations is None else self.operations / self.median / 1e9,
             "bytes": self.moved_bytes,
             "gbytes_per_second": self.moved_bytes / self.median / 1e9,
+            "read_gbytes_per_second": None if self.read_rate is None else self.read_rate / 1e9,
+            "share_of_bandwidth": self.share,
             "check": self.check,
             "passed": None if self.check is None else self.failure is None,
             "written": list(self.written),
@@ -89,6 +117,7 @@ class Report:
             f"  memory   {self.moved_bytes / self.median / 1e9:.3g} GB/s "
             f"({self.moved_bytes} bytes: each operand read once, each result written once)"
         )
+        lines.append(f"  share    {self.verdict()}")
         if self.check:
             lines.append(f"  check    {self.check}")
         lines += [f"  wrote    {path}" for path in self.written]
@@ -123,7 +152,8 @@ def run_job(kernel: Kernel, job: Job) -> Report:
         str(kernel.threads or os.environ.get("OMP_NUM_THREADS") or "default"),
         tuple(seconds),
         count_operations(kernel, bound),
-        _moved(bound),
+        moved := _moved(bound),
+        read_rate(moved, kernel.threads or 0),
         checked,
         failure,
         tuple(written.values()),

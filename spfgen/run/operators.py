@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
+from spfgen.public import Public
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -92,7 +94,7 @@ def _place(name: str, doc: str) -> Callable[..., Any]:
     return method
 
 
-class Operators:
+class Operators(Public):
     """Signs and methods of numpy's arrays."""
 
     __slots__ = ()

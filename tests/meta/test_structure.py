@@ -72,6 +72,7 @@ def test_imports_follow_the_pipeline(path: Path) -> None:
             "ir",
             "limits",
             "progress",
+            "public",
             "rt",
             "tuning",
             "__version__",

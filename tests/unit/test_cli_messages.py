@@ -191,6 +191,9 @@ def test_colours_of_specs() -> None:
     assert all(kind is not Error for kind, _ in tokens)
 
 
+QUIET = ("NO_COLOR", "CI", "TERM")
+
+
 # --- progress ------------------------------------------------------------------------------------------
 
 
@@ -199,26 +202,22 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("rich", [True, False])
-def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, rich: bool) -> None:
-    if rich:
-        pytest.importorskip("rich")
-    else:
-        monkeypatch.setattr(progress, "_rich_bar", lambda *_: None)
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     monkeypatch.setattr(progress, "DELAY", 0.0)
+    for name in QUIET:
+        monkeypatch.delenv(name, raising=False)
     with progress.shows(lambda: True), progress.task("measuring", 3) as step:
         progress._line.timer.join()
         for number, name in enumerate(("one", "two", "three")):
             step(number, name)
             with progress.task("inner") as inner:
                 inner(0, "not seen")
-        if rich:
-            progress._line.bar.refresh()
         messages.message("a message between")
     text = terminal.getvalue()
     assert "measuring" in text
+    assert f"[{'#' * 16}{'.' * 8}] 2 of 3" in text
     assert "three" in text
     assert "not seen" not in text
     assert "a message between\n" in text
@@ -233,6 +232,14 @@ def test_no_progress_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     with progress.shows(lambda: False), progress.task("measuring", 3) as step:  # quiet
         step(1, "one")
+    for name in QUIET:
+        with monkeypatch.context() as patched:
+            for other in QUIET:
+                patched.delenv(other, raising=False)
+            patched.setenv(name, "dumb" if name == "TERM" else "1")
+            with progress.shows(lambda: True), progress.task("measuring", 3) as step:
+                assert progress._line is None
+                step(1, "one")
     assert terminal.getvalue() == ""
     assert capsys.readouterr().err == ""
 

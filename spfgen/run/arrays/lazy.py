@@ -57,6 +57,7 @@ class LazyArray(Operators):
     """
 
     __slots__ = ("node",)
+    _inner = ("node",)
 
     def __init__(self, node: Node) -> None:
         self.node = node

@@ -18,6 +18,7 @@ from spfgen.facts.formula import Bin, Expr, Var, evaluate, show
 from spfgen.ir import walk
 from spfgen.lang.expressions import did_you_mean
 from spfgen.layout.fill import filled
+from spfgen.public import Public
 from spfgen.run.assembly import Assembly, EntriesStruct, pending, ready, taken
 from spfgen.run.calls.seen import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
@@ -160,7 +161,7 @@ class _Assembled:
     axis: int | None
 
 
-class Bound:
+class Bound(Public):
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
 
     Loops that run level by level (a triangular solve) find their levels, or lists, in the first call after
@@ -170,6 +171,8 @@ class Bound:
     kernels with threads, one thread is used. Values may change between calls; index arrays were checked when the
     operands were bound, and may not. Arrays that are put into a tensor in place of others later are not seen.
     """
+
+    _public = ("sizes", "tensors")
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import UsageError
+from spfgen.public import Public
 
 if TYPE_CHECKING:
     from spfgen.api import Kernel
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor
 
 
-class Symbolic:
+class Symbolic(Public):
     """Results of a kernel with their patterns: `numeric` computes their values again, in place.
 
     `results` are the tensors by name; `result` is the only one.

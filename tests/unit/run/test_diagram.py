@@ -9,9 +9,11 @@ import pytest
 
 import spfgen
 from spfgen.catalogue import layout_named
+from spfgen.errors import Unsupported
 from spfgen.lang.spec import builtin_names
 from spfgen.run.drawings.diagram import NOTHING, WIDTH, cells_of, diagram
-from spfgen.run.drawings.example import example
+from spfgen.run.drawings.drawing import drawn
+from spfgen.run.drawings.example import example, packed_example
 from spfgen.run.drawings.svg import svg
 
 SEEN = ["sv", "rle", "csr", "csc", "bcsr", "coo_unsorted", "csf3", "dia", "ell", "jds", "vbl", "sym_csr", "dense"]
@@ -171,3 +173,26 @@ def test_an_example_holds_an_entry_where_extents_are_odd() -> None:
     found = example(layout.layout())
     assert found.shape == (3, 3)
     assert np.count_nonzero(found.to_numpy())
+
+
+SUMS = """layout sums(n, m) {
+    size k, w
+    relation { [q, t] -> [i, j] : 0 <= q < k and 0 <= t < w and i = a(q) + b(t) and j = c(t) - d(q)
+                                  and 0 <= i < n and 0 <= j < m }
+    index a[k] { range 0 <= a(p) < n }
+    index b[w] { range 0 <= b(p) < n }
+    index c[w] { range 0 <= c(p) < m }
+    index d[k] { range 0 <= d(p) < m }
+    value val[k, w] at [q, t]
+}"""
+
+
+def test_a_layout_that_cannot_be_packed_is_drawn_from_example_arrays_or_given_ones(tmp_path) -> None:
+    layout = spfgen.parse(SUMS).layouts["sums"].layout()
+    with pytest.raises(Unsupported, match="cannot be packed"):
+        packed_example(layout)
+    assert "<svg" in drawn(lambda rank, small: layout, None, None)
+    path = str(tmp_path / "given.npz")
+    np.savez(path, a=[0, 1], b=[0, 2], c=[2, 3], d=[0, 1], val=[[1.5, 2.5], [3.5, 4.5]])
+    picture = drawn(lambda rank, small: layout, path, (4, 4))
+    assert all(f">{v}<" in picture for v in ("1.5", "2.5", "3.5", "4.5"))

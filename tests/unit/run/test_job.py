@@ -328,3 +328,20 @@ def test_nothing_to_compute(spmv) -> None:
     report = run_job(spmv, replace(JOB, data={"A": "random", "x": "random"}, sizes={"i": 0, "j": 0}))
     assert report.check == "ok: y is empty"
     assert report.as_dict()["gflops"] == 0
+
+
+# --- the speed -----------------------------------------------------------------------------------------
+
+
+def test_a_report_says_whether_the_speed_is_good(spmv: spfgen.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = run_job(spmv, replace(JOB, data={"A": "random:0.5", "x": "random"}, sizes={"i": 20, "j": 20}))
+    assert few.share is None
+    assert "not measured" in few.text()
+    many = run_job(spmv, replace(JOB, data={"A": "random:0.5", "x": "random"}, sizes={"i": 200, "j": 200}))
+    assert many.read_rate > 0
+    assert many.as_dict()["share_of_bandwidth"] == many.share > 0
+    speed = many.moved_bytes / min(many.seconds)
+    for factor, word in {1.2: "good", 2: "fair", 10: "low", 0.5: "good"}.items():
+        assert f": {word}" in replace(many, read_rate=factor * speed).text()
+    dense = replace(many, read_rate=10 * speed, operations=5 * many.moved_bytes)
+    assert "arithmetic is the limit" in dense.text()

@@ -1,5 +1,19 @@
 /* How fast this machine reads memory, and copies with arithmetic (the triad of STREAM). */
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* Threads of a parallel region, where nobody says how many. */
+int team(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
 void fill(int threads, long size, double value, double *restrict a)
 {
 #pragma omp parallel for num_threads(threads) schedule(static)

@@ -292,6 +292,7 @@ NO_FOLDERS = frozenset((".cc", ".cpp", ".cu", ".cxx", ".hh", ".hpp", ".o", ".py"
 @click.option(
     "--stop-after", metavar="PASS", default="", help="Stop the optimisation after this pass: same result, less speed."
 )
+@click.option("--phases", is_flag=True, help="KERNEL_symbolic makes the results, KERNEL_numeric fills them again.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def generate(
     file: str,
@@ -301,6 +302,7 @@ def generate(
     optimize: int | None,
     output: str,
     stop_after: str,
+    phases: bool,
     force: bool,
 ) -> None:
     """Write the C and the header of a kernel.
@@ -312,20 +314,28 @@ def generate(
     spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
     """
     kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
-    made = kernel.stopped_after(stop_after) if stop_after else kernel.generated
-    if made.refused is not None:
-        raise made.refused
-    if output == "-":
-        show(made.whole, newline=False)
-        return
-    target, texts = Path(output), {f"{kernel.name}.c": made.source, f"{kernel.name}.h": made.header}
+    target = Path(output)
+    is_file = target.suffix in (".c", ".h") and not target.is_dir()
+    if phases and (is_file or output == "-"):
+        raise UsageError(
+            f"expected a folder for the two phases, but it is {output}", None, ("leave out -o, or -o build/",)
+        )
     other = target.suffix in NO_FOLDERS and not target.is_dir()
-    if other or (target.is_file() and target.suffix not in (".c", ".h")):
+    if other or (target.is_file() and not is_file):
         hint = f"the C is C99: -o {target.with_suffix('.c').name}"
         raise UsageError(f"expected a folder, or a file ending in .c or .h, but it is {output}", None, (hint,))
-    if target.suffix in (".c", ".h") and not target.is_dir():
-        texts = {target.name: made.whole if target.suffix == ".c" else made.header}
-        target = target.parent
+    texts: dict[str, str] = {}
+    for one in kernel.phases() if phases else (kernel,):
+        made = one.stopped_after(stop_after) if stop_after else one.generated
+        if made.refused is not None:
+            raise made.refused
+        if output == "-":
+            show(made.whole, newline=False)
+            return
+        if is_file:
+            target, texts = target.parent, {target.name: made.whole if target.suffix == ".c" else made.header}
+        else:
+            texts |= {f"{one.name}.c": made.source, f"{one.name}.h": made.header}
     for path, changed in write_files(target, texts, force).items():
         note(f"wrote {path}" if changed else f"{path} is up to date")
 

@@ -228,6 +228,18 @@ class Kernel(Public):
 
         return Symbolic(self, operands, sizes)
 
+    def phases(self) -> tuple[Kernel, Kernel]:
+        """NAME_symbolic, which makes the results as this kernel does, and NAME_numeric, to which they are given: it
+        computes their values again, in place, for operands with the same patterns. Raises UsageError where no result
+        has a pattern that is computed."""
+        if not self.assembled:
+            message = f"expected a result of `{self.name}` whose pattern is computed, but there is none"
+            raise UsageError(message, None, ("declare it in a sparse layout",))
+        numeric = self.with_given(self.assembled)
+        return self._with(replace(self._kernel, name=f"{self.name}_symbolic")), numeric._with(
+            replace(numeric._kernel, name=f"{self.name}_numeric")
+        )
+
     def results(self, bound: Bound, operands: Mapping[str, object]) -> Any:
         """The outputs of a call: the objects that were given, numpy arrays where the layout is numpy's own."""
         found = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]

@@ -502,6 +502,21 @@ def test_a_pattern_is_computed_once() -> None:
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.parametrize("result", ["csr", "coo", "bcsr", "csc", "dcsr"])
+def test_two_kernels_of_a_product(result: str) -> None:
+    """What `generate --phases` writes: one makes the pattern, the other computes values in it."""
+    symbolic, numeric = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C=result).phases()
+    assert (symbolic.name, numeric.name) == ("kernel_symbolic", "kernel_numeric")
+    a, b = csr(A.copy()), csr(B.copy())
+    made = symbolic(A=a, B=b)
+    values = {n: v for n, v in made.arrays.items() if v.dtype.kind == "f"}
+    a.data *= 3
+    assert numeric(A=a, B=b, C=made) is made
+    assert np.allclose(made.to_numpy(), 3 * A @ B)
+    assert all(made.arrays[n] is v for n, v in values.items())
+
+
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("text", ["C[i,j] = A[i,k]*B[k,j]", "C[j,i] = A[i,j] + B[j,i]"])
 def test_memory_that_is_limited(text: str, threads: int) -> None:

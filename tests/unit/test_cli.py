@@ -140,6 +140,22 @@ def test_generate_to_a_folder(run, tmp_path) -> None:
     assert (folder / "spmv.h").read_text() == kernel.header
 
 
+def test_generate_in_two_phases(run, tmp_path) -> None:
+    spec = tmp_path / "product.spf"
+    spec.write_text("kernel product { tensor A, B, C : csr  C[i, j] = A[i, k]*B[k, j] }")
+    code, _, err = run("generate", str(spec), "--phases", "-o", str(tmp_path / "made"))
+    assert code == 0, err
+    names = [f"product_{phase}.{end}" for phase in ("numeric", "symbolic") for end in ("c", "h")]
+    assert sorted(p.name for p in (tmp_path / "made").iterdir()) == names
+    for given, words in {("-o", "-"): "expected a folder", ("-o", str(tmp_path / "a.c")): "expected a folder"}.items():
+        code, _, err = run("generate", str(spec), "--phases", *given)
+        assert code == 2
+        assert words in err
+    code, _, err = run("generate", KERNELS, "-k", "spmv", "--phases", "-o", str(tmp_path))
+    assert code == 2
+    assert "expected a result of `spmv` whose pattern is computed, but there is none" in err
+
+
 def test_generate_where_nothing_can_be_written(run, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder" / "spmv.c").mkdir(parents=True)

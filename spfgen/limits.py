@@ -23,3 +23,5 @@ SHARED_REGIONS = 8
 """Regions that several parts of a value have in common, each asked for at the points of a computed pattern."""
 CUTS, CUTS_OF_INDEX = 24, 3
 """Ways to cut a program that is computed in blocks, and places where one index is cut, that are compared."""
+BODY = 200
+"""Parts of the body of a function that is written out to see where its result may differ from that of the fills."""

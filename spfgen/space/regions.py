@@ -15,11 +15,11 @@ from math import isinf, prod
 from typing import Any
 
 from spfgen.facts.formula import Compare, Formula, Var, conjuncts
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
-from spfgen.limits import SHARED_REGIONS
+from spfgen.limits import BODY, SHARED_REGIONS
 from spfgen.space.conditions import negated
 from spfgen.space.nodes import Tensor
 from spfgen.space.steps import Chosen, Gather, Gathered, Link, Linked, Tie
@@ -110,7 +110,8 @@ class Regions:
                 ending = [place for place, _ in self.deciding(value, fills)]
                 if ending:
                     parts = [(p, self.of(arguments[p])) for p in ending]
-                    return self.smallest([_unled(found) if p and op in SHORT else found for p, found in parts])
+                    led = [_unled(found) if p and op in SHORT else found for p, found in parts]
+                    return self.smallest([*led, self.written_out(value)])
                 if value.function is not None and value.function.space is not None:
                     return self.declared(
                         value.function.space, dict(zip(value.function.parameters, arguments, strict=True))
@@ -119,7 +120,7 @@ class Regions:
                     return self._selected(arguments, fills)
                 if op in SHORT:
                     return union([self.of(arguments[0]), *(_unled(self.of(a)) for a in arguments[1:])])
-                return union([self.of(a) for a in arguments])
+                return self.smallest([self.written_out(value), union([self.of(a) for a in arguments])])
             case Chosen(condition, then, otherwise):
                 if self.fill(value) is None:
                     return None
@@ -207,6 +208,16 @@ class Regions:
         fills = [self.fill(a) for a in value.arguments]
         return any(f is not None and isinf(abs(f)) for f in fills)
 
+    def written_out(self, value: lang.Apply) -> list[Region] | None:
+        """The regions that the body of a function has where it is one value of its parameters. The function is called
+        with what is not stored, so that is a number as any other: 0 times infinity is nan."""
+        body = None if value.function is None else body_of(value.function)
+        if body is None or value.function is None:
+            return None
+        given = dict(zip(value.function.parameters, value.arguments, strict=True))
+        inner, own = with_locals(body, given), replace(self, exact=True)
+        return own.of(inner) if common(own.fill(inner), self.fill(value)) is not None else None
+
     def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
         """The regions that a function of the user declares."""
         match space:
@@ -217,6 +228,23 @@ class Regions:
             case lang.Apply("logical_and", parts):
                 return self.smallest([self.declared(p, arguments) for p in parts])
         return None
+
+
+def body_of(function: lang.Function) -> Any | None:
+    """The value of a function as one value of its parameters; None for a body with branches, or one that is long so."""
+    *lets, last = function.body
+    known: dict[str, Any] = {}
+    for step in lets:
+        if not isinstance(step, lang.Let) or step.name in known or step.name in function.parameters:
+            return None
+        known[step.name] = with_locals(step.value, known)
+        if sum(1 for _ in walk(known[step.name])) > BODY:
+            return None
+    return with_locals(last.value, known) if isinstance(last, lang.Return) and not function.cases else None
+
+
+def with_locals(value: Any, given: Mapping[str, Any]) -> Any:
+    return rewrite(lambda v: given.get(v.name) if isinstance(v, lang.Local) else None, value)
 
 
 def common(one: Any, other: Any) -> Any:

@@ -819,3 +819,31 @@ def test_a_computed_pattern_has_what_the_algebra_of_the_value_needs(text, needed
     expected = eval(body, {"np": np, "abs": np.abs, **dict(zip("ABC", dense, strict=True))})
     assert np.array_equal(found.to_numpy(), expected)
     assert len(found.arrays["val"]) == needed(*(d != 0 for d in dense)).sum()
+
+
+@pytest.mark.parametrize(
+    ("body", "needed"),
+    [
+        ("return (a & b) ^ c", lambda a, b, c: (a & b) | c),
+        ("let t = b | c\nreturn a & t", lambda a, b, c: a & (b | c)),
+        ("return where(a != 0, b + c, 0)", lambda a, b, c: a & (b | c)),
+        ("return (a & b) + (a & c)\nproperty annihilator 0 at 1", lambda a, b, c: a & (b | c)),
+        ("if a > 0 { return b }\nreturn c", lambda a, b, c: a | b | c),
+    ],
+)
+def test_a_computed_pattern_has_what_the_body_of_a_function_needs(body: str, needed: Any) -> None:
+    rng = np.random.default_rng(4)
+    dense = [np.where(rng.random((9, 11)) < 0.3, rng.integers(1, 4, (9, 11)), 0) for _ in range(3)]
+    text = f"function f(a, b, c) {{ {body} }}\nD[i,j] = f(A[i,j], B[i,j], C[i,j])"
+    operands = {n: spfgen.pack(d, "csr") for n, d in zip("ABC", dense, strict=True)}
+    found = spfgen.evaluate(text, out="csr", **operands)
+    assert np.array_equal(found.to_numpy(), spfgen.evaluate(text, **operands))
+    assert len(found.arrays["val"]) == needed(*(d != 0 for d in dense)).sum()
+
+
+def test_the_body_of_a_function_is_called_with_what_is_not_stored() -> None:
+    """0 times infinity is nan there, so a product of floating-point numbers needs all of its arguments."""
+    a, b = np.array([0.0, 2.0, 0.0]), np.array([np.inf, 3.0, 0.0])
+    text = "function f(a, b) { return a*b }\nD[i] = f(A[i], B[i])"
+    found = spfgen.evaluate(text, out="sv", A=spfgen.pack(a, "sv"), B=spfgen.pack(b, "sv"))
+    np.testing.assert_array_equal(found.to_numpy(), [np.nan, 6.0, 0.0])

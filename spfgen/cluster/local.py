@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spfgen.cluster.cuts import Box
 from spfgen.cluster.separate import COMBINED, RESULT, Read, linear, plain, within
-from spfgen.facts.formula import Bin, Expr, Num, Var, substitute
-from spfgen.ir import rewrite, walk
+from spfgen.facts.formula import Bin, Expr, Formula, Num, Var, chain, conjunction, substitute
+from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.uses import accesses_in
@@ -27,6 +27,11 @@ def start_of(index: str) -> str:
     return f"from_{index}"
 
 
+def extent_of(index: str) -> str:
+    """The size that says how many values of an index a block of work has, where conditions say what it runs over."""
+    return f"extent_{index}"
+
+
 class Local:
     """Makes the text for blocks of work: one for all of them, but for those where a subscript leaves its operand."""
 
@@ -34,7 +39,9 @@ class Local:
         self.unit = unit
         self.reads: Mapping[str, Read] = {r.name: r for r in unit.reads}
         self.texts: dict[Any, Written] = {}
+        self.following: dict[frozenset[str], set[tuple[str, int]]] = {}
         self.steps = tuple(self._combined(s) for s in unit.named_steps)
+        self.ruled = self._ruled()
         self.begins = {i: Bin("+", Var(i), Var(start_of(i))) for i in unit.cuts}
 
     def is_update(self, target: str) -> bool:
@@ -60,6 +67,7 @@ class Local:
         moved: dict[str, tuple[Any, ...]] = {}
         sizes: dict[str, int] = {NIL: 0, **self.unit.named}
         sizes |= {start_of(i): ranges[i][0] for i in self.unit.cuts}
+        sizes |= {extent_of(i): ranges[i][1] - ranges[i][0] for i in self.ruled & {*self.unit.cuts}}
         for name, read in self.reads.items():
             moved[name] = tuple(self._moved(read, axis, ranges, boxes[name][axis], sizes) for axis in
                                 range(len(read.access.subscripts)))  # fmt: skip
@@ -97,9 +105,32 @@ class Local:
                 return replace(node, subscripts=tuple(self._written(tensor, s) for s in subscripts))
             case lang.Index(expr):
                 return replace(node, expr=substitute(expr, self.begins))
-            case lang.Statement(where=where) | lang.Reduce(where=where) | lang.For(where=where) if where is not None:
-                return replace(node, where=substitute(where, self.begins))
+            case lang.Statement() | lang.Reduce() | lang.For():
+                own = [self._range(i) for i in sorted(self._free(node) & self.ruled)]
+                where = [] if node.where is None else [substitute(node.where, self.begins)]
+                return replace(node, where=conjunction([*where, *own])) if where or own else None
         return None
+
+    def _ruled(self) -> set[str]:
+        """Indices that stand alone nowhere and whose conditions say what they run over: so they do in a block of work,
+        whose text says its part as one more condition."""
+        unit = self.unit
+        accesses = [r.access for r in unit.reads] + [a for a in accesses_in(self.steps) if a.tensor in unit.layouts]
+        conditions = [w for s in self.steps for n in walk(s) if (w := getattr(n, "where", None)) is not None]
+        return {i for c in conditions for i in within(c)} & {*unit.extents} - {
+            plain(s) for a in accesses for s in a.subscripts
+        }
+
+    def _free(self, node: Any) -> set[str]:
+        """The indices that a node binds: an equation those of its condition that nothing else does."""
+        if isinstance(node, lang.For | lang.Reduce):
+            return {*node.indices}
+        return set() if node.where is None else within(node.where) - {i for s in self.steps for i in _loops(s)}
+
+    def _range(self, index: str) -> Formula:
+        is_cut = index in self.unit.cuts
+        extent: Expr = Var(extent_of(index)) if is_cut else Num(self.unit.extents[index])
+        return chain(Num(0), "<=", Var(index), "<", extent)
 
     def _subscript(self, subscript: Any, moved: Any) -> Any:
         if moved is None:
@@ -123,21 +154,24 @@ class Local:
         unit = self.unit
         alone = {plain(s) for r in unit.reads for s in r.access.subscripts}
         used = {n for s in self.steps for n in within(s)} | {n for s in self.steps for n in _loops(s)}
-        needed = (used - {str(i) for i in alone}) | {*unit.said}
+        needed = (used - {str(i) for i in alone} | {*unit.said}) - self.ruled
         found = {i: hi - lo for i, (lo, hi) in ranges.items() if i in needed}
         for target in unit.layouts:
-            if target not in unit.kept or unit.combined(target) is not None:
-                found |= self._of_result(target, ranges)
+            if not self._is_given(target):
+                found |= self._of_result(target, ranges, found)
         return found
 
-    def _of_result(self, target: str, ranges: Ranges) -> dict[str, int]:
+    def _is_given(self, target: str) -> bool:
+        return target in self.unit.kept and self.unit.combined(target) is None
+
+    def _of_result(self, target: str, ranges: Ranges, passed: Mapping[str, int]) -> dict[str, int]:
         """The extents of a result along axes that no index alone says."""
         unit = self.unit
         if target not in unit.found.shapes:
             return {}
-        accesses = [a for a in accesses_in(self.steps) if a.tensor == target]
         shape = list(unit.found.shapes[target])
-        if all(any(self._says(a.subscripts[k], target) for a in accesses) for k in range(len(shape))):
+        known = self._following(frozenset(passed))
+        if all((target, axis) in known for axis in range(len(shape))):
             return {}
         for index in unit.cuts:
             if not unit.is_whole(index, target) and target in unit.targets:
@@ -145,10 +179,26 @@ class Local:
                 shape[unit.way(index, target).axis] = high - low
         return {f"{target}.{n}": e for n, e in zip(self._parameters(target), shape, strict=True)}
 
-    def _says(self, subscript: Any, target: str) -> bool:
-        """Whether a subscript of a result says its extent: an index alone, in whose block the result's lies."""
-        index = plain(subscript)
-        return index is not None and not (index in self.unit.cuts and self.unit.is_whole(index, target))
+    def _following(self, passed: frozenset[str]) -> set[tuple[str, int]]:
+        """Axes whose extents follow from operands and from indices whose extents are passed: where an index stands
+        alone it has that of the axis, for one loop or reduction; another one may bind it, too."""
+        if passed not in self.following:
+            self.following[passed] = set(self._spread(passed))
+        return self.following[passed]
+
+    def _spread(self, passed: frozenset[str]) -> Iterator[tuple[str, int]]:
+        same = [p for s in self.steps for p in _alone(s) if not self._is_elsewhere(p[1][0], p[0][1])]
+        known: set[Any] = {own for own, _ in same if own[1] in passed}
+        known |= {axis for _, axis in same if axis[0] in self.reads or self._is_given(axis[0])}
+        before = -1
+        while before != (before := len(known)):
+            for pair in same:
+                known |= {*pair} if known & {*pair} else set()
+        yield from (axis for _, axis in same if axis in known)
+
+    def _is_elsewhere(self, target: str, index: str) -> bool:
+        """Whether the index does not begin at 0 in a block of work's part of a result."""
+        return index in self.unit.cuts and self.unit.is_whole(index, target)
 
     def _parameters(self, target: str) -> tuple[str, ...]:
         from spfgen.api import handle_of
@@ -161,8 +211,28 @@ class Local:
         return tuple(found.parameters)
 
 
+def _alone(step: Any) -> Iterator[tuple[tuple[int, str], tuple[str, int]]]:
+    """Where an index stands alone: what binds it, and the axis. The step itself binds those that nothing else does."""
+
+    def of(node: Any, around: Mapping[str, int]) -> Iterator[Any]:
+        around = {**around, **dict.fromkeys(_bound(node), id(node))}
+        if isinstance(node, lang.Access):
+            indices = [plain(s) for s in node.subscripts]
+            yield from (
+                ((around.get(i, id(step)), i), (node.tensor, k)) for k, i in enumerate(indices) if i is not None
+            )
+        for part in children(node):
+            yield from of(part, around)
+
+    return of(step, {})
+
+
 def _loops(step: Any) -> set[str]:
-    return {n for node in walk(step) if isinstance(node, lang.For | lang.Reduce) for n in node.indices}
+    return {n for node in walk(step) for n in _bound(node)}
+
+
+def _bound(node: Any) -> tuple[str, ...]:
+    return node.indices if isinstance(node, lang.For | lang.Reduce) else ()
 
 
 __all__ = ["NIL", "RESULT", "Local", "start_of"]

@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.parts import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, packed, parts_of
+from spfgen.cluster.parts import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, fill_in, packed, parts_of
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.entries import own_entries
@@ -45,7 +45,8 @@ def blocks(
         from spfgen.api import pack
         from spfgen.run.arrays.made import of_coordinates
 
-        source = pack(source, of_coordinates(len(np.atleast_2d(source[0]))), shape=shape)
+        rank = len(np.atleast_2d(source[0]))
+        source = pack(source, of_coordinates(rank), shape=shape, fill=fill_in(layout, rank))
     if isinstance(source, np.ndarray) and layout is None:
         return of_array(source, bounds_for(source.shape, lambda: tensor_of(source, "A"), None, asked, count, balance))
     tensor = tensor_of(source, "the operand")

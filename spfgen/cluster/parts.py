@@ -23,8 +23,10 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import builtin_names
+from spfgen.layout.fill import same_fill
 from spfgen.layout.measure import measure
 from spfgen.run.arrays.made import of_coordinates
+from spfgen.run.calls.bind import coordinates
 from spfgen.run.calls.entries import own_entries, pack_object, summed
 from spfgen.run.calls.evaluate import Written
 from spfgen.run.files.read import Coordinates
@@ -46,16 +48,23 @@ def saying(where: str) -> Iterator[None]:
 
 
 def packed(entries: Coordinates, layout: Any, strict: bool) -> Tensor:
-    """The entries in a layout; where that has no place for them and is only preferred, as coordinates."""
-    from spfgen.api import filled, handle_of
+    """The entries in a layout, with its fill value if it says one; where it has no place for them and is only
+    preferred, as coordinates."""
+    from spfgen.api import handle_of
 
-    handle = filled(handle_of(advised(entries) if layout == AUTO else layout), entries.fill)
     try:
-        return pack_object(handle, entries, None, "sum")
+        return pack_object(handle_of(advised(entries) if layout == AUTO else layout), entries, None, "sum")
     except (DataError, Unsupported):
         if strict:
             raise
-    return pack_object(filled(handle_of(of_coordinates(len(entries.shape))), entries.fill), entries, None, "sum")
+    return pack_object(handle_of(of_coordinates(len(entries.shape))), entries, None, "sum")
+
+
+def fill_in(layout: Any, rank: int) -> Any:
+    """The value of what is not stored in a layout; 0 where it is chosen later."""
+    from spfgen.api import handle_of
+
+    return 0 if layout is None or layout == AUTO else handle_of(layout).layout(rank).fill
 
 
 AUTO = "auto"
@@ -195,13 +204,16 @@ class Joined:
             return parts[0]
         if any(isinstance(p, np.ndarray) for p in parts):
             return self._dense(parts)
+        fill = parts[0].fill_value
         entries = [own_entries(p) for p in parts]
+        if any(not same_fill(fill, e.fill, e.values.dtype) for e in entries):
+            entries = [coordinates(p.to_numpy(), "a block", fill) for p in parts]
         columns = tuple(
             np.concatenate([e.coords[d] + start[d] for e, start in zip(entries, self.starts, strict=True)])
             for d in range(len(self.shape))
         )
         values = np.concatenate([e.values for e in entries])
-        whole = Coordinates(self.shape, columns, values, parts[0].fill)
+        whole = Coordinates(self.shape, columns, values, fill)
         return packed(whole, self.layout or parts[0].layout, self.layout is not None)
 
     def _dense(self, parts: Sequence[Any]) -> Any:
@@ -325,7 +337,8 @@ class Empty:
         if self.layout is None:
             return np.zeros(self.shape, self.dtype)
         columns = tuple(np.empty(0, np.int64) for _ in self.shape)
-        return packed(Coordinates(self.shape, columns, np.empty(0, self.dtype)), self.layout, False)
+        fill = fill_in(self.layout, len(self.shape))
+        return packed(Coordinates(self.shape, columns, np.empty(0, self.dtype), fill), self.layout, False)
 
 
 @dataclass(frozen=True)
@@ -435,7 +448,8 @@ class GatherPairs:
     def __call__(self, parts: Sequence[Coordinates]) -> Any:
         full = [p for p in parts if len(p.values)] or parts[:1]
         columns = tuple(np.concatenate([p.coords[d] for p in full]) for d in range(len(full[0].shape)))
-        found = Coordinates(full[0].shape, columns, np.concatenate([p.values for p in full]))
+        fill = fill_in(self.layout, len(columns))
+        found = Coordinates(full[0].shape, columns, np.concatenate([p.values for p in full]), fill)
         with saying(f"in the block at {self.place}"):
             return packed(found, self.layout, strict=True)
 

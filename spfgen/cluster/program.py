@@ -136,7 +136,7 @@ class _Program:
             names = {step.target.tensor} if isinstance(step, lang.Statement) else set()
             names |= {s.target.tensor for s in statements_in([step])}
             alive = {step.name} if isinstance(step, lang.Let) else set()
-            shared = {n for n in names if self.layouts.get(n) is not None}
+            shared = {n for n in names if self.layouts.get(n) is not None} | self._unwritten(number)
             for later in range(number + 1, len(self.steps)):
                 other = self.steps[later]
                 uses = any(isinstance(n, lang.Local | lang.Set) and n.name in alive for n in walk(other))
@@ -151,6 +151,12 @@ class _Program:
                 at += 1
             yield tuple(self.steps[start : end + 1])
             start = end + 1
+
+    def _unwritten(self, number: int) -> set[str]:
+        """Tensors that live within the program and are read by a step before any has written them: they hold zeros, of
+        the extents that later steps say."""
+        before = {s.target.tensor for s in statements_in(self.steps[:number])}
+        return {a.tensor for a in accesses_in([self.steps[number]])} & {*self.local} - before
 
     def _unit(self, steps: tuple[Any, ...], known: dict[str, Any]) -> dict[str, Blocked]:
         if len(steps) == 1 and isinstance(steps[0], lang.Statement):

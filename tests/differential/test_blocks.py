@@ -68,6 +68,7 @@ PROGRAMS = {
     "r[i] = coalesce(y[i-1], 5) + y[i]": {},
     "r[i] = sum(j: A[i,j])/max(j: A[i,j] + 1)": {},
     "r[i] = mod(y[i], 3)": {},
+    "r[i] = max(p: y[2*i+p] where 0 <= p < 2)": {},
     "r[k] = collapse(A[i,j], (i, j) -> k)": {"r.n_1": N * M},
 }
 
@@ -337,3 +338,54 @@ def test_a_matrix_with_more_places_than_an_array_may_have() -> None:
     made = spfgen.blocks((np.array([ends, ends[::-1]]), np.array([1.0, 2.0, 3.0])), count={0: 2}, shape=(n, n))
     found = spfgen.evaluate("s = A[i,j]", A=made)
     assert float(found.compute()) == 6.0
+
+
+def test_ranges_that_conditions_alone_say() -> None:
+    """A block of work has its part of them, whether the index is cut or not."""
+    x = np.arange(1.0, 7.0)
+    text = "r[i] = sum(p: x[2*i+p]*(p+1) where 0 <= p < 2)"
+    loops = spfgen.parse("kernel k { tensor x, y : dense for i, p { y[i] += x[2*i+p] where 0 <= p < 2 } }").kernels["k"]
+    for width in (1, 2, 4):
+        with any_cuts(np.random.default_rng(width)):
+            found = spfgen.evaluate(text, x=spfgen.blocks(x, {0: width}))
+            updated = loops.compile()(x=spfgen.blocks(x, {0: width}), y=spfgen.blocks(np.ones(3), {0: 2}))
+        np.testing.assert_array_equal(found.compute(), x[::2] + 2 * x[1::2])
+        np.testing.assert_array_equal(updated.compute(), x[::2] + x[1::2] + 1)
+
+
+def test_an_index_that_two_loops_bind_with_other_extents() -> None:
+    text = "for j { q[j] min= min(k: A[k, j]); for l { for k, i { R[k, l] -= A[i, j] } } }"
+    kernel = spfgen.parse(f"kernel k {{ tensor A, R, q : dense {text} }}").kernels["k"].compile()
+    a = np.arange(12.0).reshape(3, 4)
+    found = kernel(A=spfgen.blocks(a, {1: 3}), R=spfgen.blocks(np.ones((5, 2)), {0: 2}), q=spfgen.blocks(np.ones(4)))
+    np.testing.assert_array_equal(found["R"].compute(), np.full((5, 2), 1 - a.sum()))
+    np.testing.assert_array_equal(found["q"].compute(), np.minimum(a.min(0), 1))
+
+
+def test_a_local_tensor_that_is_read_before_it_is_written() -> None:
+    text = "for l { y[l] += w[l] + x[l] } for l { w[l] += x[l] } for l { y[l] += w[l] }"
+    kernel = spfgen.parse(f"kernel k {{ tensor x, y : dense local tensor w : dense {text} }}").kernels["k"].compile()
+    x = np.arange(4.0)
+    found = kernel(x=spfgen.blocks(x, {0: 2}), y=spfgen.blocks(np.zeros(4), {0: 3}))
+    np.testing.assert_array_equal(found.compute(), 2 * x)
+
+
+def test_blocks_with_another_fill_value() -> None:
+    """Of results, of empty blocks, of coordinates beside which nothing is stored, and where blocks differ in it."""
+    bag = pytest.importorskip("dask.bag")
+    dense = np.zeros((5, 4))
+    dense[1, 2] = 3
+    a = spfgen.blocks(spfgen.pack(dense, "csr"), {0: (0, 2, 0, 3)})
+    kernel = spfgen.compile("C[i,j] = A[i,j] + 1", A="csr", C="csr fill 1")
+    for found in (kernel(A=a), spfgen.evaluate("C[i,j] = A[i,j] + 1", A=a, out="csr fill 1")):
+        np.testing.assert_array_equal(found.compute().to_numpy(), dense + 1)
+        assert found.compute().fill_value == 1
+    pairs, wanted = [((0, 1), 2.0), ((3, 2), 1.0)], np.full((5, 4), np.inf)
+    wanted[0, 1], wanted[3, 2] = 2, 1
+    places = (np.array([[0, 3], [1, 2]]), np.array([2.0, 1.0]))
+    for source in (bag.from_sequence(pairs), places):
+        made = spfgen.blocks(source, {0: 2}, shape=(5, 4), layout="csr fill inf")
+        np.testing.assert_array_equal(made.compute().to_numpy(), wanted)
+    mixed = spfgen.blocks(lambda box: spfgen.pack(dense[slice(*box[0])], "csr", fill=box[0][0]), {0: 2}, shape=(5, 4))
+    np.testing.assert_array_equal(mixed.compute().to_numpy(), dense)
+    np.testing.assert_array_equal(spfgen.evaluate("y[j] = A[i,j]", A=mixed).compute(), dense.sum(0))

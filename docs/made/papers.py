@@ -44,7 +44,7 @@ PAPERS = {
     ),
     "Root et al. 2024: compilation of shape operators on sparse arrays": (
         Feature("conversion from any layout to any other", "`tensor.convert`, `spfgen.pack`", "unit/run/test_convert.py"),
-        Feature("slices by affine subscripts", "`B[i, j] = A[2*i, j + 3]`", "unit/lang/test_reference.py"),
+        Feature("slices by affine subscripts", "`B[i, j] = A[2*i, j + 3]`", "unit/lang/test_oracle.py"),
         Feature("reshape, flatten, split in an expression", "`c[k] = collapse(A[i, j], (i, j) -> k)`, `split(b[k], k -> (i, j))`", "papers/test_shape_operators.py::test_section_4_1_split"),
         Feature("concatenation in an expression", "`concat((A[i, j], B[k, j]), (i, k) -> l)`", "papers/test_shape_operators.py::test_section_4_1_concat"),
         Feature("results in any layout", "`out=\"csr\"`, or a declaration", "papers/test_sparse_results.py::test_fig_24_a_reshape"),
@@ -61,7 +61,7 @@ PAPERS = {
         Feature("symmetric storage", "layouts `sym_csr`, `sym_lower`: one position, two coordinates", "unit/layout/test_pack_kinds.py::test_pictures"),
         Feature("programs of several statements", "statements run in their order", "unit/plan/test_clearing.py::test_only_the_first_of_several_terms_clears"),
         Feature("several protocols of one level (walk, gallop, ...)", "`find B.pj : gallop`, and others", "unit/space/test_schedule.py::test_every_algorithm"),
-        Feature("conditions", "`where j <= i + n`", "unit/lang/test_reference.py"),
+        Feature("conditions", "`where j <= i + n`", "unit/lang/test_oracle.py"),
         Feature("if, while, early breaks in programs", "`for j { if A[i, j] > 0.8 { first = j  break } }`", "papers/test_structured_programs.py::test_first_of_each_row"),
         Feature("workspaces", "`local tensor w : sv_unsorted`", "papers/test_structured_programs.py::test_fig_16_gustavson"),
         Feature("gathers and scatters", "`h[img[r, c]/16] += 1`", "papers/test_structured_programs.py::test_fig_20_histogram"),

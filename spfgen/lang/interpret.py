@@ -75,19 +75,32 @@ def interpret(
     the statements, they are filled with their fill value, and they have the type of what is assigned. `fills` names
     the tensors that are not dense. Raises ValueError where the program has no meaning for these tensors.
     """
+    copies = {k: np.array(v) for k, v in tensors.items()}
+    run, unique = prepared(program, copies, fills, sizes, {k: np.asarray(v, bool) for k, v in (stored or {}).items()})
+    return run.carried_out(program, unique)
+
+
+def prepared(
+    program: n.Kernel | Sequence[Any],
+    tensors: Mapping[str, Any],
+    fills: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    stored: Mapping[str, Any] | None = None,
+) -> tuple[Run, tuple[Any, ...]]:
+    """What `interpret` is to carry out, on these very arrays: the extents of indices are known, and names unique."""
     steps = program.statements if isinstance(program, n.Kernel) else tuple(program)
     declared = {t.name: t for t in program.tensors} if isinstance(program, n.Kernel) else {}
     names = program.sizes if isinstance(program, n.Kernel) else ()
     given = {k: int(v) for k, v in (sizes or {}).items()}
     indices = index_names(steps) - set(names)
     run = Run(
-        {k: np.array(v) for k, v in tensors.items()},
+        dict(tensors),
         dict(fills or {}),
         {k: v for k, v in given.items() if k not in indices},
         {k: v for k, v in given.items() if k in indices},
         declared,
     )
-    run.stored = {k: np.asarray(v, bool) for k, v in (stored or {}).items()}
+    run.stored = dict(stored or {})
     run.read_extents()
     missing = [s for s in names if s not in run.sizes]
     if missing:
@@ -95,16 +108,22 @@ def interpret(
     with np.errstate(all="ignore"):
         unique = Names(frozenset(run.sizes)).steps(steps, {})
         run.prepare(unique)
-        try:
-            run.steps(unique, Frame(), {})
-        except Broken:
-            raise ValueError("expected `break` within a loop") from None
-    targets = {s.target.tensor for s in all_steps(steps) if isinstance(s, n.Statement)}
-    return {t: run.tensors[t] for t in targets if not (t in declared and declared[t].local)}
+    return run, tuple(unique)
 
 
 class Run(Values):
     """The steps, one after another."""
+
+    def carried_out(self, program: n.Kernel | Sequence[Any], unique: Sequence[Any]) -> dict[str, Array]:
+        """The targets, without those that the kernel has for itself."""
+        with np.errstate(all="ignore"):
+            try:
+                self.steps(unique, Frame(), {})
+            except Broken:
+                raise ValueError("expected `break` within a loop") from None
+        local = {t.name for t in program.tensors if t.local} if isinstance(program, n.Kernel) else set()
+        targets = {s.target.tensor for s in all_steps(unique) if isinstance(s, n.Statement)}
+        return {t: self.tensors[t] for t in targets - local}
 
     def steps(self, steps: Sequence[Any], frame: Frame, scalars: dict[str, Any]) -> None:
         known = set(scalars)
@@ -175,9 +194,7 @@ class Run(Values):
         self, step: n.Statement, what: Any, frame: Frame, inner: Frame, scalars: dict[str, Any], target: Array
     ) -> Array:
         """The target after the statement, which stores the value `what`."""
-        exact = step.target.tensor not in self.fills and (
-            divides(step.value) or self.adds_infinities(step.value, frame, scalars)
-        )
+        exact = self.is_exact(step, frame, scalars)
         frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
         if step.op in ("=", "+=", "subtract"):
             found = self.summed(what, inner, scalars, step.op, step.function, step.where)
@@ -245,6 +262,11 @@ class Run(Values):
             current = found
         raise ValueError(f"{name}: expected values that follow from one another, but they need each other")
 
+    def is_exact(self, step: n.Statement, frame: Frame, scalars: Any) -> bool:
+        """Whether what is not stored is a number as any other: see «What is not stored» above."""
+        of_infinities = divides(step.value) or self.adds_infinities(step.value, frame, scalars)
+        return step.target.tensor not in self.fills and of_infinities
+
     def adds_infinities(self, value: Any, frame: Frame, scalars: Any) -> bool:
         """Whether something is added, outside of reductions, to what is infinite on the fills."""
         sums = [v for v in outside_of_reductions(value) if isinstance(v, n.Apply) and v.op in ("add", "subtract")]
@@ -267,12 +289,15 @@ class Run(Values):
             return
         if any(not isinstance(s, Expr) for s in subscripts) and (frame.indices or self.repeating):
             return
+        fill = self.cleared(step, frame, scalars)
+        result[... if places is None else places] = converted(np.asarray(fill), result.dtype)
+
+    def cleared(self, step: n.Statement, frame: Frame, scalars: Any) -> Any:
+        """The value of places that an assignment does not compute."""
         name = step.target.tensor
         if name in self.fills:
-            fill = self.fills[name]
-        else:
-            fill = 0 if self.is_plain(step) else self.fill_of(step.value, frame, scalars)
-        result[... if places is None else places] = converted(np.asarray(fill), result.dtype)
+            return self.fills[name]
+        return 0 if self.is_plain(step) else self.fill_of(step.value, frame, scalars)
 
     def is_plain(self, step: n.Statement) -> bool:
         """Whether it is a sum of products of tensors that are 0 where nothing is stored: so is the result."""

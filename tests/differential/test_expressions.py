@@ -11,11 +11,11 @@ import pytest
 
 import spfgen
 from spfgen.errors import Unsupported
-from spfgen.lang.reference import evaluate
 from spfgen.layout.nodes import Layout
 from spfgen.run.tensor import Tensor
 from spfgen.run.tuners.compare import stored
 from tests.differential.support import Batch, Program, packed
+from tests.oracle import evaluate
 
 LAYOUTS = ("csr", "csc", "coo", "dcsr", "dense", "bcsr(R=2, C=3)", "dia", "ell", "coo_unsorted")
 TEXTS = (

@@ -12,13 +12,13 @@ import numpy as np
 from spfgen.errors import SpfgenError, Unsupported
 from spfgen.ir import walk
 from spfgen.lang.nodes import Kernel
-from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import PLAN_PASSES, make_plans, resolve
 from spfgen.plan.nodes import PLANS, Plan, Versions
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 from tests.fuzz import runner
 from tests.fuzz.programs import OWN_NAME, Case, Data
+from tests.oracle import Stored, evaluate
 from tests.plans.interpret import Choices, interpret
 from tests.plans.memory import WrongPlan
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from spfgen.facts.formula import And, Bin, Call, Compare, Exists, Expr, Forall, Formula, Not, Num, Or, Var
 from spfgen.ir import walk
-from spfgen.lang.reference import Stored
 from spfgen.layout.nodes import Layout
+from tests.oracle import Stored
 
 Array = np.ndarray[Any, Any]
 Names = dict[str, int]

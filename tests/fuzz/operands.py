@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.lang.reference import Stored
 from spfgen.layout.nodes import Layout
 from spfgen.run.tensor import Tensor, extents_of
 from tests.differential.support import packed, storable_pattern
 from tests.fuzz import meaning, unseen
+from tests.oracle import Stored
 
 Array = np.ndarray[Any, Any]
 MAKERS = {**{n: u.make for n, u in unseen.ALL.items()}, **unseen.MAKERS}

@@ -17,7 +17,6 @@ import numpy as np
 
 from spfgen.errors import SpecError, SpfgenError, Unsupported
 from spfgen.lang.nodes import Kernel
-from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import Generated
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
@@ -25,6 +24,7 @@ from spfgen.space.nodes import Program
 from tests.differential.support import eager_source, one_file
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data, compiled
+from tests.oracle import Stored, evaluate
 
 PATIENCE = 120
 """Seconds for all kernels of a call of the compiler."""

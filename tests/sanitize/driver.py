@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.lang.reference import Stored, evaluate
 from spfgen.run.examining.sanitized import main_source, write_calls
 from tests.differential.support import eager_source, one_file
 from tests.fuzz import runner
 from tests.fuzz.operands import Operand
 from tests.fuzz.programs import Case, Data
+from tests.oracle import Stored, evaluate
 
 Array = np.ndarray[Any, Any]
 

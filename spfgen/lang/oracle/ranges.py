@@ -30,7 +30,7 @@ class Ranges:
     sizes: dict[str, int]
     given: dict[str, int]
     declared: Mapping[str, n.TensorDecl]
-    stored: dict[str, Array] = field(default_factory=dict)
+    stored: dict[str, Any] = field(default_factory=dict)
     extents: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     shapes: dict[str, list[int | None]] = field(default_factory=dict)

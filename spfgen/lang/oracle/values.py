@@ -64,7 +64,7 @@ class Found:
 class Values(Ranges):
     """What values are at the points of a frame."""
 
-    def is_stored(self, name: str) -> Array:
+    def is_stored(self, name: str) -> Any:
         if name in self.stored:
             return self.stored[name]
         array = self.tensors[name]
@@ -76,10 +76,15 @@ class Values(Ranges):
         """The value with the indices that the frame does not have reduced over."""
         if op in ("=", "+=", "subtract"):
             terms = self.terms(value, frame)
-            found = [self.over_free(t, frame, scalars, "add", None, where) for t in terms]
-            result = found[0]
-            for other in found[1:]:
-                result = self.combined("add", None, (result, other), frame)
+            result = self.over_free(terms[0], frame, scalars, "add", None, where)
+            for term in terms[1:]:
+                match term:
+                    case n.Apply("negative", (n.Constant() as number,), function=None):  # no unsigned number is -1
+                        sign, term = "subtract", number
+                    case _:
+                        sign = "add"
+                other = self.over_free(term, frame, scalars, "add", None, where)
+                result = self.combined(sign, None, (result, other), frame)
             return result
         return self.over_free(value, frame, scalars, op, function, where)
 

@@ -22,7 +22,6 @@ from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.fills import fill_text
-from spfgen.lang.reference import Stored
 from spfgen.lang.spec import SOLVED, SpecTree
 from spfgen.layout.measure import measure
 from spfgen.layout.nodes import Layout
@@ -447,7 +446,7 @@ def _next(times: Mapping[tuple[Family, Setting], float | None]) -> Candidate | N
 
 def _side_by_side(got: Any, expected: Any) -> tuple[Array, Array]:
     """The values of two results at the same places: of sparse ones those that either of them stores."""
-    if not isinstance(got, Stored) or not isinstance(expected, Stored):
+    if not isinstance(got, Coordinates) or not isinstance(expected, Coordinates):
         return flat(got), flat(expected)
     columns = [np.concatenate(pair) for pair in zip(got.coords, expected.coords, strict=True)]
     ranks, places = row_ranks(columns, len(columns[0]))

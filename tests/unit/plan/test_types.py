@@ -12,11 +12,11 @@ import spfgen
 from spfgen.errors import DataError, SpecError
 from spfgen.ir import walk
 from spfgen.lang.parse import parse_statements
-from spfgen.lang.reference import Stored, evaluate
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Versions
 from tests.fuzz import runner
 from tests.fuzz.programs import Case, Data
+from tests.oracle import Stored, evaluate
 
 Array = np.ndarray[Any, Any]
 KINDS = list(TYPES)

@@ -194,7 +194,7 @@ def test_sparse_results_are_compared_by_places() -> None:
     )
     assert list(found.layouts) == ["A", "B"]
     got, expected = (
-        tuning.Stored((4,), (np.array(places),), np.array(values))
+        tuning.Coordinates((4,), (np.array(places),), np.array(values))
         for places, values in (([0, 2, 2], [1.0, 2.0, 3.0]), ([2, 0, 3], [5.0, 1.0, 0.0]))
     )
     assert np.array_equal(*tuning._side_by_side(got, expected))

@@ -420,7 +420,7 @@ def explain(
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Timed runs, for a median."
 )
-@click.option("--check", is_flag=True, help="Compare with a numpy computation.")
+@click.option("--check", is_flag=True, help="Compare with numpy; exit code 4 where that is not possible.")
 @click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy .npz .mtx .tns (.gz).")
 @click.option("--force", is_flag=True, help="Overwrite output files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -76,43 +76,45 @@ def interpret(
     the tensors that are not dense. Raises ValueError where the program has no meaning for these tensors.
     """
     copies = {k: np.array(v) for k, v in tensors.items()}
-    run, unique = prepared(program, copies, fills, sizes, {k: np.asarray(v, bool) for k, v in (stored or {}).items()})
+    kept = {k: np.asarray(v, bool) for k, v in (stored or {}).items()}
+    run, unique = Run.prepared(program, copies, fills, sizes, kept)
     return run.carried_out(program, unique)
-
-
-def prepared(
-    program: n.Kernel | Sequence[Any],
-    tensors: Mapping[str, Any],
-    fills: Mapping[str, Any] | None = None,
-    sizes: Mapping[str, int] | None = None,
-    stored: Mapping[str, Any] | None = None,
-) -> tuple[Run, tuple[Any, ...]]:
-    """What `interpret` is to carry out, on these very arrays: the extents of indices are known, and names unique."""
-    steps = program.statements if isinstance(program, n.Kernel) else tuple(program)
-    declared = {t.name: t for t in program.tensors} if isinstance(program, n.Kernel) else {}
-    names = program.sizes if isinstance(program, n.Kernel) else ()
-    given = {k: int(v) for k, v in (sizes or {}).items()}
-    indices = index_names(steps) - set(names)
-    run = Run(
-        dict(tensors),
-        dict(fills or {}),
-        {k: v for k, v in given.items() if k not in indices},
-        {k: v for k, v in given.items() if k in indices},
-        declared,
-    )
-    run.stored = dict(stored or {})
-    run.read_extents()
-    missing = [s for s in names if s not in run.sizes]
-    if missing:
-        raise ValueError(f"expected a number for size {', '.join(missing)}")
-    with np.errstate(all="ignore"):
-        unique = Names(frozenset(run.sizes)).steps(steps, {})
-        run.prepare(unique)
-    return run, tuple(unique)
 
 
 class Run(Values):
     """The steps, one after another."""
+
+    @classmethod
+    def prepared(
+        cls,
+        program: n.Kernel | Sequence[Any],
+        tensors: Mapping[str, Any],
+        fills: Mapping[str, Any] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        stored: Mapping[str, Any] | None = None,
+    ) -> tuple[Self, tuple[Any, ...]]:
+        """What `interpret` is to carry out, on these very arrays: extents of indices are known, and names unique."""
+        steps = program.statements if isinstance(program, n.Kernel) else tuple(program)
+        declared = {t.name: t for t in program.tensors} if isinstance(program, n.Kernel) else {}
+        names = program.sizes if isinstance(program, n.Kernel) else ()
+        given = {k: int(v) for k, v in (sizes or {}).items()}
+        indices = index_names(steps) - set(names)
+        run = cls(
+            dict(tensors),
+            dict(fills or {}),
+            {k: v for k, v in given.items() if k not in indices},
+            {k: v for k, v in given.items() if k in indices},
+            declared,
+        )
+        run.stored = dict(stored or {})
+        run.read_extents()
+        missing = [s for s in names if s not in run.sizes]
+        if missing:
+            raise ValueError(f"expected a number for size {', '.join(missing)}")
+        with np.errstate(all="ignore"):
+            unique = Names(frozenset(run.sizes)).steps(steps, {})
+            run.prepare(unique)
+        return run, tuple(unique)
 
     def carried_out(self, program: n.Kernel | Sequence[Any], unique: Sequence[Any]) -> dict[str, Array]:
         """The targets, without those that the kernel has for itself."""

@@ -1,32 +1,81 @@
-"""What a kernel means at some places of its result: the oracle (interpret.py) where dense arrays would be too large."""
+"""The oracle (interpret.py) for large operands: sums go along what is stored; results that are too large are computed
+at some places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spfgen.facts.formula import Var, conjuncts, variables
+from spfgen.facts.formula import Bin, Call, Expr, Var, conjuncts, variables
+from spfgen.ir import walk
 from spfgen.lang import nodes as n
 from spfgen.lang.interpret import Run
-from spfgen.lang.oracle.functions import converted, operator_of
-from spfgen.lang.oracle.tree import all_steps, nodes_of, used_in
-from spfgen.lang.oracle.values import Frame
+from spfgen.lang.oracle.functions import UNLIKE_ITS_IDENTITY, converted, identity_of, operator_of
+from spfgen.lang.oracle.tree import nodes_of
+from spfgen.lang.oracle.values import Found, Frame
+from spfgen.lang.uses import leaves_the_rest
 
 Array = npt.NDArray[Any]
+MOST = 1 << 24
+"""Points of a statement, or of a sum, that are computed at a time."""
+MOST_STEPS = 1 << 30
+"""Points that a recurrence computes: all of its points again for each."""
+
+
+class TooLarge(ValueError):
+    """What is asked for needs more points than that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Distinct rows of integers, numbered. They are found again column by column: no number exceeds the square of
+    how many rows there are. `columns`: of each the distinct values, and the distinct numbers of rows up to there."""
+
+    columns: tuple[tuple[Array, Array], ...]
+
+    def numbers(self, wanted: Sequence[Array]) -> Array:
+        """int64: the number of each row, -1 of those that are not there."""
+        found = np.zeros(np.broadcast_shapes(*(w.shape for w in wanted)), np.int64)
+        for column, (values, ranks) in zip(wanted, self.columns, strict=True):
+            place = _place(values, column)
+            found = np.where((found < 0) | (place < 0), -1, _place(ranks, found * values.size + place))
+        return found
+
+
+def _place(known: Array, wanted: Array) -> Array:
+    """Where the numbers stand in a sorted array, -1 where they do not."""
+    if not known.size:
+        return np.full(np.shape(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(known[at] == wanted, at, -1)
+
+
+def rows_of(columns: Sequence[Array], count: int) -> tuple[Rows, Array]:
+    """The distinct rows of so many, and the number of each."""
+    ranks = np.zeros(count, np.int64)
+    stages = []
+    for column in columns:
+        values, place = np.unique(np.asarray(column, np.int64), return_inverse=True)
+        numbers, ranks = np.unique(ranks * max(values.size, 1) + place.reshape(-1), return_inverse=True)
+        ranks = ranks.reshape(-1)
+        stages.append((values, numbers))
+    return Rows(tuple(stages)), ranks
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Values at coordinates, and the fill value elsewhere, subscripted as a dense array of the shape would be. `keys`
-    are the coordinates, numbered row after row, in order."""
+    """Values at distinct coordinates, and the fill value elsewhere, subscripted as a dense array of the shape would be.
+    Row k of `rows` is at `coords[:, k]` and has `values[k]`."""
 
     shape: tuple[int, ...]
-    keys: Array
+    rows: Rows
+    coords: tuple[Array, ...]
     values: Array
     fill: Any
 
@@ -35,83 +84,241 @@ class Entries:
         return self.values.dtype
 
     def __getitem__(self, at: Any) -> Array:
-        wanted = np.ravel_multi_index(np.broadcast_arrays(*at), self.shape)
-        if not self.keys.size:
-            return np.full(wanted.shape, self.fill, self.dtype)
-        place = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
-        return np.where(self.keys[place] == wanted, self.values[place], self.dtype.type(self.fill))
+        place = self.rows.numbers([np.asarray(a) for a in at])
+        fill = np.asarray(self.fill).astype(self.dtype)
+        return np.where(place >= 0, self.values[place], fill) if self.values.size else np.full(place.shape, fill)
 
-    @property
+    def emptied(self) -> Entries:
+        """With nothing stored."""
+        return entries_of(self.shape, [c[:0] for c in self.coords], self.values[:0], self.fill)
+
+    @cached_property
     def stored(self) -> Entries:
         """Which places are stored."""
-        return replace(self, values=np.ones(self.keys.size, np.bool_), fill=False)
+        return replace(self, values=np.ones(self.values.size, np.bool_), fill=False)
 
 
 def entries_of(shape: Sequence[int], coords: Sequence[Array], values: Array, fill: Any) -> Entries:
     """From a list in any order; the values of equal coordinates add up."""
-    keys = np.ravel_multi_index(tuple(np.asarray(c, np.int64) for c in coords), tuple(shape))
-    found, place = np.unique(keys, return_inverse=True)
-    total = np.zeros(found.size, values.dtype)
-    np.add.at(total, place.reshape(-1), values)
-    return Entries(tuple(shape), found, total, fill)
-
-
-def points_of(run: Run, steps: Sequence[Any]) -> int:
-    """The points of the largest statement, which all are in memory at a time."""
-    return max((_count(run, _indices(run, step)) for step in all_steps(steps)), default=1)
-
-
-def _indices(run: Run, step: Any) -> set[str]:
-    values = (step.target, step.value) if isinstance(step, n.Statement) else (getattr(step, "value", None),)
-    return {i for v in values if v is not None for i in used_in(v)} & run.limits.keys() - run.sizes.keys()
-
-
-def _count(run: Run, indices: set[str]) -> int:
-    return prod(max(0, high - low) for low, high in map(run.range_of, indices))
-
-
-def can_be_sampled(run: Run, steps: Sequence[Any], most: int) -> bool:
-    """Whether each target gets its values by one assignment, each of them from at most so many points."""
-    targets = [s.target.tensor for s in steps if isinstance(s, n.Statement)]
-    return len({*targets}) == len(steps) and all(_is_one_by_one(run, s, most) for s in steps)
-
-
-def _is_one_by_one(run: Run, step: n.Statement, most: int) -> bool:
-    names = [s.name for s in step.target.subscripts if isinstance(s, Var)]
-    reads = [v for v in nodes_of(step.value) if isinstance(v, n.Access) and v.tensor == step.target.tensor]
-    plain = len({*names} - run.sizes.keys()) == len(step.target.subscripts)
-    return plain and not reads and step.op in ("=", "+=") and inner_points(run, step) <= most
-
-
-def inner_points(run: Run, step: n.Statement) -> int:
-    """The points that one place of the target takes."""
-    return max(1, _count(run, _indices(run, step) - {*_names(step)}))
-
-
-def _names(step: n.Statement) -> Iterator[str]:
-    return (s.name for s in step.target.subscripts if isinstance(s, Var))
-
-
-def values_at(run: Run, step: n.Statement, places: Sequence[Array]) -> Array:
-    """What the statement gives to these places (an array for each subscript) of its target."""
-    name = step.target.tensor
-    before = run.tensors[name]
-    exact = run.is_exact(step, Frame(), {})
-    frame = Frame(tuple(places[0].shape) if places else (), dict(zip(_names(step), places, strict=True)), exact=exact)
-    inside: Any = np.ones(frame.shape, np.bool_)
-    for index, place in frame.indices.items():
-        low, high = run.range_of(index)
-        inside = inside & (place >= low) & (place < high)
-    for part in conjuncts(step.where) if step.where is not None else ():
-        if variables(part) <= {*frame.indices, *run.sizes}:
-            inside = inside & run.formula(part, frame.indices)
-    frame = replace(frame, mask=inside)
+    rows, ranks = rows_of(coords, values.size)
+    first = np.unique(ranks, return_index=True)[1]
+    total = np.zeros(first.size, values.dtype)
     with np.errstate(all="ignore"):
-        found = run.summed(step.value, frame, {}, step.op, step.function, step.where)
-        value: Any = found.value
-        if step.op == "+=":
-            own = before[tuple(places)]
-            added = run.apply(operator_of("+="), None, (own, value))
-            return np.asarray(np.where(inside & found.inside, added, own))
-        fill = converted(np.asarray(run.cleared(step, Frame(exact=exact), {})), before.dtype)
-        return np.asarray(np.where(inside & found.inside, converted(np.asarray(value), before.dtype), fill))
+        np.add.at(total, ranks, values)
+    return Entries(tuple(shape), rows, tuple(np.asarray(c, np.int64)[first] for c in coords), total, fill)
+
+
+@dataclass
+class Points:
+    """Points of a sum in a list: to which point outside of it each belongs, and the values of the indices there."""
+
+    outer: Array
+    indices: dict[str, Array]
+
+
+@dataclass
+class Sampled(Run):
+    """The same meaning for large operands. Raises TooLarge where more than `most` points are needed at a time."""
+
+    most: int = MOST
+    lists: dict[str, tuple[Any, tuple[Array, ...]]] = field(default_factory=dict)
+    """Tensors as they were when it was asked which coordinates they store, and these."""
+
+    def is_stored(self, name: str) -> Any:
+        array: Any = self.tensors[name]
+        return array.stored if isinstance(array, Entries) else super().is_stored(name)
+
+    def limited(self, points: int) -> None:
+        if points > self.most:
+            raise TooLarge(f"{points} points at a time are more than {self.most}")
+
+    def count(self, indices: Sequence[str]) -> int:
+        return prod(max(0, high - low) for low, high in map(self.range_of, indices))
+
+    # --- statements -----------------------------------------------------------------------------------------
+
+    def statement(self, step: n.Statement, frame: Frame, scalars: dict[str, Any]) -> None:
+        if isinstance(self.tensors[step.target.tensor], Entries):
+            raise TooLarge(f"{step.target.tensor} is not a dense array")
+        self.limited(self.count(self.free(step.target, frame)))
+        super().statement(step, frame, scalars)
+
+    def recurrence(self, step: n.Statement, value: Any, frame: Frame, inner: Frame, scalars: dict[str, Any]) -> None:
+        points = prod(inner.shape)
+        if points * points > MOST_STEPS:
+            raise TooLarge(f"{step.target.tensor}: a recurrence of {points} points")
+        super().recurrence(step, value, frame, inner, scalars)
+
+    def with_free(self, value: Any, frame: Frame, where: Any) -> Frame:
+        self.limited(prod(frame.shape) * self.count(self.free(value, frame)))
+        return super().with_free(value, frame, where)
+
+    def values_at(self, step: n.Statement, places: Sequence[Array], before: Array, scalars: Mapping[str, Any]) -> Array:
+        """What an equation gives to these places (an array for each subscript) of its target, which have the values
+        `before`. Raises TooLarge where that is not known without all others."""
+        name = step.target.tensor
+        if any(v.tensor == name and v != step.target for v in nodes_of(step.value) if isinstance(v, n.Access)):
+            raise TooLarge(f"{name} is read where other points write it")
+        with np.errstate(all="ignore"):
+            return self.computed_at(step, places, before, scalars)
+
+    def computed_at(
+        self, step: n.Statement, places: Sequence[Array], before: Array, scalars: Mapping[str, Any]
+    ) -> Array:
+        exact = self.is_exact(step, Frame(), scalars)
+        frame = self.frame_at(step, places, Frame(before.shape, {}, exact=exact))
+        for part in conjuncts(step.where) if step.where is not None else ():
+            if variables(part) <= {*frame.indices, *self.sizes}:
+                frame = replace(frame, mask=frame.mask & self.formula(part, frame.indices))
+        if step.op == "=":
+            found = self.summed(step.value, frame, scalars, step.op, step.function, step.where)
+            value: Any = converted(np.asarray(found.value), before.dtype)
+            rest = (
+                before
+                if step.within or leaves_the_rest(step)
+                else self.cleared(step, Frame(exact=exact), dict(scalars))
+            )
+        else:
+            found, value = self.updated(step, frame, before, scalars)
+            rest = before
+        inside = frame.mask & np.asarray(found.inside)
+        return np.asarray(np.where(inside, value, converted(np.asarray(rest), before.dtype)))
+
+    def updated(self, step: n.Statement, frame: Frame, before: Array, scalars: Mapping[str, Any]) -> tuple[Found, Any]:
+        op = operator_of(step.op)
+        kind = "add" if op == "subtract" else op
+        several = self.free(step.value, frame)
+        if several and (identity_of(kind, step.function, before.dtype) is None or kind in UNLIKE_ITS_IDENTITY):
+            raise TooLarge(f"{step.target.tensor} is updated in an order")
+        function = step.function
+        found = self.summed(step.value, frame, scalars, step.op if kind == "add" else kind, function, step.where)
+        return found, converted(np.asarray(self.apply(op, function, (before, found.value))), before.dtype)
+
+    def frame_at(self, step: n.Statement, places: Sequence[Array], frame: Frame) -> Frame:
+        """The points of an equation that write these places; those that none writes are masked."""
+        indices: dict[str, Array] = {}
+        mask: Any = np.ones(frame.shape, np.bool_)
+        shape = self.tensors[step.target.tensor].shape
+        for subscript, place, extent in zip(step.target.subscripts, places, shape, strict=True):
+            names, first, stride = self.line(subscript, extent)
+            if not names:
+                mask = mask & (place == first)
+                continue
+            (name,) = names
+            index = (place - first) // stride
+            low, high = self.range_of(name)
+            mask = mask & (index * stride + first == place) & (index >= low) & (index < high)
+            index = np.clip(index, low, max(high - 1, low))
+            mask = mask & (indices.setdefault(name, index) == index)
+        return replace(frame, indices=indices, mask=mask)
+
+    def line(self, subscript: Any, extent: int) -> tuple[tuple[str, ...], int, int]:
+        """Of a subscript `first + stride * name`: the name, if there is one, the first and the stride."""
+        if isinstance(subscript, n.Range):
+            return (subscript.index,), self.slice_of(subscript, extent).start, subscript.step
+        if not isinstance(subscript, Expr):
+            raise TooLarge("which points write a place is not known")
+        names = tuple(variables(subscript) - self.sizes.keys())
+        first, second, third = (int(self.expr(subscript, dict.fromkeys(names, k))) for k in (0, 1, 2))
+        is_line = first != second and third - second == second - first
+        if len(names) > 1 or (names and not is_line) or not _is_affine(subscript):
+            raise TooLarge("which points write a place is not known")
+        return names, first, second - first
+
+    # --- sums along what is stored --------------------------------------------------------------------------
+
+    def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
+        if node.op == "add" and node.function is None:
+            drivers = [*self.drivers(node.value, {*frame.indices, *node.indices})]
+            if drivers:
+                return self.along(node, drivers, frame, scalars)
+        self.limited(prod(frame.shape) * self.count(node.indices))
+        return super().reduce(node, frame, scalars)
+
+    def drivers(self, value: Any, known: set[str]) -> Iterator[n.Access]:
+        """The factors that make a product 0 where they are not stored: see «What is not stored» in interpret.py."""
+        for factor in _factors(value):
+            names = [s.name for s in factor.subscripts if isinstance(s, Var)]
+            plain = len(names) == len(factor.subscripts) == len({*names} & known)
+            fill = self.fills.get(factor.tensor)
+            if plain and names and fill is not None and fill == 0:
+                yield factor
+
+    def along(self, node: n.Reduce, drivers: Sequence[n.Access], frame: Frame, scalars: Any) -> Found:
+        """A sum of products over the points at which the drivers are stored."""
+        count = prod(frame.shape)
+        mask = np.broadcast_to(np.asarray(frame.mask), frame.shape).reshape(-1)
+        outer = np.flatnonzero(mask)
+        flat = {k: np.broadcast_to(v, frame.shape).reshape(-1)[outer] for k, v in frame.indices.items()}
+        points, rest = self.joined(Points(outer, flat), node.indices, drivers)
+        self.limited(points.outer.size * self.count(rest))
+        inner = Frame((points.outer.size,), points.indices).extended([(i, *self.range_of(i)) for i in rest])
+        inside: Any = np.asarray(True)
+        if node.where is not None:
+            inside = self.formula(node.where, inner.indices)
+            inner = replace(inner, mask=inner.mask & inside)
+        found = self.value(node.value, inner, scalars)
+        inside = np.broadcast_to(inside & np.asarray(found.inside), inner.shape)
+        value = np.broadcast_to(np.asarray(found.value), inner.shape)
+        absent = np.broadcast_to(np.asarray(False if found.absent is None else found.absent), inner.shape) | ~inside
+        if value.dtype.kind in "biu":
+            value = value.astype(np.uint64 if value.dtype.kind == "u" else np.int64)
+        axes = tuple(range(1, len(inner.shape)))
+        total = np.zeros(count, value.dtype)
+        np.add.at(total, points.outer, np.where(inside, value, value.dtype.type(0)).sum(axis=axes, dtype=value.dtype))
+        present = np.zeros(count, np.bool_)
+        np.logical_or.at(present, points.outer, ~absent.all(axis=axes))
+        return Found(total.reshape(frame.shape), True, ~present.reshape(frame.shape))
+
+    def joined(
+        self, points: Points, indices: Sequence[str], drivers: Sequence[n.Access]
+    ) -> tuple[Points, tuple[str, ...]]:
+        """The points for each entry of the drivers that agrees with them, and the indices that no driver has."""
+        left = [*drivers]
+        while left:
+            missing = {d: [s for s in d.subscripts if s.name not in points.indices] for d in left}
+            best = min(left, key=lambda d: (len(missing[d]), len(self.listed(d.tensor)[0])))
+            left.remove(best)
+            if missing[best]:
+                points = self.with_entries(points, best)
+        return points, tuple(i for i in indices if i not in points.indices)
+
+    def with_entries(self, points: Points, access: n.Access) -> Points:
+        names = [s.name for s in access.subscripts if isinstance(s, Var)]
+        coords = dict(zip(names, self.listed(access.tensor), strict=True))
+        known = [i for i in names if i in points.indices]
+        rows, ranks = rows_of([coords[i] for i in known], len(coords[names[0]]))
+        order = np.argsort(ranks, kind="stable")
+        at = rows.numbers([points.indices[i] for i in known]) if known else np.zeros(points.outer.size, np.int64)
+        first, last = (np.searchsorted(ranks[order], at, side) for side in ("left", "right"))
+        counts = np.where(at >= 0, last - first, 0)
+        total = int(counts.sum())
+        self.limited(total)
+        own = np.repeat(np.arange(points.outer.size), counts)
+        entry = order[np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)]
+        inner = {i: v[own] for i, v in points.indices.items()}
+        inner |= {i: coords[i][entry] for i in names if i not in inner}
+        return Points(points.outer[own], inner)
+
+    def listed(self, name: str) -> tuple[Array, ...]:
+        array: Any = self.tensors[name]
+        if name not in self.lists or self.lists[name][0] is not array:
+            coords = array.coords if isinstance(array, Entries) else np.nonzero(self.is_stored(name))
+            self.lists[name] = array, coords
+        return self.lists[name][1]
+
+
+def _is_affine(expr: Expr) -> bool:
+    return not any(isinstance(e, Call) or (isinstance(e, Bin) and e.op not in "+-*") for e in walk(expr, Expr))
+
+
+def _factors(value: Any) -> Iterator[n.Access]:
+    """The tensors of which each makes a value 0 where it is an unstored 0."""
+    match value:
+        case n.Access():
+            yield value
+        case n.Apply("multiply", (left, right), function=None):
+            yield from _factors(left)
+            yield from _factors(right)
+        case n.Apply("negative" | "divide" | "floor_divide" | "remainder" | "fmod", (first, *_), function=None):
+            yield from _factors(first)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.api import Kernel
-from spfgen.errors import CheckFailed, UsageError
+from spfgen.errors import SpfgenError, Unsupported, UsageError
 from spfgen.lang.expressions import counted
 from spfgen.run.assembly import is_pending
 from spfgen.run.bandwidth import read_rate
@@ -21,7 +21,7 @@ from spfgen.run.calls.operands import RANDOM, operands
 from spfgen.run.calls.results import check_target, in_file
 from spfgen.run.files.write import write
 from spfgen.run.tensor import Array, Tensor, described
-from spfgen.run.tuners.compare import verdict
+from spfgen.run.tuners.compare import Verdict, verdict
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """`failure` is what the check found; then no result was written."""
+    """`verdict` is what the check found; no result was written if one differs."""
 
     kernel: str
     operands: Mapping[str, str]
@@ -58,9 +58,21 @@ class Report:
     moved_bytes: int
     read_rate: float | None
     """Bytes per second at which this machine reads that many bytes, where that was measured."""
-    check: str | None
-    failure: CheckFailed | None = None
+    verdict: Verdict | None = None
     written: tuple[str, ...] = field(default=())
+
+    @property
+    def check(self) -> str | None:
+        return None if self.verdict is None else self.verdict.text
+
+    @property
+    def failure(self) -> SpfgenError | None:
+        """What differs, or why it could not be compared although that was asked for."""
+        if self.verdict is None or self.verdict.is_compared:
+            return None if self.verdict is None else self.verdict.failure
+        why = f"the results of `{self.kernel}` were {self.verdict.text}"
+        written = ("they are written all the same",) if self.written else ()
+        return Unsupported(why, None, (*written, "a check with smaller operands says whether the kernel is right"))
 
     @property
     def median(self) -> float:
@@ -98,7 +110,7 @@ class Report:
             "read_gbytes_per_second": None if self.read_rate is None else self.read_rate / 1e9,
             "share_of_bandwidth": self.share,
             "check": self.check,
-            "passed": None if self.check is None else self.failure is None,
+            "passed": None if self.verdict is None or not self.verdict.is_compared else self.verdict.failure is None,
             "written": list(self.written),
         }
 
@@ -142,8 +154,8 @@ def run_job(kernel: Kernel, job: Job) -> Report:
     bound = kernel.bind(sizes=job.sizes, **operands(program, job))
     before = {t.name: values_of(bound.tensors[t.name]) for t in program.tensors if t.is_output}
     seconds = timed(bound, before, job.repeat)
-    checked, failure = verdict(kernel, bound.tensors, passed(bound), before) if job.check else (None, None)
-    written = {} if failure else job.outputs
+    found = verdict(kernel, bound.tensors, passed(bound), before) if job.check else None
+    written = {} if found is not None and found.failure else job.outputs
     for name, path in written.items():
         write(path, in_file(bound.tensors[name], path), force=job.force)
     return Report(
@@ -154,8 +166,7 @@ def run_job(kernel: Kernel, job: Job) -> Report:
         count_operations(kernel, bound),
         moved := _moved(bound),
         read_rate(moved, kernel.threads or 0),
-        checked,
-        failure,
+        found,
         tuple(written.values()),
     )
 

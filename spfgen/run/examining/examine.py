@@ -552,8 +552,10 @@ def _differs(
     """How the results differ from the dense meaning of what was there before; empty when they do not."""
     outputs = {t.name for t in bound.program.tensors if t.is_output}
     own = {n: v for n, v in before.items() if n in outputs}
-    _, failure = verdict(kernel, after, passed(bound), own)
-    if failure is None:
+    found = verdict(kernel, after, passed(bound), own)
+    if not found.is_compared:
+        raise Unsupported(f"the results of `{kernel.name}` were {found.text}")
+    if found.failure is None:
         return ""
     shapes = ", ".join(f"{n} {'x'.join(map(str, t.shape)) or 'a number'}" for n, t in after.items())
-    return f"{failure.message} (a bug of spfgen, please report it); {shapes}"
+    return f"{found.failure.message} (a bug of spfgen, please report it); {shapes}"

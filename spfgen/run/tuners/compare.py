@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -10,95 +11,142 @@ import numpy as np
 
 from spfgen.api import Kernel
 from spfgen.errors import CheckFailed
-from spfgen.lang.interpret import Run, prepared
-from spfgen.lang.sampled import Entries, can_be_sampled, entries_of, inner_points, points_of, values_at
+from spfgen.lang.nodes import Statement
+from spfgen.lang.oracle.tree import accesses_of, all_steps
+from spfgen.lang.oracle.values import Frame
+from spfgen.lang.sampled import MOST, Sampled, TooLarge, entries_of
 from spfgen.run.calls.call import size_value
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
 
-MOST_DENSE = 1 << 24
-"""Values of a dense array that is made for a comparison."""
 MOST_PLACES = 1000
-"""Of a result that are compared, where it or an operand is larger than that."""
+"""Of a result that are compared, where all of them are too many to be computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some places of a tensor, an array for each dimension, and its values there."""
+
+    places: tuple[Array, ...]
+    values: Array
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison found, in words. `failure`: a result differs; `is_compared`: it was possible."""
+
+    text: str
+    failure: CheckFailed | None = None
+    is_compared: bool = True
 
 
 def verdict(
     kernel: Kernel, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], before: Mapping[str, Mapping[str, Array]]
-) -> tuple[str, CheckFailed | None]:
-    """Compare every output with the oracle: in words, and the error when one differs. Where dense arrays would be too
-    large some places of each output are compared.
+) -> Verdict:
+    """Compare every output with the oracle, at some places where its values are too many.
 
     `before` has the values of outputs before the kernel ran, none of those whose pattern is computed; `sizes` what the
     caller passed.
     """
     given: dict[str, Any] = {}
     fills: dict[str, Any] = {}
-    known: dict[str, Any] = {}
     for name, tensor in tensors.items():
         if tensor.layout.indexes:
             fills[name] = tensor.layout.fill
-        if name in kernel.assembled and not before.get(name) and _is_small(tensor):
-            continue
-        given[name] = _as_array(Tensor(tensor.layout, tensor.sizes, {**tensor.arrays, **before.get(name, {})}))
-        if isinstance(given[name], Entries):
-            known[name] = given[name].stored
+        if name not in kernel.assembled or before.get(name):
+            given[name] = _as_array(Tensor(tensor.layout, tensor.sizes, {**tensor.arrays, **before.get(name, {})}))
+        elif not _is_small(tensor):
+            given[name] = _as_array(tensor).emptied()
     followed = ((n, size_value(kernel.program, n, tensors, sizes)) for n in kernel.parsed.sizes if n not in sizes)
     sizes = {**sizes, **{n: value for n, value in followed if value is not None}}
     try:
-        run, steps = prepared(kernel.parsed, given, fills, sizes, known)
-    except ValueError as error:
-        return f"not compared: the numpy reference {error}", None
-    if known or points_of(run, steps) > MOST_DENSE:
-        return _sampled(run, steps, tensors)
-    texts = []
-    for name, expected in run.carried_out(kernel.parsed, steps).items():
-        got = np.asarray(tensors[name].to_numpy())
-        try:
-            texts.append(f"{name} {compare(name, got.ravel(), np.asarray(expected).ravel())}")
-        except CheckFailed as error:
-            return f"failed: {error.message}", error
-    return "ok: " + "; ".join(texts), None
+        with np.errstate(all="ignore"):
+            run, steps = Sampled.prepared(kernel.parsed, given, fills, sizes)
+            texts = [*_compared(run, steps, tensors)]
+    except CheckFailed as error:
+        return Verdict(f"failed: {error.message}", error)
+    except (ValueError, MemoryError) as error:
+        return Verdict(f"not compared: {error}", is_compared=False)
+    return Verdict("ok: " + "; ".join(texts))
 
 
-def _sampled(run: Run, steps: Sequence[Any], tensors: Mapping[str, Tensor]) -> tuple[str, CheckFailed | None]:
-    """The same at some places of each output; a statement reads what the kernel wrote before."""
-    if not can_be_sampled(run, steps, MOST_DENSE):
-        return "not compared: the operands are too large for the numpy reference", None
-    texts = []
-    for step in steps:
+def _compared(run: Sampled, steps: Sequence[Any], tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    """Each result, and what is found of it. One that is too large is compared at some places as soon as all is written
+    to it; what follows reads what the kernel computed."""
+    scalars: dict[str, Any] = {}
+    samples: dict[str, Sample] = {}
+    whole = [t for t in _targets(steps) if t in tensors]
+    for k, step in enumerate(steps):
+        read = [a for s in all_steps([step]) for a in accesses_of(s) if a != getattr(step, "target", None)]
+        if any(a.tensor in samples for a in read):
+            raise TooLarge("what is compared at some places only is read before all is written to it")
+        sample = _carried_out(run, step, scalars, samples, tensors)
+        if sample is None:
+            continue
         name = step.target.tensor
-        result = _as_array(tensors[name])
-        places = _places(tensors[name], min(MOST_PLACES, MOST_DENSE // inner_points(run, step)), step.within)
-        got, expected = result[places], values_at(run, step, places)
+        samples[name] = sample
+        if name in _targets(steps[k + 1 :]):
+            continue
+        del samples[name]
+        whole.remove(name)
+        result = run.tensors[name] = _as_array(tensors[name])
+        text = compare(name, np.asarray(result[sample.places]), sample.values, sample.places)
+        yield f"{name} {text} at {sample.values.size} of {prod(result.shape)} places"
+    for name in whole:
+        got, expected = np.asarray(_as_array(tensors[name])), np.asarray(run.tensors[name])
+        yield f"{name} {compare(name, got.ravel(), expected.ravel())}"
+
+
+def _targets(steps: Sequence[Any]) -> list[str]:
+    return list(dict.fromkeys(s.target.tensor for s in all_steps(steps) if isinstance(s, Statement)))
+
+
+def _carried_out(
+    run: Sampled, step: Any, scalars: dict[str, Any], samples: Mapping[str, Sample], tensors: Mapping[str, Tensor]
+) -> Sample | None:
+    """None: the step is carried out; else what it gives to some places of its target."""
+    name = step.target.tensor if isinstance(step, Statement) else ""
+    if name not in samples:
         try:
-            text = compare(name, np.asarray(got).ravel(), np.asarray(expected).ravel(), places)
-            texts.append(f"{name} {text} at {got.size} of {prod(tensors[name].shape)} places")
-        except CheckFailed as error:
-            return f"failed: {error.message}", error
-        run.tensors[name] = result
-        if isinstance(result, Entries):
-            run.stored[name] = result.stored
-    return "ok: " + "; ".join(texts), None
+            run.step(step, Frame(), scalars)
+            return None
+        except TooLarge:
+            if name not in tensors:
+                raise
+    sample = samples.get(name) or _sample(run.tensors[name], tensors[name], step.within)
+    while True:
+        try:
+            return Sample(sample.places, run.values_at(step, sample.places, sample.values, scalars))
+        except TooLarge:
+            if sample.values.size <= 1:
+                raise
+            sample = Sample(tuple(p[::4] for p in sample.places), sample.values[::4])
 
 
-def _places(tensor: Tensor, count: int, stored: bool) -> tuple[Array, ...]:
-    """Coordinates: half of them where something is stored that is not the fill value, the others anywhere; `stored`:
-    all of them where something is."""
+def _sample(before: Any, tensor: Tensor, stored: bool) -> Sample:
+    """Places of a result: half of them where something is stored that is not the fill value, the others anywhere;
+    `stored`: all of them where something is."""
     entries = tensor.to_coo()
     chosen = np.flatnonzero(np.ones(entries.values.size) if stored else entries.values != tensor.layout.fill)
-    half = np.unique(np.linspace(0, max(chosen.size - 1, 0), count if stored else -(-count // 2), dtype=np.int64))
-    own = [np.asarray(c, np.int64)[chosen[half]] if chosen.size else np.zeros(0, np.int64) for c in entries.coords]
-    if stored:
-        return tuple(own)
+    count = MOST_PLACES if stored else MOST_PLACES // 2
+    some = np.unique(np.linspace(0, max(chosen.size - 1, 0), count, dtype=np.int64))
+    own = [np.asarray(c, np.int64)[chosen[some]] if chosen.size else np.zeros(0, np.int64) for c in entries.coords]
     random = np.random.default_rng(0)
-    return tuple(np.append(c, random.integers(0, e, count // 2)) for c, e in zip(own, tensor.shape, strict=True))
+    others = [random.integers(0, e, 0 if stored or 0 in tensor.shape else count) for e in tensor.shape]
+    if not others:
+        return Sample((), np.asarray(before))
+    order = random.permutation(len(own[0]) + len(others[0]))
+    places = tuple(np.append(c, o)[order] for c, o in zip(own, others, strict=True))
+    return Sample(places, np.asarray(before[places]))
 
 
 def _as_array(tensor: Tensor) -> Any:
     """A tensor as the oracle takes it: a dense array, or what can be subscripted as one."""
-    if _is_small(tensor) or (not tensor.layout.indexes and tensor.to_coo().values.size == prod(tensor.shape)):
+    if _is_small(tensor):
         return np.asarray(tensor.to_numpy())
     entries = tensor.to_coo()
+    if not tensor.layout.indexes and entries.values.size == prod(tensor.shape):
+        return np.asarray(tensor.to_numpy())
     return entries_of(entries.shape, entries.coords, entries.values, tensor.layout.fill)
 
 
@@ -114,7 +162,7 @@ def stored(tensor: Tensor) -> Any:
 
 def _is_small(tensor: Tensor) -> bool:
     """Whether it may be a dense array for a while."""
-    return prod(tensor.shape) <= MOST_DENSE
+    return prod(tensor.shape) <= MOST
 
 
 def flat(value: Any) -> Array:

@@ -13,10 +13,11 @@ from spfgen.errors import DataError, UsageError
 from spfgen.lang.spec import builtin_names
 from spfgen.layout.pack import pack
 from spfgen.run.calls import call
-from spfgen.run.calls.operands import storable
+from spfgen.run.calls.operands import operands, storable
 from spfgen.run.files.read import Coordinates, random_data, read
 from spfgen.run.job import Job, run_job
 from spfgen.run.tensor import Tensor
+from spfgen.run.tuners.compare import verdict
 
 JOB = Job(data={}, sizes={}, outputs={}, repeat=1, seed=0, check=True, force=False)
 
@@ -122,6 +123,46 @@ def test_what_a_file_does_not_list_is_the_fill_value(tmp_path) -> None:
     assert np.load(target).tolist() == [2.5, np.inf]
     data = {"A": "random:0.2", "d": "random"}
     assert run_job(shortest, replace(JOB, data=data, sizes={"i": 5, "j": 5}, check=True)).failure is None
+
+
+HUGE = "%%MatrixMarket matrix coordinate real general\n4000000000 4000000000 2\n1 7 3.0\n4000000000 2 0.5\n"
+
+
+def huge(tmp_path, text: str, **layouts: str):
+    (tmp_path / "A.mtx").write_text(HUGE)
+    data = {n: str(tmp_path / "A.mtx") for n in "AB" if n in layouts}
+    return run_job(kernel(text, **layouts), replace(JOB, data=data, check=True))
+
+
+def test_some_places_of_a_large_result_are_compared(tmp_path) -> None:
+    """Of 2^64 places and more; sums go along what is stored."""
+    report = huge(tmp_path, "C[i, j] = A[i, j] + B[i, j]", A="coo", B="coo", C="coo")
+    assert report.failure is None
+    assert report.as_dict()["passed"]
+    assert "at 502 of 16000000000000000000 places" in report.check
+    report = huge(tmp_path, "s = A[i, j]*B[i, j]", A="coo", B="coo")
+    assert report.failure is None
+    assert report.check.startswith("ok")
+
+
+def test_a_check_that_is_not_possible_is_no_success(tmp_path) -> None:
+    report = huge(tmp_path, "s = max(i, j: A[i, j])", A="coo")
+    assert report.check.startswith("not compared: 16000000000000000000 points")
+    assert report.failure.exit_code == 4
+    assert report.as_dict()["passed"] is None
+
+
+def test_a_wrong_value_among_many_is_found(tmp_path) -> None:
+    (tmp_path / "A.mtx").write_text(HUGE)
+    made = kernel("C[i, j] = 2*A[i, j]", A="coo", C="coo")
+    data = {"A": str(tmp_path / "A.mtx")}
+    bound = made.bind(**operands(made.program, replace(JOB, data=data)))
+    bound()
+    for array in bound.tensors["C"].arrays.values():
+        if array.dtype == np.float64:
+            array[1] = 7
+    found = verdict(made, bound.tensors, {}, {"C": {}})
+    assert found.failure.message.startswith("`C` differs from the reference: C[3999999999, 1] is 7.0, but 1.0 is right")
 
 
 def test_operations_that_values_decide_are_not_counted() -> None:

@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """`verdict` is what the check found; no result was written if one differs."""
+    """`checked` is what the check found; no result was written if one differs."""
 
     kernel: str
     operands: Mapping[str, str]
@@ -58,19 +58,19 @@ class Report:
     moved_bytes: int
     read_rate: float | None
     """Bytes per second at which this machine reads that many bytes, where that was measured."""
-    verdict: Verdict | None = None
+    checked: Verdict | None = None
     written: tuple[str, ...] = field(default=())
 
     @property
     def check(self) -> str | None:
-        return None if self.verdict is None else self.verdict.text
+        return None if self.checked is None else self.checked.text
 
     @property
     def failure(self) -> SpfgenError | None:
         """What differs, or why it could not be compared although that was asked for."""
-        if self.verdict is None or self.verdict.is_compared:
-            return None if self.verdict is None else self.verdict.failure
-        why = f"the results of `{self.kernel}` were {self.verdict.text}"
+        if self.checked is None or self.checked.is_compared:
+            return None if self.checked is None else self.checked.failure
+        why = f"the results of `{self.kernel}` were {self.checked.text}"
         written = ("they are written all the same",) if self.written else ()
         return Unsupported(why, None, (*written, "a check with smaller operands says whether the kernel is right"))
 
@@ -110,7 +110,7 @@ class Report:
             "read_gbytes_per_second": None if self.read_rate is None else self.read_rate / 1e9,
             "share_of_bandwidth": self.share,
             "check": self.check,
-            "passed": None if self.verdict is None or not self.verdict.is_compared else self.verdict.failure is None,
+            "passed": None if self.checked is None or not self.checked.is_compared else self.checked.failure is None,
             "written": list(self.written),
         }
 

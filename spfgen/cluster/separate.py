@@ -21,6 +21,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.products import is_sum_of_products
+from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in, leaves_the_rest, read_first, statements_in
 from spfgen.lang.values import indices_of
 from spfgen.sets.affine import Affine, NotAffine, affine
@@ -96,9 +97,11 @@ def within(node: Any) -> set[str]:
     return found | {r.index for r in walk(node) if isinstance(r, lang.Range)}
 
 
-def separable(steps: Sequence[Any], sizes: Sequence[str], filled: set[str], local: Sequence[str] = ()) -> Separable:
+def separable(
+    steps: Sequence[Any], sizes: Sequence[str], filled: set[str], kinds: Mapping[str, str], local: Sequence[str] = ()
+) -> Separable:
     """`steps` are one equation, or loops that belong together. `sizes` are names of numbers, `filled` the tensors whose
-    fill value is not 0, `local` those that live within the program."""
+    fill value is not 0, `kinds` the types of results, `local` the tensors that live within the program."""
     ways: dict[str, Mapping[str, Way]] = {}
     kept: dict[str, str] = {}
     carried: dict[str, lang.Access] = {}
@@ -111,10 +114,13 @@ def separable(steps: Sequence[Any], sizes: Sequence[str], filled: set[str], loca
                 ways[index] = {steps[0].target.tensor: _of_equation(steps[0], explicit, index, filled)}
             else:
                 ways[index] = _of_loops(steps, index, set(local))
+            for target, way in ways[index].items():
+                _check_order(way, kinds[target])
         except Carried as reason:
             kept[index], carried[index] = str(reason), reason.access
         except Kept as reason:
             kept[index] = str(reason)
+    ways = {i: w for i, w in ways.items() if i not in kept}
     return Separable(ways, kept, carried)
 
 
@@ -216,11 +222,18 @@ def _check_fills(statement: lang.Statement, filled: set[str]) -> None:
 def _combines(op: str, statement: lang.Statement | lang.Reduce) -> str:
     """The name of an operator that combines parts. Raises Kept."""
     operator: Operator | None = OPERATORS.get(op) if statement.function is None else statement.function.operator
-    if operator is None or operator.associative is not True or operator.commutative is not True:
+    if operator is None or not operator.associative or not operator.commutative:
         raise Kept(f"`{op}` does not combine results of parts")
     if operator.identity is None:
         raise Kept(f"`{op}` has no value for an empty part")
     return op
+
+
+def _check_order(way: Way, kind: str) -> None:
+    """Values of the type may be combined in any order. Raises Kept."""
+    known = TYPES.get(kind) if way.kind == COMBINED and way.function is None else None
+    if known is not None and not OPERATORS[way.op].is_orderless(known):
+        raise Kept(f"`{way.op}` of {kind} does not combine results of parts")
 
 
 def _reduced(statement: lang.Statement, value: lang.Reduce, filled: set[str]) -> Way:

@@ -75,7 +75,8 @@ class Unit:
         self.steps = steps
         self.targets = tuple(n for n in layouts if n not in local)
         filled = {n for n, v in {**operands, **kept}.items() if fill_of(v) != 0}
-        self.separable = separable(self.steps, [*self.named], filled, local)
+        kinds = {n: d.name for n, d in self.dtypes.items()}
+        self.separable = separable(self.steps, [*self.named], filled, kinds, local)
         self.reads, self.named_steps = reads_of(self.steps, {*layouts})
         self._works: dict[tuple[str, ...], Work] = {}
         self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}

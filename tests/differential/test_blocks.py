@@ -353,6 +353,16 @@ def test_ranges_that_conditions_alone_say() -> None:
         np.testing.assert_array_equal(updated.compute(), x[::2] + x[1::2] + 1)
 
 
+def test_what_combines_depends_on_the_type() -> None:
+    """The least of floats may be found in any order; of complex numbers it may not."""
+    dense = np.arange(12.0).reshape(3, 4) - 5
+    for array, said in ((dense, "results are combined by minimum"), (dense * 1j, "not cut along j: `minimum` of com")):
+        with any_cuts(np.random.default_rng(1)):
+            found = spfgen.evaluate("y[i] = min(j: A[i,j])", A=spfgen.blocks(array, {1: 2}))
+        assert said in found.explain()
+        np.testing.assert_array_equal(found.compute(), array.min(1))
+
+
 def test_an_index_that_two_loops_bind_with_other_extents() -> None:
     text = "for j { q[j] min= min(k: A[k, j]); for l { for k, i { R[k, l] -= A[i, j] } } }"
     kernel = spfgen.parse(f"kernel k {{ tensor A, R, q : dense {text} }}").kernels["k"].compile()

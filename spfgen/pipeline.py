@@ -64,7 +64,7 @@ from spfgen.plan.choices import HASHED
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
-from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.plan.nodes import PLANS, Levels, Plan, Products
 from spfgen.plan.steps.rewrites import STEPS
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.whole import WHOLE, with_marks
@@ -199,6 +199,8 @@ def print_kernel(
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
     tensors = tuple(as_delivered(t, plans) for t in program.tensors)
     all_of = tuple(dict.fromkeys(name for plan in plans for name in filled(plan, program)))
+    asked = (n.asked for p in plans for n in walk(p, PLANS) if isinstance(n, Products))
+    program = replace(program, temporaries=(*program.temporaries, *(t for own in asked for t in own.temporaries)))
     program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans), filled=all_of)
     lowered = lower(program, plans)
     known = c_passes.Known(lowered.names, lowered.values, lowered.indices)

@@ -60,6 +60,7 @@ from spfgen.plan.nodes import (
     Partition,
     Plan,
     Prefetch,
+    Products,
     Reach,
     Registers,
     RegisterTile,
@@ -207,7 +208,7 @@ class _Interpreter:
         with np.errstate(all="ignore"):
             for group, plan in zip(self.program.groups, plans, strict=True):
                 if group.steps is None:
-                    self.statement(group, plan)
+                    self.statement(group, plan, self.sizes)
                 else:
                     self.plan(plan, self.sizes)
         return {t.name: self.result(t) for t in self.program.tensors if t.is_output}
@@ -219,7 +220,7 @@ class _Interpreter:
         at = np.array([a for a, _ in entries], np.int64).reshape(len(entries), tensor.layout.rank)
         return {AT: at, ENTRIES: np.array([v for _, v in entries], tensor.entry_type)}
 
-    def statement(self, group: Group, plan: Plan) -> None:
+    def statement(self, group: Group, plan: Plan, env: Env) -> None:
         """Where the target cannot hold what is added to it, the sums are made in a type that can, and cast at last."""
         own = self.kinds[group.target]
         dos = [n for n in walk(plan, PLANS) if isinstance(n, Do) and n.target.tensor == group.target]
@@ -228,7 +229,7 @@ class _Interpreter:
         for memory in targets:
             memory.values = memory.values.astype(self.kinds[group.target])
             memory.begin(group.op == "=")
-        self.plan(plan, self.sizes)
+        self.plan(plan, env)
         for memory in targets:
             missed = memory.end()
             if missed is not None:
@@ -288,6 +289,9 @@ class _Interpreter:
                 self.gathered(plan, body, env)
             case Append():
                 self.append(plan, env)
+            case Products(asked, body):
+                self.kinds |= {t.name: t.value_type for t in asked.temporaries}
+                self.statement(asked.group, body, env)
             case Do():
                 self.do(plan, env)
             case _ if isinstance(plan, STATEMENTS):

@@ -34,7 +34,7 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
     place = c.Name(low.names.new("entry"))
     count = c.Field(entries, "count")
-    if low.program.steps:
+    if low.steps:
         stored = from_steps.typed_as(low, plan.value, scope, own)
     else:
         kind = low.value_type(plan.value, own)

@@ -55,6 +55,7 @@ from spfgen.plan.nodes import (
     Plan,
     Prefetch,
     Probe,
+    Products,
     Reach,
     RegisterTile,
     Scan,
@@ -110,6 +111,8 @@ class Lowering(Values):
             dims |= dict.fromkeys(_dims(plan))
         super().__init__(program, Names(program, dims))
         self.plans = plans
+        self.steps = program.steps
+        """Whether what is written has steps: their values say in which types they are made."""
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
         self.functions = Functions(self.names.new)
@@ -301,6 +304,14 @@ class Lowering(Values):
             return lines  # the function is about this statement, and says so
         return [c.Comment(group.text), *lines]
 
+    def products(self, plan: Products) -> list[c.Stmt]:
+        """A statement that is a sum of products, among other steps."""
+        self.steps = False
+        kind = wide_type(self, plan.asked.group, plan.body)
+        lines = self.nests(plan.body) if kind is None else widened(self, plan.asked.group, plan.body, kind)
+        self.steps = True
+        return lines
+
     def nests(self, plan: Plan) -> list[c.Stmt]:
         """The nests of a statement."""
         alone = sum(len(_nests(p)) for p in self.plans) == 1
@@ -367,6 +378,8 @@ class Lowering(Values):
                 return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]
             case Append():
                 return entries.append(self, plan, scope)
+            case Products():
+                return self.products(plan)
             case Do(monoid=Monoid()):
                 return [self.merged(plan, scope)]
             case Do(target, op, value):

@@ -78,7 +78,7 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             value = None if fill is None else operators.literal(fill, TYPES[kind])
             low.workspaces.append(Workspace(low.names[name], TYPES[kind].c, count, value))
             low.array_names[name, OWN] = low.names[name]
-            low.kinds[name] = TYPES[kind]
+            low.types[name], low.kinds[name] = kind, TYPES[kind]
             return []
         case Refuse(name, status):
             low.refused[low.names[name]] = f"SPFGEN_ERROR_{status}"

@@ -50,7 +50,7 @@ class Values:
         kind = self.value_type(value, own)
         term = self.value(value, scope, kind)
         for operand, copy in scope.copied.items():
-            element = TYPES[self.program.tensor(operand.tensor).value_type]
+            element = TYPES[self.types[operand.tensor]]
             if (
                 element.kind == "f"
                 and not scope.numbers
@@ -101,7 +101,7 @@ class Values:
             case Read(operand) if (kept := scope.temporary(operand.tensor)) is not None:
                 return converted(kept.place, kept.type, kind)
             case Read(operand):
-                own = TYPES[self.program.tensor(operand.tensor).value_type]
+                own = TYPES[self.types[operand.tensor]]
                 return converted(scope.copied.get(operand) or self.place(operand, scope), own, kind)
             case Apply(arguments=arguments):
                 own = value_types.made_in(value, kind, self.types)
@@ -165,7 +165,7 @@ class Values:
     def element_type(self, read: Call | Operand) -> ElementType:
         """Of what an array of values or an index array holds."""
         if isinstance(read, Operand):
-            return TYPES[self.program.tensor(read.tensor).value_type]
+            return TYPES[self.types[read.tensor]]
         if read.function in self.made:
             return TYPES[self.made[read.function][1]]
         owner, array = read.function.split(".", 1)

@@ -22,6 +22,7 @@
            | Do(target, value)     one value is added to (or stored in) the target
            | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
            | Gather(tensor, body)  what the body appends, each coordinate once and in order
+           | Products(asked, body) a statement that is a sum of products, among other steps
            | Block(parts)          statements of one scope, one after another
            | Define(dim, value)    dim has one value in the rest of the block
            | Let(name, type, value) a scalar for the rest of the block
@@ -105,6 +106,7 @@ from spfgen.plan.nodes.statements import (
     STATEMENTS,
     Append,
     Array,
+    Asked,
     Assign,
     Block,
     Break,
@@ -117,6 +119,7 @@ from spfgen.plan.nodes.statements import (
     If,
     Let,
     Probe,
+    Products,
     Refuse,
     Repeat,
     SkipZero,
@@ -147,6 +150,7 @@ __all__ = [
     "Ahead",
     "Append",
     "Array",
+    "Asked",
     "Assign",
     "Block",
     "Bound",
@@ -178,6 +182,7 @@ __all__ = [
     "Plan",
     "Prefetch",
     "Probe",
+    "Products",
     "Reach",
     "Refuse",
     "RegisterTile",

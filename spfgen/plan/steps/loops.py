@@ -29,6 +29,7 @@ from spfgen.plan.steps.loop_order import (
     with_lets_inside,
 )
 from spfgen.plan.steps.places import Places
+from spfgen.plan.steps.product_nests import as_products
 from spfgen.plan.steps.rewrites import Given, Made, rewritten
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.space.lost import reads_what_is_written
@@ -84,7 +85,13 @@ class Loops(Places):
             case Equation():
                 while_running = not any(step is s for s in self.steps.body)
                 while_running = while_running or reads_what_is_written(step, self.steps.body, self.collected)
-                asked = self.asked_for_place(step, env) if while_running or self.is_asked(step) else []
+                asks = while_running or self.is_asked(step)
+                has_places = not asks or step.target in self.dense or step.target in self.assembled
+                products = as_products(self, step, env) if has_places else None
+                if products is not None:
+                    return [Block((products,), step.text)]
+                step = self.once(step)
+                asked = self.asked_for_place(step, env) if asks else []
                 env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
                 made = Block(tuple(self.equation(step, env)), step.text)
                 if not asked or while_running:

@@ -273,12 +273,20 @@ class Nests(State):
         term: Any = lang.Constant(1)
         for k, access in enumerate(accesses):
             term = access if k == 0 else lang.Apply("multiply", (term, access))
+        where = conjunction(list(conditions)) if conditions else None
+        statement = lang.Statement(target, "=", term, where)
+        tensors = {**self.tensors, POINT: self.point}
+        ranges = self.ranges(unknown, env)
+        yield from make_instances(statement, term, tensors, ranges, self.labels, tuple(unknown))
+
+    def ranges(self, unknown: Sequence[str], env: Env) -> Ranges:
+        """What is known of indices: those that a nest runs over, and those of loops around it."""
         known = {*env.known, *self.program.parameters, *self.program.size_of}
         names = (*known, *self.sizes, *(e.name for e in self.extents.values() if isinstance(e, Var)))
         facts = [
             f for i in sorted(env.known & set(self.extents)) for f in conjuncts(within(Var(i), ZERO, self.extents[i]))
         ]
-        ranges = Ranges(
+        return Ranges(
             tuple(dict.fromkeys(names)),
             self.program.fixed,
             {i: (self.extents[i],) for i in unknown if i in self.extents},
@@ -286,10 +294,6 @@ class Nests(State):
             self.steps.free & env.known,
             frozenset(env.known),
         )
-        where = conjunction(list(conditions)) if conditions else None
-        statement = lang.Statement(target, "=", term, where)
-        tensors = {**self.tensors, POINT: self.point}
-        yield from make_instances(statement, term, tensors, ranges, self.labels, tuple(unknown))
 
     def nest(
         self,
@@ -303,7 +307,7 @@ class Nests(State):
         instance = with_equal_positions(instance)
         instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
-        said = said_of(instance, self.context, self.steps.called)
+        said = said_of((instance,), self.context, self.steps.called)
         plan = simplify(plan, (*unknown, *sorted(env.known), *said.named))
         check_nest(instance, plan)
         nodes = list(chain(plan))
@@ -345,7 +349,7 @@ class Nests(State):
         """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with
         everything."""
         best: Plan | None = None
-        context = said_of(instance, self.nest_context, self.steps.called)
+        context = said_of((instance,), self.nest_context, self.steps.called)
         self.named |= written_in(instance, self.steps.called)
         for steps in driven(instance, context, bool(env.known)):
             if env.order and not is_in_order(instance, steps, env.order):

@@ -121,7 +121,7 @@ def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> l
 def _context(planner: Equations, instance: Instance) -> Context:
     """What the schedule says of a nest."""
     planner.named |= written_in(instance, planner.steps.called)
-    return replace(said_of(instance, planner.context, planner.steps.called), types=planner.kinds)
+    return replace(said_of((instance,), planner.context, planner.steps.called), types=planner.kinds)
 
 
 def _in_memory(

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import Expr
+from spfgen.ir import walk
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Block, Plan
+from spfgen.plan.nodes import PLANS, Block, Plan, Products
 from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
@@ -32,7 +33,16 @@ class Made:
         return Block((*self.first, *self.parts))
 
     def with_parts(self, change: Callable[[Plan], Plan]) -> Made:
-        return replace(self, parts=tuple(map(change, self.parts)))
+        """With other parts, but for sums of products, which have had all passes."""
+        return replace(self, parts=tuple(p if _is_product(p) else change(p) for p in self.parts))
+
+    def with_all(self, change: Callable[[Plan], Plan]) -> Made:
+        """The same, with others of what is declared first, too."""
+        return replace(self.with_parts(change), first=tuple(map(change, self.first)))
+
+
+def _is_product(part: Plan) -> bool:
+    return any(isinstance(n, Products) for n in walk(part, PLANS))
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,9 @@ STEPS: tuple[Pass[Given, Made], ...] = (
     Pass(
         "reads in place of steps",
         "what is used once needs no name: it is read where it is used",
-        lambda _, made: Made(*(tuple(map(with_reads_in_place, part)) for part in (made.first, made.parts))),
+        lambda _, made: replace(made, first=tuple(map(with_reads_in_place, made.first))).with_parts(
+            with_reads_in_place
+        ),
         1,
     ),
 )

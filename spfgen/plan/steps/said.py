@@ -21,11 +21,11 @@ from spfgen.space.nodes import Instance
 OTHERWISE = "leave the clause out: `explain` without it shows which loops there are, and what is found how"
 
 
-def said_of(instance: Instance, context: Context, called: Mapping[str, str]) -> Context:
-    """What the schedule says of a nest, by the names of its dimensions."""
+def said_of(instances: Sequence[Instance], context: Context, called: Mapping[str, str]) -> Context:
+    """What the schedule says of the nests of these points, by the names of their dimensions."""
     if not (context.named or context.forced):
         return context
-    written = written_in(instance, called)
+    written = {d: name for i in instances for d, name in written_in(i, called).items()}
     dims: dict[str, list[str]] = {}
     for dim, name in written.items():
         dims.setdefault(name, []).append(dim)

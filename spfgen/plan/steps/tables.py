@@ -14,6 +14,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
 from spfgen.plan.steps.nests import Nests
+from spfgen.plan.steps.product_nests import is_product
 from spfgen.space.nodes import Program, Tensor, size_values
 from spfgen.space.own import entries_of
 from spfgen.space.steps import Equation, Steps
@@ -25,12 +26,12 @@ class Tables(Nests):
 
     def __init__(self, steps: Steps, program: Program, context: Context) -> None:
         super().__init__(steps, program, context)
-        self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
         self.assembled = {t.name for t in program.tensors if t.assembled is not None}
         """Results whose pattern is computed."""
         self.collected: dict[str, str] = {}
         """Those of them whose entries are kept in a table until all are there, and sparse tensors that the kernel has
         for itself; and the names of the tables."""
+        self.steps = replace(steps, body=tuple(s if is_product(self, s) else self.once(s) for s in steps.body))
         self.rewritten: set[str] = set()
         """Tensors kept in tables of which an equation writes places that another one has written."""
         for name in sorted(self.assembled):

@@ -38,6 +38,7 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Probe,
+    Products,
     Reach,
     Refuse,
     Repeat,
@@ -181,6 +182,8 @@ class _Checker:
                 self.known(plan, scope, *at)
                 self.table(plan, scope, name)
                 return self.new(plan, scope, [dim], at)
+            case Products():
+                return scope  # compared with what is asked for as that which is no step (whole.py)
             case Do(target, _, value):
                 self.value(plan, scope, value)
                 self.operand(plan, scope, target)

@@ -34,6 +34,7 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Probe,
+    Products,
     Scan,
     Segment,
     Seq,
@@ -161,6 +162,8 @@ class _Nests:
                     elif isinstance(part, Probe):
                         self.at(part.at)
                         around = replace(around, probes={**around.probes, part.dim: part.name})
+                return
+            case Products():
                 return
             case Load(dim, value) | Locate(dim, value):
                 around = around.naming(dim, value)

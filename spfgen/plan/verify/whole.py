@@ -7,11 +7,12 @@ done once, in every version. Of steps what holds of every plan is asked (check_s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from spfgen.errors import InternalError
-from spfgen.ir import rewrite
-from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Scan, Seq, Versions
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Products, Scan, Seq, Versions
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared, note_unknown
@@ -30,14 +31,22 @@ def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -
         if group.steps is not None:
             check_steps(plan, program)
             found = unknown_of(plan, compared, group.steps)
+            nests = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
+            more = sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests)
+            found = replace(found, statements=found.statements + more)
             note_unknown(found.statements + found.values)
             return found
-        if not _is_recorded(group, compared):
-            return Unknown(statements=1)
-        _Sums(group, compared).check(plan)
-        return Unknown()
+        return _unknown_of_products(group, plan, compared)
     except Fault as fault:
         raise InternalError(str(fault)) from None
+
+
+def _unknown_of_products(group: Group, plan: Plan, compared: Compared) -> Unknown:
+    """What could not be compared of a statement that is a sum of products. Raises Fault."""
+    if not _is_recorded(group, compared):
+        return Unknown(statements=1)
+    _Sums(group, compared).check(plan)
+    return Unknown()
 
 
 class _Sums:

@@ -1,0 +1,91 @@
+"""Statements that are sums of products, among others: the nests and passes that they have alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.plans.carried import by_the_interpreter
+
+import spfgen
+from spfgen.ir import walk
+from spfgen.plan.nodes import PLANS, Products, RegisterTile, Scan
+
+Array = np.ndarray[Any, Any]
+LAST = "z[i] = max(j: A[i,j]*x[j])"
+RNG = np.random.default_rng(3)
+A, B = (np.where(RNG.random((30, 40)) < 0.3, RNG.standard_normal((30, 40)), 0) for _ in range(2))
+x, w, X = RNG.standard_normal(40), 1 + RNG.random(30), RNG.standard_normal((40, 7))
+CASES: dict[str, tuple[str, Callable[[], Mapping[str, Any]]]] = {
+    "vector": ("y[i] = A[i,j]*x[j]", lambda: {"y": A @ x}),
+    "matrix": ("y[i,k] = A[i,j]*X[j,k]", lambda: {"y": A @ X}),
+    "two terms": ("y[i] = A[i,j]*x[j] + B[i,j]*x[j]", lambda: {"y": (A + B) @ x}),
+    "against the order": ("y[j] = A[i,j]*w[i]", lambda: {"y": A.T @ w}),
+    "product into csr": ("y[i,k] = A[i,j]*B[k,j]", lambda: {"y": A @ B.T}),
+    "update": ("y[i] = w[i]; y[i] += A[i,j]*x[j]", lambda: {"y": w + A @ x}),
+    "some": ("y[i] = A[i,j]*x[j] where i > 3", lambda: {"y": np.where(np.arange(30) > 3, A @ x, 0)}),
+    "scalar": ("y = A[i,j]*x[j]", lambda: {"y": (A @ x).sum()}),
+    "quotient": ("y[i] = sum(j: A[i,j]*x[j])/(1 + sum(j: A[i,j]*A[i,j]))", lambda: {"y": A @ x / (1 + (A * A).sum(1))}),
+    "written twice": (
+        "y[i] = w[i]/(1 + sum(j: A[i,j]*A[i,j])); y[i] = w[i]/(2 + sum(j: A[i,j]*A[i,j]))",
+        lambda: {"y": w / (2 + (A * A).sum(1))},
+    ),
+    "in a condition": ("if w[0] > 0 { y[i] = A[i,j]*x[j] }", lambda: {"y": A @ x}),
+}
+
+
+def compiled(name: str, layout: str, **how: Any) -> spfgen.Kernel:
+    text = f"{CASES[name][0]}; {LAST}"
+    result = "csr" if "csr" in name else "dense"
+    kinds = {"A": layout, "B": layout, "x": "dense", "w": "dense", "X": "dense", "y": result, "z": "dense"}
+    if name == "scalar":
+        del kinds["y"]
+    return spfgen.compile(text, **{n: k for n, k in kinds.items() if f"{n}[" in text}, **how)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("layout", "level"), [("csr", 1), ("coo", 2)])
+def test_results(name: str, layout: str, level: int) -> None:
+    kernel = compiled(name, layout, threads=2, optimize=level)
+    operands = {"A": spfgen.pack(A, layout), "B": spfgen.pack(B, layout), "x": x, "w": w, "X": X}
+    found = kernel(**{n: v for n, v in operands.items() if n in {t.name for t in kernel.program.tensors}})
+    wanted = {**CASES[name][1](), "z": (A * x).max(1)}
+    for result, value in wanted.items():
+        own = found[result]
+        assert np.allclose(np.asarray(own.to_dense() if hasattr(own, "to_dense") else own), value)
+    plans = [n for p in kernel.generated.plans for n in walk(p, PLANS)]
+    assert any(isinstance(n, Products) for n in plans)
+
+
+@pytest.mark.parametrize(("text", "layout"), [("y[i,k] = A[i,j]*X[j,k]", "csr"), ("y[i,k] = A[i,j]*X[j,k]", "coo")])
+def test_passes(text: str, layout: str) -> None:
+    """The plan beside another statement is the one alone, but for names."""
+    kinds = {"A": layout, "X": "dense", "x": "dense", "y": "dense", "z": "dense"}
+    alone = spfgen.compile(text, **{n: kinds[n] for n in "AXy"}).generated.plans[0]
+    (both,) = spfgen.compile(f"{text}; {LAST}", **kinds).generated.plans
+    (own,) = (n.body for n in walk(both, PLANS) if isinstance(n, Products))
+    assert [type(n) for n in walk(own, PLANS)] == [type(n) for n in walk(alone, PLANS)]
+    assert layout != "csr" or any(isinstance(n, RegisterTile) for n in walk(own))
+
+
+def test_tables_are_for_what_needs_them() -> None:
+    """A list in no order is gone through as it is stored by a sum of products."""
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]; z[i] = abs(y[i])", A="coo", x="dense", y="dense", z="dense")
+    assert "map" not in kernel.source
+
+
+def test_schedule() -> None:
+    """What a schedule says of loops is said of these, too."""
+    kinds = {"A": "csr", "x": "dense", "X": "dense", "y": "dense", "z": "dense"}
+    text = f"y[i,k] = A[i,j]*X[j,k]; {LAST}"
+    (plan,) = spfgen.compile(text, **kinds, schedule="serial i").generated.plans
+    assert not any(n.parallel for n in walk(plan, PLANS) if isinstance(n, Scan))
+
+
+@pytest.mark.parametrize("name", ["quotient", "written twice", "against the order"])
+def test_carried_out(name: str) -> None:
+    """The plan does the same as its C."""
+    with by_the_interpreter():
+        test_results(name, "csr", 1)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plans.carried import by_the_interpreter
 
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import PLANS, Products, RegisterTile, Scan
+from tests.fuzz.carried import by_the_interpreter
 
 Array = np.ndarray[Any, Any]
 LAST = "z[i] = max(j: A[i,j]*x[j])"

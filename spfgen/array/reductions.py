@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod as product
 from typing import Any
 
 import numpy as np
 
-from spfgen.array.held import Held, asked, computed, dense, held, sparse, taken
+from spfgen.array.held import Held, asked, dense, held, taken
 from spfgen.errors import ArgumentError
-from spfgen.run.arrays.entries import entries_of
-from spfgen.run.arrays.reductions import axes_of, axis_of
+from spfgen.run.arrays.reductions import axis_of
 
 Axis = int | tuple[int, ...] | None
 
@@ -41,27 +39,13 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
 
 
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Held:
-    """The variance: the sum of squares of deviations over their number less `correction`. Those of the elements that
-    are not stored are one for each group."""
-    x = computed(asked(x, "f", "var"))
-    axes = axes_of(axis, x.ndim)
-    middle = dense(mean(x, axis=axes, keepdims=True))
-    entries = entries_of(x)
-    at = tuple(np.zeros_like(c) if d in axes else c for d, c in enumerate(entries.coords))
-    with np.errstate(all="ignore"):
-        of_stored = sparse(x.shape, entries.coords, np.atleast_1d((entries.values - middle[at]) ** 2), 0)
-        stored = sparse(x.shape, entries.coords, np.ones(len(entries.values), np.int64), 0)
-        count = product(x.shape[d] for d in axes)
-        rest = count - dense(sum(stored, axis=axes, keepdims=True))
-        of_fill = np.where(rest > 0, rest * (entries.fill - middle) ** 2, 0)
-        total = (dense(sum(of_stored, axis=axes, keepdims=True)) + of_fill) / np.float64(count - correction)
-    found = total.astype(x.dtype)
-    return held(found if keepdims else np.squeeze(found, axes))
+    """The variance: the sum of squares of deviations over their number less `correction`."""
+    return held(np.var(asked(x, "f", "var"), axis=axis, ddof=correction, keepdims=keepdims))
 
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Held:
     """The square root of `var`."""
-    return held(np.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims)))
+    return held(np.std(asked(x, "f", "std"), axis=axis, ddof=correction, keepdims=keepdims))
 
 
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:

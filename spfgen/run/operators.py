@@ -246,6 +246,18 @@ class Operators(Public):
         """numpy.mean."""
         return self._reduced("mean", axis, keepdims, dtype=dtype, out=out, where=where)
 
+    def var(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
+    ) -> Any:
+        """numpy.var: the sum of squares of deviations from the mean over their number less `ddof`."""
+        return self._reduced("var", axis, keepdims, dtype=dtype, out=out, ddof=ddof)
+
+    def std(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
+    ) -> Any:
+        """numpy.std: the square root of `var`."""
+        return self._reduced("std", axis, keepdims, dtype=dtype, out=out, ddof=ddof)
+
     argmax = _place("argmax", "numpy.argmax: the first place of the largest value.")
     argmin = _place("argmin", "numpy.argmin: the first place of the smallest value.")
 

@@ -228,11 +228,12 @@ class Tensor(Operators):
 
         save(self, path, force)
 
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """The same pattern with values of another type, as numpy converts them."""
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+        """The same pattern with values of another type, as numpy converts them. Without `copy` it is the tensor itself
+        where it has that type."""
         from spfgen.run.arrays.eager import cast
 
-        return cast(self, dtype)
+        return self if not copy and dtype == self.dtype else cast(self, dtype)
 
     def copy(self) -> Tensor:
         """The same tensor over new arrays."""

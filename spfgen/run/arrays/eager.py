@@ -40,6 +40,9 @@ _NONE = object()
 ENOUGH = 20_000
 """Sums of fewer stored elements are not worth a compilation."""
 
+OF_PLACES = ("argmax", "argmin", "var", "std")
+"""Reductions that ask for the coordinates of all entries."""
+
 MUCH = 1_000_000
 """Dense copies of fewer elements are made without a thought."""
 
@@ -383,14 +386,15 @@ def reduced(
     initial: Any = None,
     where: Any = True,
     out: Any = None,
+    ddof: float = 0,
 ) -> Any:
     """The reduction by numpy's function of that name, as a dense array or a number."""
     if out is not None:
-        return written(reduced(tensor, name, axis, keepdims, dtype, initial, where), out)
+        return written(reduced(tensor, name, axis, keepdims, dtype, initial, where, None, ddof), out)
     tensor = tensor_of(tensor, "the operand")
     if where is not True:
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
-    by_groups = name == "mean" or (name not in ("argmax", "argmin") and reductions.is_by_groups(getattr(np, name)))
+    by_groups = name == "mean" or (name not in OF_PLACES and reductions.is_by_groups(getattr(np, name)))
     entries, grouped = _to_reduce(tensor, axis) if by_groups else (entries_of(tensor), None)
     with in_words(name):
         match name:
@@ -398,6 +402,10 @@ def reduced(
                 return reductions.mean(entries, axis, keepdims, dtype, grouped)
             case "argmax" | "argmin":
                 return reductions.place_of(name, entries, axis, keepdims)
+            case "var":
+                return reductions.variance(entries, axis, keepdims, dtype, ddof)
+            case "std":
+                return np.sqrt(reductions.variance(entries, axis, keepdims, dtype, ddof))
         return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial, grouped)
 
 
@@ -411,7 +419,9 @@ def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: 
         ones = np.broadcast_to(np.ones((), bool), tensor.shape)
         count = np.sum(where(mask, ones, False), axis=axis, keepdims=keepdims)
         return reductions.quotient(total, count)
-    identity = getattr(np, name).identity if name not in ("argmax", "argmin") else None
+    if name in OF_PLACES:
+        raise ConversionError(f"expected {name} of a tensor without `where`, but it is given")
+    identity = getattr(np, name).identity
     neutral = identity if initial is None else initial
     if neutral is None:
         hint = f"expected `initial` beside `where`, because numpy.{name} has no identity, but it is not given"

@@ -92,13 +92,15 @@ class Product(Node):
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Node):
-    """A reduction by numpy's function of that name; `mean`, `argmax` and `argmin` among them."""
+    """A reduction by numpy's function of that name; `mean`, `argmax`, `argmin`, `var` and `std` are among them, of
+    which the last two divide by `ddof` less than there are."""
 
     name: str
     operand: Node
     axis: Any
     keepdims: bool
     kind: Any = None
+    ddof: float = 0
 
     def __post_init__(self) -> None:
         axes = axes_of(self.axis, len(self.operand.shape))
@@ -106,8 +108,8 @@ class Reduce(Node):
         with in_words(self.name):
             if self.name in ("argmax", "argmin"):
                 dtype = np.dtype(np.int64)
-            elif self.name == "mean":
-                dtype = np.asarray(one.mean(dtype=self.kind)).dtype
+            elif self.name in ("mean", "var", "std"):
+                dtype = np.asarray(getattr(one, self.name)(dtype=self.kind)).dtype
             else:
                 dtype = np.asarray(getattr(np, self.name).reduce(one, dtype=self.kind)).dtype
         rest = enumerate(self.operand.shape)

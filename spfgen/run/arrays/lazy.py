@@ -143,7 +143,7 @@ class LazyArray(Operators):
 
         if function is np.transpose:
             return self.transpose(*arguments[1:], *options.values())
-        if function in {getattr(np, n) for n in REDUCTIONS} or needs_no_values(function):
+        if function in {getattr(np, n) for n in (*REDUCTIONS, "var", "std")} or needs_no_values(function):
             return called(function, arguments, options)
         return function(*map(_computed, arguments), **{n: _computed(v) for n, v in options.items()})
 
@@ -159,7 +159,7 @@ class LazyArray(Operators):
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
         if any(options.get(n) is not None for n in ("initial", "out")) or options.get("where", True) is not True:
             return eager.reduced(self.compute(), name, axis, keepdims, **{n: _computed(v) for n, v in options.items()})
-        return LazyArray(Reduce(name, self.node, axis, keepdims, options.get("dtype")))
+        return LazyArray(Reduce(name, self.node, axis, keepdims, options.get("dtype"), options.get("ddof", 0)))
 
     def _goes_with(self, other: object) -> bool:
         return isinstance(other, LazyArray) or eager.is_operand(other)
@@ -331,7 +331,7 @@ def _by_kernel(node: Node, said: Fused, pattern: Pattern | None, layout: Any) ->
 
 def _groups(node: Node) -> Entries | None:
     """A reduction as entries, where they follow from those of the operand."""
-    if not isinstance(node, Reduce) or node.name in ("mean", "argmax", "argmin"):
+    if not isinstance(node, Reduce) or node.name in ("mean", *eager.OF_PLACES):
         return None
     operand = _by_steps(node.operand)
     if not isinstance(operand, Tensor):
@@ -374,8 +374,8 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
             return operand.transpose(order)
         case Pick(key=key):
             return operand[key]
-        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind):
-            return eager.reduced(_tensor(operand), name, axis, keepdims, kind)
+        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind, ddof=ddof):
+            return eager.reduced(_tensor(operand), name, axis, keepdims, kind, ddof=ddof)
     raise DataError(f"expected a node of a lazy array, but this is {a_type(node)}")
 
 

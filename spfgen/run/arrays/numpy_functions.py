@@ -115,6 +115,8 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.ndim: lambda a: a.ndim,
         np.size: _size,
         np.count_nonzero: _count_nonzero,
+        np.var: _spread("var"),
+        np.std: _spread("std"),
         np.nonzero: eager.nonzero,
         np.real: lambda a: a.real,
         np.imag: lambda a: a.imag,
@@ -170,6 +172,21 @@ def _reduction(name: str) -> Callable[..., Any]:
         return getattr(a, method)(axis, keepdims=bool(keepdims), **more)
 
     return reduction
+
+
+def _spread(name: str) -> Callable[..., Any]:
+    def spread(
+        a: Operators,
+        axis: Any = None,
+        dtype: Any = None,
+        ddof: float = 0,
+        keepdims: Any = False,
+        correction: Any = None,
+    ) -> Any:
+        less = ddof if correction is None else correction
+        return getattr(a, name)(axis, dtype, ddof=less, keepdims=bool(keepdims))
+
+    return spread
 
 
 def _like(object: Any, dtype: Any = None) -> Any:  # noqa: A002

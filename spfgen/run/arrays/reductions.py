@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -194,6 +195,27 @@ def mean(
     length = prod(entries.shape[d] for d in axes_of(axis, entries.ndim))
     kind = mean_type(entries.dtype, dtype)
     return quotient(reduced(np.add, entries, axis, keepdims, kind, None, grouped), float(length))
+
+
+def variance(entries: Entries, axis: Any, keepdims: bool, dtype: Any = None, ddof: float = 0) -> Any:
+    """numpy.var: the sum of squares of deviations over their number less `ddof`. Those of the elements that are not
+    stored are one for each group."""
+    axes, shape = axes_of(axis, entries.ndim), entries.shape
+    count = prod(shape[d] for d in axes)
+    middle = np.asarray(mean(entries, axes, True, dtype))
+    at = tuple([np.zeros_like(c) if d in axes else c for d, c in enumerate(entries.coords)])
+    with np.errstate(all="ignore"):
+        of_stored = replace(entries, values=_squares(entries.values - middle[at]), fill=np.float64(0))
+        stored = replace(entries, values=np.ones(len(entries.values), np.int64), fill=np.int64(0))
+        rest = count - reduced(np.add, stored, axes, True)
+        of_fill = np.where(rest > 0, rest * _squares(entries.fill - middle), 0)
+        total = (reduced(np.add, of_stored, axes, True) + of_fill) / np.float64(max(count - ddof, 0))
+    found = np.asarray(total).astype(middle.real.dtype)
+    return found if keepdims else np.squeeze(found, axes)[()]
+
+
+def _squares(values: Any) -> Any:
+    return values.real**2 + values.imag**2 if values.dtype.kind == "c" else values**2
 
 
 def mean_type(kind: np.dtype[Any], dtype: Any) -> Any:

@@ -115,8 +115,11 @@ class _Writer:
         assert value is not None
         if is_written(node, place):
             return _literal(value)
-        kinds = [t if (t := literal(o)) is None else type(t) for o in node.operands]
-        types = [o.dtype if k is None else k for o, k in zip(node.operands, kinds, strict=True)]
+        numbers = [literal(o) for o in node.operands]
+        types: list[Any] = [
+            o.dtype if n is None or isinstance(n, bool) else type(n)
+            for o, n in zip(node.operands, numbers, strict=True)
+        ]
         kind = node.function.resolve_dtypes((*types, *[None] * node.function.nout))[place]
         if kind == np.float16:
             raise _NotSaid

@@ -712,3 +712,25 @@ def test_a_choice_is_sparse_where_both_have_one_fill(size: tuple[int, int]) -> N
         assert np.array_equal(np.asarray(found), np.where(mask, dense, 0))
     assert isinstance(np.where(mask, tensor, 1), np.ndarray)
     assert np.array_equal(np.where(mask, tensor, 1), np.where(mask, dense, 1))
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "int8", "complex64", "bool"])
+def test_spread(name: str, kind: str) -> None:
+    """The fill value counts as often as it is there; at once and lazily, as a function and as a method."""
+    dense = np.where(np.arange(30).reshape(5, 6) % 3, 1, np.arange(30).reshape(5, 6)).astype(kind)
+    tensor = spfgen.pack(dense, "csr", fill=1)
+    for options in ({}, {"axis": 0}, {"axis": 1, "keepdims": True}, {"axis": (0, 1), "ddof": 1}):
+        wanted = getattr(np, name)(dense, **options)
+        for found in (getattr(np, name)(tensor, **options), getattr(tensor, name)(**options)):
+            assert (found.dtype, np.shape(found)) == (wanted.dtype, np.shape(wanted))
+            np.testing.assert_allclose(found, wanted, 1e-5)
+        lazy = getattr(spfgen.asarray(tensor), name)(**options)
+        assert (lazy.dtype, lazy.shape) == (wanted.dtype, np.shape(wanted))
+        np.testing.assert_allclose(lazy.compute(), wanted, 1e-5)
+
+
+def test_a_type_that_it_has() -> None:
+    tensor = spfgen.pack(np.eye(3), "csr")
+    assert tensor.astype("float64", copy=False) is tensor
+    assert tensor.astype("float32", copy=False).dtype == np.float32

@@ -2,5 +2,5 @@
 
 from docs.made.pages import ROOT, write
 
-for page in sorted((ROOT / "docs").glob("*.md")):
+for page in sorted((ROOT / "docs").rglob("*.md")):
     write(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from docs.made import papers
@@ -253,6 +253,24 @@ def performance() -> Made:
     return report.page("../experiments/results/"), {}
 
 
+def times(page: str) -> Made:
+    """The recorded times of the recipes of a page, beside the usual way."""
+    summary = report.known().get("recipes")
+    if summary is None:
+        return "Not recorded yet.", {}
+    rows = ["| recipe | spfgen, ms | the usual way | its time / ours |", "| --- | --- | --- | --- |"]
+    for case in summary["cases"]:
+        own, _, title = case["label"].partition(": ")
+        if own == page and case["us"] is not None:
+            ((peer, ratio),) = case["others"].items()
+            rows.append(f"| {title} | {case['us'] / 1e3:.2f} | {peer} | {ratio:.2g} |")
+    when = f"One thread, {summary['cpu']}, {summary['date']}; sizes and code: `experiments/recipes`."
+    return "\n".join([*rows, "", f"Above 1, spfgen is faster. {when}"]), {}
+
+
+TIMED = ("rows", "groups", "graphs", "assembly", "networks")
+
+
 def features() -> Made:
     """Feature by paper."""
     return papers.table(), {}
@@ -275,4 +293,4 @@ ALL: dict[str, Callable[[], Made]] = {
         performance,
         features,
     )
-}
+} | {f"times_{page}": partial(times, page) for page in TIMED}

@@ -1,10 +1,11 @@
 """From a page as it is written to one that shows what its blocks do.
 
-- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled. So is
-  ```` ```c title="main.c" ````.
+- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled. A block
+  in another language with a title is written there, too: ```` ```c title="main.c" ````.
 - ```` ```python ```` runs, all blocks of a page with the same names; what it prints is shown below.
 - ```` ```console ```` holds commands after `$`, run in that folder; what they print is shown below each. A comment
-  `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most.
+  `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most; with
+  `needs=cmake` the commands do not run where there is no such program.
 - Pictures that commands leave in the folder belong to the page: `![csr](csr.svg)`.
 - What the generator NAME makes stands between `<!-- made: NAME -->` and `<!-- end: NAME -->`, so that pages are whole
   where they are read as files. `python -m docs.made` writes it anew, pictures too; a test says where that is due.
@@ -17,6 +18,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,11 +96,11 @@ class _Runner:
             with self._inside():
                 if language == "spf":
                     self._spec(options, text)
-                elif language == "c" and "title=" in options:
+                elif "title=" in options:
                     self._file(options, text)
                 elif language == "python":
                     shown += _output(match["indent"], self._python(text))
-                elif language == "console":
+                elif language == "console" and _is_there(options):
                     most = re.search(r"lines=(\d+)", options)
                     done = "".join(self._console(text, int(most[1]) if most else 10**6))
                     shown = textwrap.indent(f"```console\n{done}```", match["indent"])
@@ -156,25 +158,35 @@ class _Runner:
             if expected:
                 yield f"(exit code {code})\n"
 
+    def _environment(self) -> dict[str, str]:
+        """With `spfgen` as a program, which make and its like call."""
+        tools = self.folder / ".tools"
+        if not tools.exists():
+            tools.mkdir()
+            program = tools / "spfgen"
+            program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m spfgen "$@"\n', encoding="utf-8")
+            program.chmod(0o755)
+        paths = {"PATH": str(tools), "PYTHONPATH": str(ROOT)}
+        return {**os.environ, **{n: os.pathsep.join([p, os.environ.get(n, "")]) for n, p in paths.items()}}
+
     def _run(self, command: str) -> tuple[int, str]:
         """Commands of spfgen in this process, which is faster."""
         from spfgen.cli import run
 
         words = shlex.split(command)
         if words[0] != "spfgen" or {"|", ">", "&&"} & set(words):
-            function = f'spfgen() {{ {shlex.quote(sys.executable)} -m spfgen "$@"; }}\n'
-            path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-            done = subprocess.run(
-                ["bash", "-c", function + command],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "PYTHONPATH": path},
-            )
+            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=self._environment())
             return done.returncode, done.stdout + done.stderr
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             code = run(words[1:])
         return code, out.getvalue()
+
+
+def _is_there(options: str) -> bool:
+    """Whether the program that a block needs is installed."""
+    needed = re.search(r"needs=(\S+)", options)
+    return needed is None or shutil.which(needed[1]) is not None
 
 
 def _output(indent: str, printed: str) -> str:

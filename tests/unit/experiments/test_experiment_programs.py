@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
-from experiments import add, conv, minimax, mri, semiring, shape, slicing, structured, ufunc
+from experiments import add, conv, minimax, mri, recipes, semiring, shape, slicing, structured, ufunc
 from experiments.data import images
 from experiments.harness.case import Case, Missing
 from experiments.harness.memory import LEAST_SEEN, peak_bytes
@@ -30,6 +30,7 @@ EVERY: Sequence[tuple[ModuleType, str]] = (
     (mri, "slice"),
     (minimax, ""),
     (structured, ""),
+    (recipes, ""),
 )
 """Experiments, and which of their small cases are tried here: those whose label has the text."""
 CASES = [c for experiment, part in EVERY for c in experiment.cases(quick=True, threads=THREADS) if part in c.label]

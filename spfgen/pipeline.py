@@ -23,10 +23,9 @@ meet it again in `print`:
 |         |        | are looked up; sorted ones are merged       | plan/steps/              | check_steps.py         |
 | lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  | cir/tree/check.py      |
 
-The passes that rewrite plans are those of plan/transform/passes.py, of plan/expression.py for statements whose value is
-an expression, of plan/steps/rewrites.py for steps, and of plan/transform/whole.py for all; tests carry plans out after
-each of them (tests/plans/interpret.py). `PASSES` below has all, with those of C: each says what it is about, and has a
-level of optimisation (lang/optimization.py).
+The passes that rewrite plans are those of plan/transform/passes.py for nests, of plan/steps/rewrites.py for steps, and
+of plan/transform/whole.py for all; tests carry plans out after each of them (tests/plans/interpret.py). `PASSES` below
+has all, with those of C: each says what it is about, and has a level of optimisation (lang/optimization.py).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.plan import expression, left_out
+from spfgen.plan import left_out
 from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.everywhere import filled
@@ -78,12 +77,11 @@ from spfgen.space.from_steps import join_steps
 from spfgen.space.nodes import Program
 
 LOGGER = logging.getLogger(__name__)
-PASSES = (*passes.PASSES, *expression.PASSES, *STEPS, *WHOLE, *c_passes.PASSES)
+PASSES = (*passes.PASSES, *STEPS, *WHOLE, *c_passes.PASSES)
 """All passes that rewrite something, in their order, each with its name, what it is about, and its level: of plans of
-sums, of plans of statements whose value is an expression, of plans of steps, of plans of all statements, of C."""
+nests, of plans of steps, of plans of all statements, of C."""
 PLAN_PASSES = (
     *(p.name for p in passes.PASSES),
-    *(p.name for p in expression.PASSES),
     *(p.name for p in STEPS),
     *(p.name for p in WHOLE),
 )

@@ -32,9 +32,9 @@ from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.build.slices import sliced
 from spfgen.plan.choices import BLOCKED, GATHERED, TILE_ORDERS
 from spfgen.plan.context import Context
-from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.fused import plan_value
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -57,7 +57,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.transform.blocks import blocked
 from spfgen.plan.transform.legal import check_order, parallel_loop
-from spfgen.plan.transform.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
+from spfgen.plan.transform.passes import ENTRIES, SUM, Given, Nests, Verified, passed, passes_of
 from spfgen.plan.transform.register_tile import outside, tiled
 from spfgen.plan.transform.simplify import simplify
 from spfgen.space.nodes import Group, Instance, Operand
@@ -66,7 +66,7 @@ from spfgen.space.nodes import Group, Instance, Operand
 def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
     if group.point is not None:
-        return plan_expression(group, context, plan_instance)
+        return plan_value(group, context, plan_instance)
     if group.target in context.assembled:
         return _plan_entries(group, context)
     parts: list[Plan] = []
@@ -146,8 +146,8 @@ def _planned(instance: Instance, context: Context, store: bool, finish: Finish |
     given = Given(arranged, tuple(steps), context, blocks)
     clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
     nests = Nests(tuple(chosen), clear if store and not stored else ())
-    passes = ENTRIES if instance.target.tensor in context.assembled else PASSES
-    return passed(passes, given, nests, context, Verified(given, nests)).plans
+    kind = ENTRIES if instance.target.tensor in context.assembled else SUM
+    return passed(passes_of(kind), given, nests, context, Verified(given, nests)).plans
 
 
 Arranged = tuple[Instance, list[Step], list[Version], bool]

@@ -234,7 +234,11 @@ def test_all_kinds_of_nodes_are_carried_out() -> None:
     found = [p for kernel in NODES.values() for p in make_plans(joined(kernel).program)]
     kinds = {type(n) for p in found for n in walk(p, PLANS)}
     known = {k for k in vars(nodes).values() if isinstance(k, type) and issubclass(k, Plan)}
-    assert {k.__name__ for k in known - kinds - {Plan, Nested}} == {"Finish", *(k.__name__ for k in ALL_STATEMENTS)}
+    assert {k.__name__ for k in known - kinds - {Plan, Nested}} == {
+        "Finish",
+        "Products",
+        *(k.__name__ for k in ALL_STATEMENTS),
+    }
 
 
 # --- the test's own tools -----------------------------------------------------------------------------
@@ -264,7 +268,7 @@ def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     wrong = passes.Pass(name, "one less", passes.of_each(lambda given, nest: one_less(nest)), 2)
     changed = tuple(wrong if p.name == name else p for p in passes.PASSES)
     monkeypatch.setattr(passes, "PASSES", changed)
-    monkeypatch.setattr("spfgen.plan.from_space.PASSES", changed)
+    monkeypatch.setattr("spfgen.plan.transform.passes.PASSES", changed)
     _, reported = problem(STEPS["rows"])
     assert reported.startswith(f"wrong after `{name}`")
     assert "kernel k" in reported
@@ -274,6 +278,6 @@ def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_not_cleared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = passes.Pass("early exit", "nothing is cleared", lambda given, nests: replace(nests, before=()), 2)
     changed = tuple(wrong if p.name == "early exit" else p for p in passes.PASSES)
-    monkeypatch.setattr("spfgen.plan.from_space.PASSES", changed)
+    monkeypatch.setattr("spfgen.plan.transform.passes.PASSES", changed)
     _, reported = problem(case("y[i] = A[i, j]", {"A": "coo", "y": "dense"}, {"A": "ij", "y": "i"}))
     assert "never cleared" in reported

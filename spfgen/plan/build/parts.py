@@ -157,7 +157,7 @@ def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
     if part.need is None:
         body = narrowed(instance, body, steps, context, [s.dim for s in steps[:outer]])
     nest = choose_once(instance, with_finds(body), steps, context)
-    # Its sum gets all its places later where they change within it (expression.py).
+    # Its sum gets all its places later where they change within it (fused.py).
     check_nest(instance, rewrite(lambda n: n.body if _is_at_changing_places(n) else None, nest, PLANS))
     if part.need is not None and context.falling:
         nest = _downwards(nest, part.need, steps)

@@ -100,7 +100,7 @@ def partitioned(instance: Instance, plan: Plan) -> Plan:
     """The plan with the weights of its parallel loops."""
 
     def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan) or not node.parallel:
+        if not isinstance(node, Scan) or not node.parallel or node.collapse:
             return None
         weight = _weight(instance, None, node)
         return replace(node, partition=Partition(None, weight))

@@ -2,17 +2,20 @@
 
 The nests come from the scan, with what is looked for found (from_space.py). Each pass leaves them meaning the same, and
 leaves alone what it does not know. The context's `stop_after` ends the list early: a difference is bisected by pass.
-Statements whose value is an expression have passes of their own (expression.py).
+Nests are of sums, of values that are expressions over sums (fused.py), or deliver entries: a pass says which of them it
+is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from spfgen.errors import InternalError
+from spfgen.errors import InternalError, Unsupported
+from spfgen.facts.formula import Formula
+from spfgen.facts.prove import Facts
 from spfgen.ir import walk
 from spfgen.plan import left_out
 from spfgen.plan.analyse.depend import is_apart
@@ -26,10 +29,11 @@ from spfgen.plan.transform.distinct_places import with_distinct_places
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.flatten import flattened, with_flattened_searches
 from spfgen.plan.transform.full_segments import with_full_segments
-from spfgen.plan.transform.legal import annotated
+from spfgen.plan.transform.guard_hoisting import with_hoisted_guards
+from spfgen.plan.transform.legal import Sharing, annotated, annotated_by
 from spfgen.plan.transform.partial_sums import with_partial_sums
-from spfgen.plan.transform.partition import measured, on_threads, with_split_rows
-from spfgen.plan.transform.prefetch import fetched_ahead
+from spfgen.plan.transform.partition import measured, on_threads, partitioned, with_split_rows
+from spfgen.plan.transform.prefetch import fetched_ahead, with_first
 from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.register_blocks import with_sums
 from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
@@ -43,21 +47,39 @@ from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
 from spfgen.plan.verify.parallel import check_parallel, shared_loops
 from spfgen.space.nodes import Instance
 
+SUM, VALUE, ENTRIES = "sum", "value", "entries"
+"""Kinds of nests: they add to places of the target; they store a value that is an expression over sums, which are made
+inside; they deliver entries, and know no places in memory."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """What passes may ask of a value and the sums within it: the indices of all of them, what their tensors declare,
+    that sizes are not negative, what iterations of a loop share, and the tensors that the sums are."""
+
+    indices: tuple[str, ...]
+    facts: Facts
+    sizes: tuple[Formula, ...]
+    sharing: Sharing
+    sums: frozenset[str]
+
 
 @dataclass(frozen=True)
 class Given:
     """What the passes may ask: the points, the steps of the scan, the schedule and the types; `blocks` are dimensions
-    that the plan itself has made."""
+    that the plan itself has made; what is `within` a value that is more than one sum."""
 
     instance: Instance
     steps: tuple[Step, ...]
     context: Context
-    blocks: tuple[str, ...]
+    blocks: tuple[str, ...] = ()
+    within: Within | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Loops that keep their names."""
-        return *self.instance.indices, *self.context.named
+        own = self.instance.indices if self.within is None else self.within.indices
+        return *own, *self.context.named
 
 
 @dataclass(frozen=True)
@@ -91,13 +113,14 @@ Rewritten = TypeVar("Rewritten")
 class Pass(Generic[Asked, Rewritten]):
     """A rewrite, which may ask what is known; what it is `about`. `level`: 0 is needed for a right result, or does what
     the schedule says; 1 makes it the program that a person would write; 2 is for speed alone. What is not for `fixed`
-    loops is left out where the schedule says how all loops run."""
+    loops is left out where the schedule says how all loops run; `on` which kinds of nests it is for."""
 
     name: str
     about: str
     rewrite: Callable[[Asked, Rewritten], Rewritten]
     level: int
     fixed: bool = True
+    on: tuple[str, ...] = (SUM,)
 
 
 def passed(
@@ -194,24 +217,54 @@ def _transposed(given: Given, nests: Nests) -> Nests:
     return replace(nests, variants=tuple(with_transposed(given.instance, nests.variants, given.context)))
 
 
+def _as_said(given: Given, nest: Plan) -> Plan:
+    """The nest with what the schedule says. Raises Unsupported when it wants a loop of a value parallel that is not."""
+    if given.within is None:
+        return annotated(given.instance, nest, given.steps, given.context)
+    nest = annotated_by(given.within.sharing, nest, given.context, given.within.sums)
+    for scan in (n for n in walk(nest) if isinstance(n, Scan) and not n.parallel):
+        mark = given.context.marked("parallel", scan.dim)
+        if mark is not None:
+            raise Unsupported(
+                f"`{scan.dim}` cannot be parallel within a value that is more than a sum of products",
+                mark.span,
+                ("make a loop over points of the result parallel", "or write the sum in a statement of its own"),
+            )
+    return nest
+
+
+def _on_threads(given: Given, nest: Plan) -> Plan:
+    if given.within is None:
+        return on_threads(given.instance, nest, given.context)
+    return partitioned(replace(given.instance, axioms=given.within.facts), nest)
+
+
+def _with_hoisted_guards(given: Given, nest: Plan) -> Plan:
+    return nest if given.within is None else with_hoisted_guards(nest, given.within.facts, given.within.sizes)
+
+
+EVERY = (SUM, VALUE, ENTRIES)
 PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass(
         "measure",
         "how long the loop takes that may run on threads, and what its iterations cost",
         of_each(lambda given, nest: measured(given.instance, nest, given.context)),
         0,
+        on=(SUM, ENTRIES),
     ),
     Pass(
         "simplify",
         "copies of dimensions go, and what nobody uses; an index of the text lends its name",
         of_each(lambda given, nest: simplify(nest, given.names)),
         1,
+        on=EVERY,
     ),
     Pass(
         "schedule",
         "what the schedule says of loops (vectorize, unroll, fuse, prefetch), where it is proved legal",
-        of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)),
+        of_each(_as_said),
         0,
+        on=EVERY,
     ),
     Pass(
         "register tile",
@@ -225,6 +278,14 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "what a processor does not foresee is fetched ahead",
         of_each(lambda given, nest: fetched_ahead(nest)),
         2,
+        on=(SUM, ENTRIES),
+    ),
+    Pass(
+        "prefetch first reads",
+        "what an iteration of levels reads first is fetched while an earlier one runs",
+        of_each(lambda given, nest: with_first(nest)),
+        2,
+        on=(VALUE,),
     ),
     Pass(
         "prefetch blocks",
@@ -235,8 +296,9 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass(
         "work partition",
         "which loop threads share, and how they add to one place",
-        of_each(lambda given, nest: on_threads(given.instance, nest, given.context)),
+        of_each(_on_threads),
         0,
+        on=EVERY,
     ),
     Pass(
         "initialise",
@@ -255,6 +317,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "what an iteration costs with what it clears; threads split one that is long",
         of_each(lambda given, nest: with_split_rows(given.instance, nest, given.context)),
         0,
+        on=(SUM, ENTRIES),
     ),
     Pass(
         "skip zeros",
@@ -296,6 +359,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "a loop is left where its condition is proved not to hold any more",
         of_each(lambda given, nest: with_early_exits(given.instance, nest)),
         2,
+        on=(SUM, ENTRIES),
     ),
     Pass(
         "full segments",
@@ -331,28 +395,30 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         2,
     ),
     Pass(
+        "guard hoisting",
+        "one question at the end of a segment answers those of all its other positions",
+        of_each(_with_hoisted_guards),
+        2,
+        on=(VALUE,),
+    ),
+    Pass(
         "partial sums",
         "a loop that only adds does so to several sums, so that no addition waits for the other",
         of_each(lambda given, nest: with_partial_sums(nest, given.context.types)),
         2,
+        on=(SUM, VALUE),
     ),
     Pass(
         "reads in place",
         "what is used once needs no name: it is read where it is used",
         of_each(lambda given, nest: with_reads_in_place(nest)),
         1,
+        on=EVERY,
     ),
 )
 """All passes, the first one first."""
-APPENDING = (
-    "measure",
-    "simplify",
-    "schedule",
-    "prefetch",
-    "work partition",
-    "split rows",
-    "early exit",
-    "reads in place",
-)
-ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
-"""The same for nests that deliver entries: the others are about places in memory, of which these have none."""
+
+
+def passes_of(kind: str) -> Iterator[Pass[Given, Nests]]:
+    """All of them, of which those that are not for this kind of nests do nothing."""
+    return (p if kind in p.on else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)

@@ -12,8 +12,8 @@ import pytest
 
 import spfgen
 from spfgen.ir import rewrite, walk
-from spfgen.plan import from_space
 from spfgen.plan.nodes import PLANS, Nested, Plan, Scan
+from spfgen.plan.transform import passes
 from spfgen.plan.transform.passes import PASSES, Pass, of_each
 
 
@@ -54,7 +54,7 @@ def with_node(kind: type[Timed] | type[Wrong], monkeypatch: pytest.MonkeyPatch, 
 
     added = Pass("new", "a node of its own", of_each(lambda given, nest: rewrite(rule, nest, PLANS)), 0)
     at = [p.name for p in PASSES].index(after) + 1
-    monkeypatch.setattr(from_space, "PASSES", (*PASSES[:at], added, *PASSES[at:]))
+    monkeypatch.setattr(passes, "PASSES", (*PASSES[:at], added, *PASSES[at:]))
 
 
 @pytest.mark.sampled(2)

@@ -12,7 +12,6 @@ from spfgen.facts.formula import ZERO
 from spfgen.ir import walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan import expression
 from spfgen.plan.choices import CHOICES
 from spfgen.plan.context import context_of
 from spfgen.plan.nodes import PLANS, Cheapest, Clear, Partition, Plan, Version
@@ -32,7 +31,7 @@ def program(statement: str = STATEMENT) -> Program:
 
 
 def test_each_has_a_name_and_a_level() -> None:
-    names = [p.name for p in (*PASSES, *expression.PASSES, *STEPS, *WHOLE)]
+    names = [p.name for p in (*PASSES, *STEPS, *WHOLE)]
     assert len({*names}) == len(names)
     assert all(p.level in (0, 1, 2) and p.about for p in pipeline.PASSES)
     assert [*names] == [p.name for p in pipeline.PASSES][: len(names)]

@@ -15,7 +15,7 @@ from spfgen.facts.formula import Compare, Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import SpecTree, parse_tree
 from spfgen.pipeline import resolve
-from spfgen.plan import expression
+from spfgen.plan import fused
 from spfgen.plan.build import riding
 from spfgen.plan.context import context_of
 from spfgen.plan.nodes import Do, Guard, Plan, Scan, Seq
@@ -71,11 +71,11 @@ def test_what_carries_does_not_ride() -> None:
 def checked(monkeypatch: pytest.MonkeyPatch) -> tuple[Plan, Any]:
     """A nest with a sum that rides, and what it is to do."""
     found: list[tuple[Plan, Any]] = []
-    monkeypatch.setattr(expression, "compare_all", lambda wanted, plan, _: found.append((plan, wanted)))
+    monkeypatch.setattr(fused, "compare_all", lambda wanted, plan, _: found.append((plan, wanted)))
     text = "kernel k { tensor A : csr  tensor x, y : dense  y[i] = sum(j: A[i, j]*x[j])/(1 + sum(j: A[i, j])) }"
     tree = SpecTree({}, parse_tree(text).kernels)
     program = join(tree.kernels["k"], resolve(tree.kernels["k"], tree))
-    expression.plan_expression(program.groups[0], context_of(program), lambda *_: [])
+    fused.plan_value(program.groups[0], context_of(program), lambda *_: [])
     return found[0]
 
 

@@ -14,6 +14,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.pipeline import make_plans, print_kernel
 from spfgen.plan import from_space
 from spfgen.plan.nodes import PLANS, Do, Plan, Seq
+from spfgen.plan.transform import passes
 from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import build, load
@@ -78,7 +79,7 @@ def test_both_are_stored(name: str, level: int, monkeypatch: pytest.MonkeyPatch)
     kernel = spfgen.compile(text, **dense, **layouts, optimize=level)
     monkeypatch.setattr(from_space, "Verified", unverified)
     monkeypatch.setattr(
-        from_space, "PASSES", (Pass("a second store", "what is stored is stored twice", doubled, 0), *PASSES)
+        passes, "PASSES", (Pass("a second store", "what is stored is stored twice", doubled, 0), *PASSES)
     )
     program = with_other(kernel.generated.program)
     plans = make_plans(program)

@@ -42,18 +42,13 @@ from spfgen.plan.nodes import (
     State,
     Table,
     Variable,
+    Version,
     Workspace,
     is_temporary,
     with_body,
 )
-from spfgen.plan.transform.guard_hoisting import with_hoisted_guards
-from spfgen.plan.transform.legal import Shared, annotated_by, refused
-from spfgen.plan.transform.partial_sums import with_partial_sums
-from spfgen.plan.transform.partition import partitioned
-from spfgen.plan.transform.passes import Pass, passed
-from spfgen.plan.transform.prefetch import with_first
-from spfgen.plan.transform.read_in_place import with_reads_in_place
-from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.transform.legal import Shared, refused
+from spfgen.plan.transform.passes import VALUE, Given, Nests, Within, passed, passes_of
 from spfgen.plan.verify.compared import note_apart
 from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
 from spfgen.plan.verify.parallel import check_parallel
@@ -68,7 +63,7 @@ Separate = Callable[[Instance, Context, bool], list[Plan]]
 """Plans an instance in loops of its own."""
 
 
-def plan_expression(group: Group, context: Context, separate: Separate) -> Plan:
+def plan_value(group: Group, context: Context, separate: Separate) -> Plan:
     """One statement. Raises Unsupported when it needs values before it writes them."""
     assert group.point is not None
     point = group.point
@@ -84,7 +79,7 @@ def plan_expression(group: Group, context: Context, separate: Separate) -> Plan:
         nests = _nests(found, order)
     kept = _kept(group, places)
     fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
-    plan = passed(PASSES, fusion, fusion.plan(), context, fusion.verify)
+    (plan,) = passed(passes_of(VALUE), fusion.given, fusion.nests(), context, fusion.verify).plans
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in separate(i, context, False)]
     if group.op == "=" and not order.covers:
@@ -93,26 +88,6 @@ def plan_expression(group: Group, context: Context, separate: Separate) -> Plan:
     for target in reversed(kept.values()):
         whole = Accumulate(target, "", whole, Workspace())
     return whole
-
-
-def _as_said(fusion: _Fusion, plan: Plan) -> Plan:
-    """The plan with what the schedule says. Raises Unsupported when it wants a loop parallel that is not."""
-    context = fusion.context
-    plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in fusion.group.instances})
-    for scan in (n for n in walk(plan) if isinstance(n, Scan) and not n.parallel):
-        mark = context.marked("parallel", scan.dim)
-        if mark is not None:
-            raise Unsupported(
-                f"`{scan.dim}` cannot be parallel within a value that is more than a sum of products",
-                mark.span,
-                ("make a loop over points of the result parallel", "or write the sum in a statement of its own"),
-            )
-    return plan
-
-
-def _with_hoisted_guards(fusion: _Fusion, plan: Plan) -> Plan:
-    sizes = [Compare(">=", Var(s), ZERO) for i in fusion.group.all for s in i.sizes]
-    return with_hoisted_guards(plan, _facts(fusion.group), sizes)
 
 
 def _facts(group: Group) -> Facts:
@@ -343,8 +318,12 @@ class _Fusion:
         self.point = group.point
         self.order = order
         self.found = found
-        self.nests = nests
+        self.found_nests = nests
         self.context = context
+        sizes = [Compare(">=", Var(s), ZERO) for i in group.all for s in i.sizes]
+        made = frozenset(i.target.tensor for i in group.instances)
+        within = Within(_indices(group), _facts(group), tuple(sizes), self.sharing, made)
+        self.given = Given(self.point, tuple(order.steps), context, within=within)
         self.rows: dict[str, Operand] = {}
         self.sums: list[str] = []
         for part in found:
@@ -356,11 +335,15 @@ class _Fusion:
             else:
                 self.sums.append(target.tensor)
 
+    def nests(self) -> Nests:
+        """The one nest of the statement."""
+        return Nests((Version((), self.plan()),))
+
     def plan(self) -> Plan:
         inside = [p for p in self.found if p.place == INSIDE]
         last = [p for p in self.found if p.place == AFTER]
         setups: dict[str, list[Plan]] = {}
-        for part in (*(n.carrier for n in self.nests), *last):
+        for part in (*(n.carrier for n in self.found_nests), *last):
             for loop, nodes in part.setups().items():
                 known = setups.setdefault(loop, [])
                 known += [n for n in nodes if not any(_is_same(n, other) for other in known)]
@@ -369,7 +352,7 @@ class _Fusion:
         if starts:
             then = self.stored(value)
         if self.found:
-            added = [n.body for n in self.nests]
+            added = [n.body for n in self.found_nests]
             then = self.accumulated(_joined([*added, then, *(p.body for p in last)]), starts)
         for step in reversed(self.order.inner if starts else ()):
             then = self.order.placed(step, then)
@@ -391,19 +374,23 @@ class _Fusion:
 
     def checked(self, plan: Plan, value: Value) -> Plan:
         """The plan, read back: the value and each sum at their points, in the loops that they share."""
-        wanted = [w for n in self.nests for w in n.wanted()]
+        wanted = [w for n in self.found_nests for w in n.wanted()]
         wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
         does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
         self.known: set[tuple[Path, ...]] = set()
         self.wanted = [*wanted, Wanted(self.point, does)]
         try:
-            self.verify(plan)
+            self.compare(plan)
         except Fault as fault:
             raise InternalError(str(fault)) from None
         return plan
 
-    def verify(self, plan: Plan) -> None:
+    def verify(self, nests: Nests) -> None:
         """The check after each pass."""
+        (plan,) = nests.plans
+        self.compare(plan)
+
+    def compare(self, plan: Plan) -> None:
         compare_all(self.wanted, plan, self.known)
         check_parallel(plan, self.apart)
 
@@ -428,7 +415,7 @@ class _Fusion:
             self.order.check_free(mark, "be vectorized")
             shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
         for part in (p for p in self.found if p.instance.target.tensor in inside):
-            own = step_of(part, loop, self.nests)
+            own = step_of(part, loop, self.found_nests)
             if own is None:
                 hint = "write its sums into tensors by statements of their own"
                 raise Unsupported(f"`{loop}` cannot be vectorized: several sums run in it", mark.span, (hint,))
@@ -560,45 +547,3 @@ def _joined(plans: Sequence[Plan]) -> Plan:
 def _replaced(value: Value, old: Value, new: Value) -> Value:
     result: Value = rewrite(lambda n: new if n == old else None, value)
     return result
-
-
-PASSES: tuple[Pass[_Fusion, Plan], ...] = (
-    Pass(
-        "simplify a value",
-        "the same for statements whose value is an expression",
-        lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)),
-        1,
-    ),
-    Pass(
-        "prefetch first reads",
-        "what an iteration of levels reads first is fetched while an earlier one runs",
-        lambda f, plan: with_first(plan),
-        2,
-    ),
-    Pass(
-        "work partition of a value",
-        "what iterations of the shared loop cost",
-        lambda f, plan: partitioned(replace(f.point, axioms=_facts(f.group)), plan),
-        1,
-    ),
-    Pass("schedule of a value", "what the schedule says of loops, where it is proved legal", _as_said, 0),
-    Pass(
-        "guard hoisting",
-        "one question at the end of a segment answers those of all its other positions",
-        _with_hoisted_guards,
-        2,
-    ),
-    Pass(
-        "partial sums of a value",
-        "a loop that only adds does so to several sums",
-        lambda f, plan: with_partial_sums(plan, f.context.types),
-        2,
-    ),
-    Pass(
-        "reads in place of a value",
-        "what is used once needs no name: it is read where it is used",
-        lambda f, plan: with_reads_in_place(plan),
-        1,
-    ),
-)
-"""All passes of a statement whose value is an expression."""

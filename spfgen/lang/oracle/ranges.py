@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import inf
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, conjuncts, variables
 from spfgen.facts.formula import evaluate as evaluate_expr
+from spfgen.ir import walk
 from spfgen.lang import nodes as n
 from spfgen.lang.oracle.functions import Types, dtype_of
 from spfgen.lang.oracle.tree import accesses_of, all_steps, conditions_of, named_by, nodes_of, used_in, values_of
@@ -250,6 +252,10 @@ class Ranges:
     def pushed(self, expr: Expr, limits: Limits) -> Iterator[tuple[str, Limits]]:
         """What follows for the indices of an expression that lies within limits."""
         low, high = limits
+        terms, constant = linear(expr) or ({}, 0)
+        if len(terms) < len(occurrences(expr)) and terms:  # i + i is 2*i
+            parts = [Bin("*", Num(k), Var(name)) for name, k in terms.items() if k]
+            expr = reduce(lambda a, b: Bin("+", a, b), parts, Num(constant))
         match expr:
             case Var(name):
                 yield name, limits
@@ -304,6 +310,32 @@ def both(a: Limits, b: Limits) -> Limits:
 
 def times(a: float, b: float) -> float:
     return 0 if a == 0 or b == 0 else a * b
+
+
+def occurrences(expr: Expr) -> list[str]:
+    return [e.name for e in walk(expr) if isinstance(e, Var)]
+
+
+def linear(expr: Expr) -> tuple[dict[str, int], int] | None:
+    """The factors of the indices of an affine expression, and its constant."""
+    match expr:
+        case Num(value):
+            return {}, value
+        case Var(name):
+            return {name: 1}, 0
+        case Bin("+" | "-" as op, left, right):
+            one, two, sign = linear(left), linear(right), 1 if op == "+" else -1
+            if one is None or two is None:
+                return None
+            names = {**one[0], **two[0]}
+            return {n: one[0].get(n, 0) + sign * two[0].get(n, 0) for n in names}, one[1] + sign * two[1]
+        case Bin("*", left, right):
+            one, two = linear(left), linear(right)
+            if one is None or two is None or (one[0] and two[0]):
+                return None
+            (terms, constant), (_, number) = (one, two) if one[0] else (two, one)
+            return {n: k * number for n, k in terms.items()}, constant * number
+    return None
 
 
 def up(value: float) -> float:

@@ -271,6 +271,14 @@ def test_a_sum_that_is_needed_twice() -> None:
     assert set(found) == {"C"}
 
 
+def test_an_index_that_a_subscript_names_twice() -> None:
+    """Its range is that of 2*i, and of what else names it."""
+    (y,) = interpret(parse_statements("y[j] = A[j, i + i]*x[i + 2]"), {"A": A, "x": x}).values()
+    np.testing.assert_array_equal(y, A[:, 0:6:2] @ x[2:5])
+    (y,) = interpret(parse_statements("y[j] = A[j, 3 - i - i]"), {"A": A}).values()
+    np.testing.assert_array_equal(y, A[:, 3] + A[:, 1] + A[:, 5])
+
+
 def test_a_workspace() -> None:
     found = interpret(KERNELS["product_by_columns"], {"A": A, "B": C}, {"A": 0, "B": 0, "C": 0, "w": 0})
     np.testing.assert_array_equal(found["C"], A @ C)

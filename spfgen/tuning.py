@@ -313,5 +313,5 @@ CLUSTER_DENSE, CLUSTER_SPARSE = 8.0, 0.12
 """Bytes for each place of a block that is not here yet. Estimate: of a sparse one a hundredth is stored."""
 CLUSTER_ENTRY = 12.0
 """Bytes of a stored entry. Estimate: a number and a short index."""
-CLUSTER_LOOKED_AT = 48
+CLUSTER_LOOKED_AT = 128
 """Blocks of work that are looked at to find out what cuts cost."""

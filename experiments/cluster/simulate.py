@@ -185,7 +185,7 @@ def simulated(program: str, cut: Cut, entries: int, workers: int, rate: float) -
     total = prod(len(b) - 1 for b in choice.cuts.values())
     target = unit.targets[FIRST]
     parts = prod(len(b) - 1 for i, b in choice.cuts.items() if unit.way(i, target).kind == COMBINED)
-    operands = choice.cost.sent - combining(unit, choice.cuts, total, choice.on)[FIRST]
+    operands = choice.cost.sent - combining(unit, choice.cuts, choice.on)
     # Entries of parts of a sparse result seldom meet: parts together have as many as the result.
     whole = result_bytes(program, entries)
     away = 1 - 1 / workers

@@ -30,7 +30,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     and reductions as programs over blocks do. `nbytes` is the memory of all blocks, None where it is not known before.
     """
 
-    _inner = ("graph", "name", "kind", "told", "known", "example", "part", "map", "rechunk")
+    _inner = ("graph", "name", "kind", "told", "known", "expected", "placed", "example", "part", "map", "rechunk")
     graph: Any
     name: str
     bounds: tuple[Bounds, ...]
@@ -40,6 +40,10 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     nbytes: int | None = None
     told: str = ""
     known: dict[str, Any] = field(default_factory=dict)
+    expected: int | None = None
+    """Bytes that planners count with where the memory is not known."""
+    placed: bool = False
+    """Whether the blocks are meant for the workers that placed.py says."""
 
     # --- what it is ---
 

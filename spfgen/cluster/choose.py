@@ -5,18 +5,20 @@ Bytes that are sent, the memory of a worker and work decide (`Cost`); constants 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, product
+from itertools import combinations, islice, pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spfgen import limits, tuning
+from spfgen.cluster.amounts import points, result_bytes
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.separate import COMBINED, RESULT, Read, plain, quasi, within
+from spfgen.cluster.traffic import Traffic, stays, worker_of
 from spfgen.cluster.workers import Workers, workers
 from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
@@ -188,38 +190,87 @@ def _can_begin(unit: Unit, index: str) -> bool:
 # --- what cuts cost ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A block of work: its place along each index that is cut, and what it reads."""
+
+    place: Mapping[str, int]
+    ranges: Mapping[str, tuple[int, int]]
+    boxes: Mapping[str, Box]
+    sizes: Mapping[str, float]
+
+
 def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
     """What it takes with these cuts, from some of the blocks of work."""
-    counts = {n: len(b) - 1 for n, b in cuts.items()}
-    total = prod(counts.values())
-    some = _some(counts, total)
-    sent, copied, memory, work, largest = 0.0, 0.0, 0, 0.0, 0.0
+    total = prod(len(b) - 1 for b in cuts.values())
+    tasks = list(_tasks(unit, cuts, total))
+    copied, memory, work, largest = 0.0, 0, 0.0, 0.0
+    for task in tasks:
+        for read in unit.reads:
+            copied += task.sizes[read.name] * (not _is_block(unit.operand(read.name), task.boxes[read.name]))
+        results = sum(result_bytes(unit, t, cuts, task.ranges) for t in unit.targets)
+        memory = max(memory, int(sum(task.sizes.values())) + results)
+        own = max((points(unit, r, task.boxes[r.name], task.ranges) for r in unit.reads), default=1.0)
+        work, largest = work + own, max(largest, own)
+    factor = total / len(tasks)
+    sent = _sent(unit, cuts, tasks, on) if len(tasks) == total else _sent_by_some(unit, cuts, tasks, on)
+    more = sum(total - total // _parts(unit, t, cuts) for t in unit.targets)
+    return Cost(int(sent), int(copied * factor), memory, work * factor, total + more, largest)
+
+
+def _tasks(unit: Unit, cuts: Cuts, total: int) -> Iterator[_Task]:
+    """Blocks of work: all, or some that are drawn the same each time."""
     parts = {r.name: unit.parts_of(r, tuple(cuts)) for r in unit.reads}
-    shares = {r.name: _share(r, cuts, total, on) for r in unit.reads}
+    order = unit.order_of(cuts)
+    counts = [len(cuts[n]) - 1 for n in order]
+    if total <= tuning.CLUSTER_LOOKED_AT:
+        some = [dict(zip(order, p, strict=True)) for p in product(*map(range, counts))]
+    else:
+        rng = np.random.default_rng(0)
+        some = [{n: int(rng.integers(c)) for n, c in zip(order, counts, strict=True)}
+                for _ in range(tuning.CLUSTER_LOOKED_AT)]  # fmt: skip
     for place in some:
         ranges = {n: (0, e) for n, e in unit.extents.items()}
         ranges |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
         boxes = {r.name: unit.box(r, ranges, parts[r.name]) for r in unit.reads}
-        sizes = {r.name: _bytes(unit.operands[r.access.tensor], boxes[r.name]) for r in unit.reads}
-        kept = _stays(unit, boxes, sizes)
+        yield _Task(place, ranges, boxes, unit.sizes_of(boxes))
+
+
+def _sent(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
+    """The bytes that are sent for all blocks of work, one after another."""
+    traffic = Traffic(unit, cuts, on.count)
+    meet: dict[Any, list[int]] = {}
+    for task in tasks:
+        worker = worker_of(unit, cuts, task.place, task.boxes, task.sizes, on.count)
         for read in unit.reads:
-            sent += sizes[read.name] * (shares[read.name] if read.name != kept else 0)
-            copied += sizes[read.name] * (not _is_block(unit.operands[read.access.tensor], boxes[read.name]))
-        results = sum(_result(unit, t, cuts, ranges) for t in unit.targets)
-        memory = max(memory, int(sum(sizes.values())) + results)
-        own = max((_points(unit, r, boxes[r.name], ranges) for r in unit.reads), default=1.0)
-        work, largest = work + own, max(largest, own)
-    factor = total / len(some)
-    combined, more = combining(unit, cuts, total, on)
-    return Cost(int(sent * factor) + combined, int(copied * factor), memory, work * factor, total + more, largest)
+            traffic.read(read, task.boxes[read.name], task.sizes[read.name], task.place, worker)
+        for target in unit.targets:
+            own = tuple(task.place[n] for n in task.place if unit.way(n, target).kind == RESULT)
+            meet.setdefault((target, own), []).append(worker)
+            if len(meet[target, own]) == _parts(unit, target, cuts) > 1:
+                traffic.combined(meet[target, own], _of_parts(unit, target, cuts, task.ranges))
+    return traffic.sent
 
 
-def _some(counts: Mapping[str, int], total: int) -> list[dict[str, int]]:
-    """Blocks of work: all, or some that are drawn the same each time."""
-    if total <= tuning.CLUSTER_LOOKED_AT:
-        return [dict(zip(counts, p, strict=True)) for p in product(*[range(n) for n in counts.values()])]
-    rng = np.random.default_rng(0)
-    return [{n: int(rng.integers(c)) for n, c in counts.items()} for _ in range(tuning.CLUSTER_LOOKED_AT)]
+def _of_parts(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> Callable[[int], float]:
+    """The bytes of so many parts of a result that are combined: of sparse ones they add up, as far as all of it."""
+    one = result_bytes(unit, target, cuts, ranges)
+    combined = {n for n in cuts if unit.way(n, target).kind == COMBINED}
+    most = result_bytes(
+        unit, target, cuts, {n: (0, unit.extents[n]) if n in combined else r for n, r in ranges.items()}
+    )
+    return lambda count: min(one * count, most)
+
+
+def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
+    """The same for many blocks of work, from some of them."""
+    total = prod(len(b) - 1 for b in cuts.values())
+    shares = {r.name: _share(r, cuts, total, on) for r in unit.reads}
+    sent = 0.0
+    for task in tasks:
+        kept = stays(unit, task.boxes, task.sizes)
+        sent += sum(task.sizes[n] * share for n, share in shares.items() if kept is None or n != kept[0])
+    return sent * total / len(tasks) + combining(unit, cuts, on)
 
 
 def _share(read: Read, cuts: Cuts, total: int, on: Workers) -> float:
@@ -231,76 +282,20 @@ def _share(read: Read, cuts: Cuts, total: int, on: Workers) -> float:
     return away * (1 - (1 - 1 / on.count) ** uses) / uses if away else 0.0
 
 
-def _stays(unit: Unit, boxes: Mapping[str, Box], sizes: Mapping[str, float]) -> str | None:
-    """The largest part that lies in one block: the task runs where that is."""
-    best: str | None = None
-    for read in unit.reads:
-        value = unit.operands[read.access.tensor]
-        if isinstance(value, Blocked) and (best is None or sizes[read.name] > sizes[best]):
-            best = read.name if all(map(_is_in_one, value.bounds, boxes[read.name])) else best
-    return best
-
-
-def _is_in_one(bounds: Bounds, side: tuple[int, int]) -> bool:
-    return side[0] >= side[1] or side[1] <= bounds[_place(bounds, side[0]) + 1]
-
-
-def _place(bounds: Bounds, low: int) -> int:
-    return min(int(np.searchsorted(bounds, low, "right")) - 1, len(bounds) - 2)
-
-
 def _is_block(value: Any, box: Box) -> bool:
     """Whether a part is a block as it is, or an operand that is not cut."""
     if not isinstance(value, Blocked):
         return True
-    return all(b[k : k + 2] == side for b, side in zip(value.bounds, box, strict=True) for k in [_place(b, side[0])])
+    return all(side in pairwise(b) for b, side in zip(value.bounds, box, strict=True))
 
 
-def _bytes(value: Any, box: Box) -> float:
-    """The bytes of a part, if stored entries lie evenly."""
-    shape = value.shape if hasattr(value, "shape") else ()
-    if isinstance(value, Blocked) and value.nbytes is None:
-        per = tuning.CLUSTER_DENSE if value.layout is None else tuning.CLUSTER_SPARSE
-        return per * prod(h - w for w, h in box)
-    whole = getattr(value, "nbytes", None)
-    whole = sum(a.nbytes for a in value.arrays.values()) if hasattr(value, "arrays") else whole
-    if whole is None:  # a matrix of scipy
-        whole = sum(a.nbytes for a in vars(value).values() if isinstance(a, np.ndarray)) if shape else 8
-    return float(whole * prod((h - w) / n if n else 0 for (w, h), n in zip(box, shape, strict=True)))
+def _parts(unit: Unit, target: str, cuts: Cuts) -> int:
+    """How many parts of a result meet in each of its blocks."""
+    return prod(len(b) - 1 for n, b in cuts.items() if unit.way(n, target).kind == COMBINED)
 
 
-def _result(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, Sequence[int]]) -> int:
-    """The bytes of a part of a result, as if it were dense."""
-    if target not in unit.found.shapes:
-        return 0
-    shape = list(unit.found.shapes[target])
-    for index in cuts:
-        way = unit.separable.ways[index][target]
-        if way.kind == RESULT:
-            shape[way.axis] = ranges[index][1] - ranges[index][0]
-    per = tuning.CLUSTER_DENSE if unit.layouts[target] is None else tuning.CLUSTER_SPARSE
-    return int(per * prod(shape))
-
-
-def _points(unit: Unit, read: Read, box: Box, ranges: Mapping[str, Sequence[int]]) -> float:
-    """The points that one operand lets a kernel come to: its entries, times the extents of what is not in it."""
-    value = unit.operands[read.access.tensor]
-    own = {n for s in read.access.subscripts for n in within(s)}
-    steps = [s for s in unit.named_steps for a in accesses_in([s]) if a.tensor == read.name]
-    names = {n for s in steps for n in within(s)} - own
-    entries = _bytes(value, box) / tuning.CLUSTER_ENTRY
-    return entries * prod(max(1, ranges[n][1] - ranges[n][0]) for n in names if n in ranges)
-
-
-def combining(unit: Unit, cuts: Cuts, total: int, on: Workers) -> tuple[int, int]:
-    """The bytes that are sent so that parts of results meet, and the tasks that combine them."""
-    sent, tasks = 0.0, 0
-    for target in unit.targets:
-        ways = {n: unit.separable.ways[n][target] for n in cuts}
-        parts = prod(len(cuts[n]) - 1 for n, w in ways.items() if w.kind == COMBINED)
-        if parts > 1:
-            blocks = total // parts
-            whole = _result(unit, target, {}, {})
-            tasks += blocks * (parts - 1)
-            sent += whole * (parts - 1) * (1 - 1 / on.count)
-    return int(sent), tasks
+def combining(unit: Unit, cuts: Cuts, on: Workers) -> float:
+    """The bytes that are sent so that parts of results meet: parts that follow one another are on one worker."""
+    whole = {n: (0, e) for n, e in unit.extents.items()}
+    meet = {t: min(_parts(unit, t, cuts), on.count) for t in unit.targets}
+    return float(sum(result_bytes(unit, t, {}, whole) * (n - 1) for t, n in meet.items()))

@@ -13,6 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.parts import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, fill_in, packed, parts_of
+from spfgen.cluster.placed import placed
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.entries import own_entries
@@ -101,22 +102,25 @@ def of_array(array: np.ndarray[Any, Any], bounds: Sequence[cuts.Bounds]) -> Bloc
     name = _keyed("blocks", array, bounds, None)
     found = cuts.boxes(bounds)
     layer = {(name, *k): np.ascontiguousarray(array[tuple(slice(*s) for s in box)]) for k, box in found.items()}
-    graph = HighLevelGraph.from_collections(name, layer)
-    return Blocked(graph, name, tuple(bounds), lambda: one_of(array.ndim, array.dtype), None, array.nbytes)
+    meant, is_placed = placed(layer, [len(b) - 1 for b in bounds])
+    graph = HighLevelGraph.from_collections(name, meant)
+    example = one_of(array.ndim, array.dtype)
+    return Blocked(graph, name, tuple(bounds), lambda: example, None, array.nbytes, placed=is_placed)
 
 
 def of_tensor(tensor: Tensor, bounds: Sequence[cuts.Bounds], layout: Any = None) -> Blocked:
     """A tensor in blocks in a layout, or in its own where that has places for a block."""
     some = parts_of(tensor, bounds, layout)
     name = _keyed("blocks", tensor, bounds, layout)
-    graph = HighLevelGraph.from_collections(name, {(name, *k): block for k, block in some.items()})
+    layer, is_placed = placed({(name, *k): block for k, block in some.items()}, [len(b) - 1 for b in bounds])
+    graph = HighLevelGraph.from_collections(name, layer)
     memory = sum(block.nbytes for block in some.values())
     used = layout or tensor.layout
 
     def example() -> Any:
         return packed(_without_entries(own_entries(next(iter(some.values())))), used, False)
 
-    return Blocked(graph, name, tuple(bounds), example, used, memory)
+    return Blocked(graph, name, tuple(bounds), example, used, memory, placed=is_placed)
 
 
 def _of_dask(array: Any, layout: Any) -> Blocked:
@@ -169,9 +173,10 @@ def _of_function(function: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> B
     name = _keyed("blocks", function, bounds, layout)
     found = cuts.boxes(bounds)
     made = {k: Made(layout, tuple(h - w for w, h in box), function, box) for k, box in found.items()}
-    graph = HighLevelGraph.from_collections(name, {(name, *k): (one,) for k, one in made.items()})
+    layer, is_placed = placed({(name, *k): (one,) for k, one in made.items()}, [len(b) - 1 for b in bounds])
+    graph = HighLevelGraph.from_collections(name, layer)
     first = next(iter(made.values()))
-    return Blocked(graph, name, tuple(bounds), lambda: small(first()), layout)
+    return Blocked(graph, name, tuple(bounds), lambda: small(first()), layout, placed=is_placed)
 
 
 def one_of(rank: int, dtype: Any) -> Any:

@@ -70,6 +70,7 @@ class Stored:
 
         from spfgen.cluster.blocked import Blocked
         from spfgen.cluster.made import small
+        from spfgen.cluster.placed import placed
 
         def example() -> Any:
             return small(made[min(made)][0](self.parts[min(made)]()))
@@ -78,10 +79,11 @@ class Stored:
         made = {
             p: (Made(layout, tuple(h - w for w, h in b), None, b), (self.parts[p],)) for p, b in self.boxes().items()
         }
-        graph = HighLevelGraph.from_collections(name, {(name, *p): task for p, task in made.items()})
+        layer, is_placed = placed({(name, *p): task for p, task in made.items()}, [len(b) - 1 for b in self.bounds])
+        graph = HighLevelGraph.from_collections(name, layer)
         known = [getattr(part, "nbytes", None) for part in self.parts.values()]
         memory = None if None in known else sum(n for n in known if n is not None)
-        return Blocked(graph, name, self.bounds, example, layout, memory)
+        return Blocked(graph, name, self.bounds, example, layout, memory, placed=is_placed)
 
 
 def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Stored:

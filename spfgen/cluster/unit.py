@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -12,6 +12,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
+from spfgen.cluster.amounts import bytes_within, result_bytes
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.choose import Choice, choose
 from spfgen.cluster.cuts import Bounds, Box
@@ -19,8 +20,11 @@ from spfgen.cluster.extents import Extents, extents_of
 from spfgen.cluster.local import Local
 from spfgen.cluster.made import blocks_like, example_of
 from spfgen.cluster.parts import Combine, Empty, Full, Pick, Run, Start
+from spfgen.cluster.placed import home, meant
 from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
 from spfgen.cluster.space import Part, Work
+from spfgen.cluster.traffic import worker_of
+from spfgen.cluster.workers import addresses
 from spfgen.errors import Unsupported
 from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
@@ -78,6 +82,9 @@ class Unit:
         kinds = {n: d.name for n, d in self.dtypes.items()}
         self.separable = separable(self.steps, [*self.named], filled, kinds, local)
         self.reads, self.named_steps = reads_of(self.steps, {*layouts})
+        self._tensors = {r.name: r.access.tensor for r in self.reads}
+        self.homes: dict[Any, int] = {}
+        """The numbers of the workers that tasks are meant for."""
         self._works: dict[tuple[str, ...], Work] = {}
         self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}
         self.choice: Choice = choose(self)
@@ -103,6 +110,14 @@ class Unit:
             raise Unsupported(f"{message}, but `{name}` is read along `{index}` while it is made", access.span, (hint,))
 
     # --- operands ---
+
+    def operand(self, name: str) -> Any:
+        """That of a read."""
+        return self.operands[self._tensors[name]]
+
+    def sizes_of(self, boxes: Mapping[str, Box]) -> dict[str, float]:
+        """The bytes of what is read, as far as they are known."""
+        return {n: bytes_within(self.operand(n), box) for n, box in boxes.items()}
 
     def work(self, cut: tuple[str, ...]) -> Work:
         """The iteration space where these indices are cut."""
@@ -212,9 +227,19 @@ class Unit:
             final = f"result_{target}_of_{label}-{token}"
             ends, own = self._ends(target, blocks[target], f"{label}-{token}")
             ends |= {(final, *place): key for place, key in own.items()}
-            graph = HighLevelGraph({**base.layers, final: ends}, {**base.dependencies, final: set(base.layers)})
-            found[target] = Blocked(graph, final, self.bounds(target), self._example(target), self.layouts[target],
-                                    self._memory(target), told)  # fmt: skip
+            last = meant(ends, self.homes, addresses())
+            graph = HighLevelGraph({**base.layers, final: last}, {**base.dependencies, final: set(base.layers)})
+            found[target] = Blocked(
+                graph,
+                final,
+                self.bounds(target),
+                self._example(target),
+                self.layouts[target],
+                self._memory(target),
+                told,
+                expected=self._expected(target),
+                placed=self.is_placed,
+            )
         return found
 
     def _memory(self, target: str) -> int | None:
@@ -223,14 +248,19 @@ class Unit:
             return None
         return int(np.prod(self.shape(target), dtype=np.float64)) * self.dtypes[target].itemsize
 
+    def _expected(self, target: str) -> int:
+        return result_bytes(self, target, {}, {n: (0, e) for n, e in self.extents.items()})
+
     def _example(self, target: str) -> Any:
         return lambda: example_of(len(self.shape(target)), self.dtypes[target], self.layouts[target])
 
-    def _work(self, name: str) -> tuple[dict[Any, Any], dict[str, dict[tuple[int, ...], list[Any]]]]:
+    def _work(self, name: str) -> tuple[Mapping[Any, Any], dict[str, dict[tuple[int, ...], list[Any]]]]:
         """The tasks that run the kernel, and the keys of those whose results meet in each block of each result."""
         layer: dict[Any, Any] = {}
         found: dict[str, dict[tuple[int, ...], list[Any]]] = {t: {} for t in self.targets}
-        order = sorted(self.cuts, key=lambda n: (all(w.kind != RESULT for w in self.separable.ways[n].values()), n))
+        homes = self.homes
+        there = addresses()
+        order = self.order_of(self.cuts)
         full = {n: self._full(n) for n in order}
         for places in product(*[range(len(self.cuts[n]) - 1) for n in order]):
             at = dict(zip(order, places, strict=True))
@@ -240,13 +270,48 @@ class Unit:
                 continue
             key = ("work-" + name, *places)
             layer[key] = self._task(at, layer, (name, *places))
+            if len(there) > 1 and self.is_placed:
+                homes[key] = self._worker(at, len(there))
+                self._place_parts(layer[key], layer, homes, homes[key])
             for target in self.targets:
                 own: Any = key
                 if len(self.targets) > 1:
                     own = (f"{target}_of-" + name, *places)
                     layer[own] = (Pick(target), key)
+                    if key in homes:
+                        homes[own] = homes[key]
                 found[target].setdefault(self.block_of(target, at), []).append(own)
-        return layer, found
+        return meant(layer, homes, there), found
+
+    def _worker(self, at: Place, count: int) -> int:
+        """The number of the worker that a block of work is meant for."""
+        boxes = self._boxes(self.ranges(at))
+        return worker_of(self, self.cuts, at, boxes, self.sizes_of(boxes), count)
+
+    def _place_parts(self, task: Any, layer: Mapping[Any, Any], homes: dict[Any, int], worker: int) -> None:
+        """What is cut out of blocks is made where they lie, what is joined of them where it is read first."""
+        count = len(addresses())
+        sources = {v.name: v for v in self.sources.values() if isinstance(v, Blocked)}
+        keys = [k for k in task[1:] if isinstance(k, tuple) and k in layer]
+        for key in [*keys, *(p for k in keys if k[0].startswith("part-") for p in layer[k][1:])]:
+            kind, _, name = key[0].partition("-")
+            if name in sources and kind == "cut":
+                rank = sources[name].ndim
+                homes.setdefault(key, home(key[1 : 1 + rank], sources[name].blocks, count))
+            elif name in sources and kind == "part":
+                homes.setdefault(key, worker)
+
+    def _boxes(self, ranges: Ranges) -> dict[str, Box]:
+        return {r.name: self.box(r, ranges) for r in self.reads}
+
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether operands in blocks lie where they are expected."""
+        return all(v.placed for v in self.operands.values() if isinstance(v, Blocked))
+
+    def order_of(self, cuts: Collection[str]) -> list[str]:
+        """The order of blocks of work: those whose results meet follow one another."""
+        return sorted(cuts, key=lambda n: (all(w.kind != RESULT for w in self.separable.ways[n].values()), n))
 
     def _full(self, index: str) -> set[int]:
         """The blocks of work along an index that are computed: those with places, at least one where a part of a
@@ -277,7 +342,7 @@ class Unit:
 
     def _task(self, at: Place, layer: dict[Any, Any], unique: tuple[Any, ...]) -> tuple[Any, ...]:
         ranges = self.ranges(at)
-        boxes = {r.name: self.box(r, ranges) for r in self.reads}
+        boxes = self._boxes(ranges)
         arguments, names = [], []
         for read in self.reads:
             names.append(read.name)
@@ -349,6 +414,8 @@ class Unit:
                     if len(pair) > 1:
                         key = (f"combine_{way.op}-{target}_of_{name}", level, k, *place)
                         layer[key] = (Combine(way.op, self.layouts[target], way.function), *pair)
+                        if pair[0] in self.homes:
+                            self.homes[key] = self.homes[pair[0]]
                     keys.append(key)
                 level += 1
             found[place] = keys[0]

@@ -34,18 +34,29 @@ def workers() -> Workers:
     they have another spfgen."""
     from os import cpu_count
 
+    client, found = _there()
+    if not found:
+        return Workers(1, cpu_count() or 1)
+    check_versions(client, found)
+    memory = min(int(w.get("memory_limit") or 0) for w in found.values())
+    return Workers(len(found), max(1, min(int(w["nthreads"]) for w in found.values())), memory)
+
+
+def addresses() -> tuple[str, ...]:
+    """Of the workers of the client of distributed; none where there is no client."""
+    return tuple(_there()[1])
+
+
+def _there() -> tuple[Any, Mapping[str, Any]]:
+    """The client of distributed, and what it knows of its workers."""
     distributed = sys.modules.get("distributed")
-    if distributed is not None:
-        try:
-            client = distributed.default_client()
-            found = client.scheduler_info(n_workers=-1)["workers"]
-        except (ValueError, KeyError, TypeError, OSError):
-            found = {}
-        if found:
-            check_versions(client, found)
-            memory = min(int(w.get("memory_limit") or 0) for w in found.values())
-            return Workers(len(found), max(1, min(int(w["nthreads"]) for w in found.values())), memory)
-    return Workers(1, cpu_count() or 1)
+    if distributed is None:
+        return None, {}
+    try:
+        client = distributed.default_client()
+        return client, client.scheduler_info(n_workers=-1)["workers"]
+    except (ValueError, KeyError, TypeError, OSError):
+        return None, {}
 
 
 def check_versions(client: Any, found: Mapping[str, Any]) -> None:

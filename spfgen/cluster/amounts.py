@@ -1,0 +1,126 @@
+"""How many bytes parts of operands and results are expected to have: stored entries lie evenly, and independently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen import tuning
+from spfgen.cluster.blocked import Blocked
+from spfgen.cluster.cuts import Box
+from spfgen.cluster.separate import RESULT, Read, within
+from spfgen.lang import nodes as lang
+from spfgen.lang.normalize import normalized
+from spfgen.lang.uses import accesses_in
+
+if TYPE_CHECKING:
+    from spfgen.cluster.choose import Cuts
+    from spfgen.cluster.unit import Unit
+
+SHORT = tuning.CLUSTER_ENTRY - tuning.CLUSTER_DENSE
+"""Bytes of an index, or of a pointer to a row."""
+
+Ranges = Mapping[str, Sequence[int]]
+
+
+def bytes_of(value: Any) -> float:
+    """Of a whole operand of any kind."""
+    shape = value.shape if hasattr(value, "shape") else ()
+    if isinstance(value, Blocked):
+        per = tuning.CLUSTER_DENSE if value.layout is None else tuning.CLUSTER_SPARSE
+        known = value.expected if value.nbytes is None else value.nbytes
+        return per * float(prod(value.shape)) if known is None else float(known)
+    if hasattr(value, "arrays"):
+        return float(sum(a.nbytes for a in value.arrays.values()))
+    found = getattr(value, "nbytes", None)
+    if found is None:  # a matrix of scipy
+        found = sum(a.nbytes for a in vars(value).values() if isinstance(a, np.ndarray)) if shape else 8
+    return float(found)
+
+
+def bytes_within(value: Any, box: Box) -> float:
+    """Of what an operand has in a box."""
+    shape = value.shape if hasattr(value, "shape") else ()
+    part: float = 1.0
+    for (low, high), extent in zip(box, shape, strict=True):
+        part *= (high - low) / extent if extent else 0
+    if not isinstance(value, Blocked) or value.layout is None or not shape:
+        return bytes_of(value) * part
+    pointers: float = min(bytes_of(value), SHORT * shape[0])
+    rows: float = (box[0][1] - box[0][0]) / max(1, shape[0])
+    return (bytes_of(value) - pointers) * part + pointers * rows
+
+
+def density_of(value: Any) -> float:
+    """The part of the places of an operand at which something is stored."""
+    layout = getattr(value, "layout", None) if isinstance(value, Blocked) else None
+    if isinstance(value, np.ndarray | np.generic) or not getattr(value, "shape", ()) or (
+        isinstance(value, Blocked) and layout is None
+    ):  # fmt: skip
+        return 1.0
+    stored = getattr(value, "nse", getattr(value, "nnz", None))
+    if stored is None:
+        stored = max(0.0, bytes_of(value) - SHORT * value.shape[0]) / _of_entry(value.shape, tuning.CLUSTER_DENSE)
+    return float(min(1.0, stored / max(1, prod(value.shape))))
+
+
+def _of_entry(shape: Sequence[int], size: float) -> float:
+    """Bytes of a number and what says its place within a row."""
+    return size + SHORT * max(1, len(shape) - 1)
+
+
+def result_bytes(unit: Unit, target: str, cuts: Cuts, ranges: Ranges) -> int:
+    """Of the part of a result that a block of work gives."""
+    if target not in unit.found.shapes:
+        return 0
+    shape = list(unit.found.shapes[target])
+    for index in cuts:
+        way = unit.separable.ways[index][target]
+        if way.kind == RESULT:
+            shape[way.axis] = ranges[index][1] - ranges[index][0]
+    size = unit.dtypes[target].itemsize
+    if unit.layouts[target] is None or not shape:
+        return int(size * prod(shape))
+    entries = prod(shape) * _density(unit, target, ranges)
+    return int(entries * _of_entry(shape, size) + SHORT * shape[0])
+
+
+def _density(unit: Unit, target: str, ranges: Ranges) -> float:
+    """The part of its places at which a result is expected to have something; all, where loops write it."""
+    steps = normalized(unit.named_steps, tuple(unit.named))
+    if len(steps) != 1 or not isinstance(steps[0], lang.Statement):
+        return 1.0
+    if steps[0].within:
+        return density_of(unit.kept[target]) if target in unit.kept else 1.0
+    return _of(unit, steps[0].value, ranges)
+
+
+def _of(unit: Unit, node: Any, ranges: Ranges) -> float:
+    """The part of the points at which a value is not what nothing gives."""
+    match node:
+        case lang.Access(name):
+            reads = {r.name: r.access.tensor for r in unit.reads}
+            return density_of(unit.operands[reads[name]]) if name in reads else 1.0
+        case lang.Reduce(_, indices, value):
+            count = prod(max(0, ranges[i][1] - ranges[i][0]) for i in indices if i in ranges)
+            return min(1.0, _of(unit, value, ranges) * count)
+        case lang.Apply("multiply" | "logical_and", arguments, function=None):
+            return prod(_of(unit, a, ranges) for a in arguments)
+        case lang.Apply("divide", (first, _), function=None):
+            return _of(unit, first, ranges)
+        case lang.Apply(_, arguments):
+            return min(1.0, sum(_of(unit, a, ranges) for a in arguments))
+    return 1.0
+
+
+def points(unit: Unit, read: Read, box: Box, ranges: Ranges) -> float:
+    """The points that one operand lets a kernel come to: its entries, times the extents of what is not in it."""
+    value = unit.operands[read.access.tensor]
+    own = {n for s in read.access.subscripts for n in within(s)}
+    steps = [s for s in unit.named_steps for a in accesses_in([s]) if a.tensor == read.name]
+    names = {n for s in steps for n in within(s)} - own
+    entries = bytes_within(value, box) / tuning.CLUSTER_ENTRY
+    return entries * prod(max(1, ranges[n][1] - ranges[n][0]) for n in names if n in ranges)

@@ -1,0 +1,95 @@
+"""What goes from worker to worker: blocks lie where `placed.home` says, a block of work goes to the largest block that
+it reads, what it reads besides is sent once to each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from spfgen.cluster.blocked import Blocked
+from spfgen.cluster.cuts import Bounds, Box, meeting
+from spfgen.cluster.placed import home
+from spfgen.cluster.separate import Read, within
+
+if TYPE_CHECKING:
+    from spfgen.cluster.choose import Cuts
+    from spfgen.cluster.unit import Unit
+
+Boxes = Mapping[str, Box]
+Sizes = Mapping[str, float]
+
+
+def in_one(bounds: Bounds, side: tuple[int, int]) -> int | None:
+    """The block in which all of a range lies."""
+    found = meeting(bounds, *side)
+    return None if len(found) > 1 else found[0] if found else 0
+
+
+def stays(unit: Unit, boxes: Boxes, sizes: Sizes) -> tuple[str, tuple[int, ...]] | None:
+    """The read whose part is largest of those that lie in one block, and the place of that: the block of work goes
+    there."""
+    best: tuple[str, tuple[int, ...]] | None = None
+    for read in unit.reads:
+        value = unit.operands[read.access.tensor]
+        if not isinstance(value, Blocked) or (best is not None and sizes[read.name] <= sizes[best[0]]):
+            continue
+        place = [in_one(b, side) for b, side in zip(value.bounds, boxes[read.name], strict=True)]
+        if None not in place:
+            best = read.name, tuple(k for k in place if k is not None)
+    return best
+
+
+def worker_of(unit: Unit, cuts: Cuts, place: Mapping[str, int], boxes: Boxes, sizes: Sizes, workers: int) -> int:
+    """The number of the worker that a block of work is meant for."""
+    found = stays(unit, boxes, sizes)
+    if found is None:
+        return home([place[n] for n in cuts], [len(b) - 1 for b in cuts.values()], workers)
+    return home(found[1], unit.operand(found[0]).blocks, workers)
+
+
+class Traffic:
+    """Adds up what is sent, block of work after block of work."""
+
+    def __init__(self, unit: Unit, cuts: Cuts, workers: int) -> None:
+        self.unit, self.cuts, self.workers = unit, cuts, workers
+        self.sent = 0.0
+        self._at: dict[Any, int] = {}
+        self._there: set[tuple[Any, int]] = set()
+
+    def read(self, read: Read, box: Box, size: float, place: Mapping[str, int], worker: int) -> None:
+        """A block of work on a worker reads a part of an operand."""
+        key = read.access.tensor, box
+        if key not in self._at:
+            self._at[key] = self._made(read, box, size, place, worker)
+            self._there.add((key, self._at[key]))
+        if (key, worker) not in self._there:
+            self._there.add((key, worker))
+            self.sent += size
+
+    def _made(self, read: Read, box: Box, size: float, place: Mapping[str, int], worker: int) -> int:
+        """The worker on which a part is: where its block lies, or where it is read first, if it is joined of several:
+        those are sent there. An operand that is in no blocks is whole where it is first asked for, or in blocks where
+        blocks of work begin."""
+        value = self.unit.operands[read.access.tensor]
+        if not isinstance(value, Blocked):
+            own = [n for n in place if n in {i for s in read.access.subscripts for i in within(s)}]
+            counts = [len(self.cuts[n]) - 1 for n in own]
+            return home([place[n] for n in own], counts, self.workers) if own else worker
+        whole = max(1, prod(h - w for w, h in box))
+        places = list(product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)]))
+        if len(places) == 1:
+            return home(places[0], value.blocks, self.workers)
+        for at in places:
+            both = prod(min(b[k + 1], h) - max(b[k], w) for b, k, (w, h) in zip(value.bounds, at, box, strict=True))
+            self.sent += size * both / whole * (home(at, value.blocks, self.workers) != worker)
+        return worker
+
+    def combined(self, workers: Sequence[int], size: Callable[[int], float]) -> None:
+        """Parts of a result, two at a time, on these workers; `size` are the bytes of so many that are combined."""
+        left = [(w, 1) for w in workers]
+        while len(left) > 1:
+            pairs = [left[k : k + 2] for k in range(0, len(left), 2)]
+            self.sent += sum(size(q[1]) for p, *others in pairs for q in others if q[0] != p[0])
+            left = [(pair[0][0], sum(n for _, n in pair)) for pair in pairs]

@@ -41,6 +41,8 @@ BASE_FLAGS = ("-std=c99", "-ffp-contract=fast", "-fno-math-errno", *ARCTAN_AS_CA
 """Nobody reads errno, for which compilers would call sqrt in place of its instruction. Without errno gcc takes
 sin(atan(x)) for x/sqrt(x*x + 1), and nan, which is not less than a large number, for a large one: that would be 1."""
 TUNED = ("-march=native", "-falign-loops=64")
+OTHERWISE = {"-march=native": "-mcpu=native"}
+"""As clang on arm64 may spell it."""
 LIBRARIES = ("-lm",)
 FAST_MATH = (
     "-ffast-math",
@@ -55,6 +57,8 @@ FAST_MATH = (
 )
 # The second spelling is the one of AppleClang, which has OpenMP but not the driver option.
 OPENMP_SPELLINGS = (("-fopenmp",), ("-Xpreprocessor", "-fopenmp", "-lomp"))
+LIBOMP_FOLDERS = ("/opt/homebrew/opt/libomp", "/usr/local/opt/libomp", "/opt/local", sys.prefix)
+"""Where libomp may be that no compiler looks at by itself: Homebrew on arm64 and on x86-64, MacPorts, conda."""
 OPENMP_TEST = """\
 #include <omp.h>
 #ifndef _OPENMP
@@ -303,7 +307,7 @@ def _ask(text: str, origin: str) -> Compiler | None:
     version = next(iter(answer.splitlines()), "")
     target = machine.strip() if code == 0 else ""
     bare = Compiler(found, version, target, (), command[1:])
-    openmp = next((flags for flags in OPENMP_SPELLINGS if _accepts(bare, flags, OPENMP_TEST)), ())
+    openmp = next((flags for flags in _openmp_spellings() if _accepts(bare, flags, OPENMP_TEST)), ())
     if not openmp:
         warnings.warn(
             f"{text} compiles without OpenMP, so kernels use one thread "
@@ -313,12 +317,27 @@ def _ask(text: str, origin: str) -> Compiler | None:
     return Compiler(found, version, target, openmp, command[1:])
 
 
+def _openmp_spellings() -> tuple[tuple[str, ...], ...]:
+    """The flags to try; those that name a folder, where libomp is there."""
+    places = []
+    for folder in (Path(name) for name in LIBOMP_FOLDERS):
+        found = next((f for f in (folder / "include", folder / "include" / "libomp") if (f / "omp.h").is_file()), None)
+        if found is not None:
+            library = folder / "lib" / "libomp" if found.name == "libomp" else folder / "lib"
+            linked = (f"-I{found}", f"-L{library}", f"-Wl,-rpath,{library}", "-lomp")
+            places.append(("-Xpreprocessor", "-fopenmp", *linked))
+    return (*OPENMP_SPELLINGS, *places)
+
+
 @functools.cache
 def _native_flags(compiler: Compiler, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """This processor's instructions; and loops that start at a line of 64 bytes: an inner loop of a sparse kernel is
     shorter, and one that lies across two lines was measured 15 % slower. At multiples of 32 bytes, the place of the
     function decided whether a short solve took 2.7 or 3.6 microseconds."""
-    return tuple(f for f in wanted if _accepts(compiler, (f,), NATIVE_TEST))
+    accepted = (
+        next((s for s in (f, OTHERWISE.get(f)) if s and _accepts(compiler, (s,), NATIVE_TEST)), "") for f in wanted
+    )
+    return tuple(filter(None, accepted))
 
 
 def _accepts(compiler: Compiler, flags: tuple[str, ...], source: str) -> bool:

@@ -1,4 +1,4 @@
-/* spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+/* spmv, made by spfgen 0.2.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "spmv.h"
 

@@ -1,5 +1,5 @@
 /*
- * spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. Extents and sizes may be up to
+ * spmv, made by spfgen 0.2.0. Compile with -std=c99 -O3 -fopenmp. Extents and sizes may be up to
  * 2^62: what is computed from them fits in 64 bits.
  */
 

@@ -411,3 +411,35 @@ def test_functions_of_inverse_functions_keep_nan(inverse: str, dtype: str) -> No
         for found, function in zip(kernel(x=x).values(), functions, strict=True):
             expected = getattr(np, function)(getattr(np, inverse)(x))
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_libomp_in_a_folder_of_its_own(monkeypatch, wrapper, tmp_path):
+    """As Homebrew puts it: the compiler finds neither header nor library by itself."""
+    script = """
+case "$*" in
+  *"-Xpreprocessor -fopenmp -I"*" -lomp"*)
+    exec REAL -fopenmp $(echo "$*" | sed 's/-Xpreprocessor -fopenmp//; s/-lomp//');;
+  *-fopenmp*) exit 1;;
+esac"""
+    real = compile.find_compiler()
+    if real.openmp != ("-fopenmp",):
+        pytest.skip("this compiler has no -fopenmp")
+    brew = tmp_path / "libomp"
+    (brew / "include").mkdir(parents=True)
+    (brew / "include" / "omp.h").touch()
+    monkeypatch.setattr(compile, "LIBOMP_FOLDERS", (str(tmp_path / "nothing"), str(brew)))
+    monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc", script.replace("REAL", shlex.quote(real.path)))))
+    lib = brew / "lib"
+    wanted = (f"-I{brew / 'include'}", f"-L{lib}", f"-Wl,-rpath,{lib}", "-lomp")
+    assert compile.find_compiler().openmp == ("-Xpreprocessor", "-fopenmp", *wanted)
+
+
+def test_a_compiler_that_spells_this_processor_otherwise(monkeypatch, wrapper):
+    script = """
+case "$*" in
+  *-march=native*) exit 1;;
+  *-mcpu=native*) exec REAL $(echo "$*" | sed 's/-mcpu=native//');;
+esac"""
+    real = compile.find_compiler()
+    monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc", script.replace("REAL", shlex.quote(real.path)))))
+    assert compile._native_flags(compile.find_compiler(), ("-march=native",)) == ("-mcpu=native",)

@@ -13,6 +13,8 @@ from itertools import pairwise
 from spfgen import tuning
 from spfgen.facts.formula import Expr, variables
 from spfgen.ir import walk
+from spfgen.lang.nodes import Apply
+from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.cover import covers_by_segments
 from spfgen.plan.analyse.depend import (
@@ -24,17 +26,19 @@ from spfgen.plan.analyse.depend import (
     sums_disjoint,
 )
 from spfgen.plan.analyse.injective import with_equal_positions
+from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.build.drivers import driven, steps_in_order
 from spfgen.plan.build.gather import gathered
 from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.build.parts import steps_of
 from spfgen.plan.build.slices import sliced
-from spfgen.plan.choices import BLOCKED, GATHERED, TILE_ORDERS
+from spfgen.plan.choices import BLOCKED, GATHERED, ONE_REDUCTION, TILE_ORDERS
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.fused import plan_value
+from spfgen.plan.fused import plan_value, sums_are_rows
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -60,13 +64,14 @@ from spfgen.plan.transform.legal import check_order, parallel_loop
 from spfgen.plan.transform.passes import ENTRIES, SUM, Given, Nests, Verified, passed, passes_of
 from spfgen.plan.transform.register_tile import outside, tiled
 from spfgen.plan.transform.simplify import simplify
-from spfgen.space.nodes import Group, Instance, Operand
+from spfgen.space.nodes import Group, Instance, Monoid, Operand
 
 
 def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
     if group.point is not None:
-        return plan_value(group, context, plan_instance)
+        plans = _of_one_sum(group, group.point, context)
+        return plan_value(group, context, plan_instance) if plans is None else _one_behind_the_other(plans)
     if group.target in context.assembled:
         return _plan_entries(group, context)
     parts: list[Plan] = []
@@ -77,7 +82,38 @@ def plan_group(group: Group, context: Context) -> Plan:
         parts += plan_instance(instance, context, store=clear and not parts)
     if clear and not parts:
         parts.append(Clear(group.target, "nothing is added"))
+    return _one_behind_the_other(parts)
+
+
+def _one_behind_the_other(parts: Sequence[Plan]) -> Plan:
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+
+
+def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] | None:
+    """A value that is made of one sum, as `y[i] = sum(j: A[i,j]*x[j])/z[i]`: the nest of the sum, which stores what is
+    made of it. None where it is more than that, or the nest does not come by each place once."""
+    if len(group.instances) != 1 or group.op != "=" or context.named or not context.makes(ONE_REDUCTION):
+        return None
+    (added,) = group.instances
+    if point.guards or any(o.tensor == group.target for o in (*added.reads, *point.reads)):
+        return None
+    if sums_are_rows(group, point, context):
+        return None
+    total, kind = added.target.tensor, context.types[added.target.tensor]
+    adding = Apply("add", ())
+    monoid = Monoid(adding, kind, adding.operator.identity_of(TYPES[kind]))
+    steps = steps_of(point, tuple(scan_order(point)))
+    own = [s for s in steps if s.dim not in added.domain.space.position]
+    if any(s.kind != "locate" or s.guards for s in own):
+        return None
+    known = steps[-1].known if steps else point.domain.space.universe()
+    target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
+    body: Plan = Do(target, "=", with_quotients(point.value, known))
+    for step in reversed(own):
+        body = wrapped(step, body)
+    target = replace(added.target, tensor=group.target)
+    instance = replace(added, target=target, value=Apply(kind, (added.value,)), monoid=monoid, finish=total)
+    return _planned(instance, context, True, Finish(total, kind, body), point)
 
 
 def _plan_entries(group: Group, context: Context) -> Plan:
@@ -87,7 +123,7 @@ def _plan_entries(group: Group, context: Context) -> Plan:
     if context.makes(GATHERED) and not context.stop_after:
         nests = gathered(nests, context.assembled[group.target], context.fixed_sizes)
     parts += nests
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+    return _one_behind_the_other(parts)
 
 
 def plan_instance(instance: Instance, context: Context, store: bool) -> list[Plan]:
@@ -133,8 +169,10 @@ def _is_as_said(context: Context, plan: Plan) -> bool:
     )
 
 
-def _planned(instance: Instance, context: Context, store: bool, finish: Finish | None = None) -> list[Plan] | None:
-    """The nest. With a `finish` None where it does not store each place once.
+def _planned(
+    instance: Instance, context: Context, store: bool, finish: Finish | None = None, point: Instance | None = None
+) -> list[Plan] | None:
+    """The nest. With a `finish`, which stores the values of a `point`, None where it does not store each place once.
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
@@ -143,7 +181,7 @@ def _planned(instance: Instance, context: Context, store: bool, finish: Finish |
     if finish is not None and not stored:
         return None
     blocks = tuple(n for n in arranged.made if n not in instance.made)
-    given = Given(arranged, tuple(steps), context, blocks)
+    given = Given(arranged, tuple(steps), context, blocks, finished=point)
     clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
     nests = Nests(tuple(chosen), clear if store and not stored else ())
     kind = ENTRIES if instance.target.tensor in context.assembled else SUM

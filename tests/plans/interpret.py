@@ -609,7 +609,9 @@ class _Interpreter:
         self.sums.pop()
         if plan.finish is not None:
             (total,) = sums.places.values()
-            steps.finished(self, plan.finish, total, env)
+            known = Sums((plan.finish.name, ""), {(): total}, len(self.watches))
+            with _entry(self.variables, plan.finish.name, _Variable(known, False)):
+                steps.finished(self, plan.finish, total, env)
             return
         for place, operand in places.items():
             self.put(plan, operand, place, plan.op, sums.places[place], monoid=monoid)

@@ -408,6 +408,9 @@ class Lowering(Values):
             return self.combine(total.place, op, term, total.type, kind)
         own = TYPES[total.monoid.type]
         old, new = converted(total.place, total.type, own), converted(term, kind, own)
+        operator = total.monoid.operator
+        if operator.op == "add" and operator.function is None and own.kind != "b" and own == total.type:
+            return c.Assign(total.place, "+=", new)
         made = from_steps.combined(self, total.monoid, old, new)
         return c.Assign(total.place, "=", converted(made, own, total.type))
 

@@ -43,7 +43,7 @@ from spfgen.plan.transform.skip_zeros import without_zeros
 from spfgen.plan.transform.transpose import with_transposed
 from spfgen.plan.transform.vector_sums import with_vector_sums
 from spfgen.plan.verify import compared
-from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
+from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare, finishing
 from spfgen.plan.verify.parallel import check_parallel, shared_loops
 from spfgen.space.nodes import Instance
 
@@ -67,13 +67,15 @@ class Within:
 @dataclass(frozen=True)
 class Given:
     """What the passes may ask: the points, the steps of the scan, the schedule and the types; `blocks` are dimensions
-    that the plan itself has made; what is `within` a value that is more than one sum."""
+    that the plan itself has made; what is `within` a value that is more than one sum; what is stored where a value is
+    made of one sum, `finished`."""
 
     instance: Instance
     steps: tuple[Step, ...]
     context: Context
     blocks: tuple[str, ...] = ()
     within: Within | None = None
+    finished: Instance | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -175,6 +177,8 @@ class Verified:
             raise Fault(f"{self.instance.target.tensor} is not cleared any more")
         for nest in nests.nests:
             compare(self.instance, nest, self.known)
+            if self.given.finished is not None:
+                compare(self.given.finished, finishing(nest), self.known)
             loops = tuple(loop.dim for loop in shared_loops(nest))
             if loops not in self.shared:
                 check_parallel(nest, self.apart)

@@ -181,6 +181,12 @@ def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
             known.add(path)
 
 
+def finishing(plan: Plan) -> Plan:
+    """What a plan stores of totals, without what it combines in them."""
+    result: Plan = rewrite(lambda n: n.finish.body if isinstance(n, Accumulate) and n.finish else None, plan, PLANS)
+    return result
+
+
 def compare_path(instance: Instance, path: Path, sizes: Sequence[str] = ()) -> None:
     """Raises Fault where one way through a plan is not proved to do what the instance asks for; `sizes` are those of
     what runs beside."""

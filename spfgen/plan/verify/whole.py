@@ -16,7 +16,7 @@ from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Products, Scan, 
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared, note_unknown
-from spfgen.plan.verify.meaning import Fault, Path, compare_path, paths, without_unused
+from spfgen.plan.verify.meaning import Fault, Path, compare_path, finishing, paths, without_unused
 from spfgen.plan.verify.nests import Unknown, unknown_of
 from spfgen.plan.verify.parallel import check_parallel
 from spfgen.plan.verify.places import check_places
@@ -59,7 +59,10 @@ class _Sums:
         self.sizes = tuple(dict.fromkeys(s for i in group.all for s in i.sizes))
 
     def check(self, plan: Plan) -> None:
-        done = self.done(rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS))
+        plain = rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS)
+        done, stores = self.done(plain), finishing(plain)
+        if stores != plain:
+            done += self.done(stores)
         if len(_each_once(done)) < len(_each_once(self.group.all)):
             raise Fault(f"the plan leaves out a part of `{self.group.text}`")
         check_parallel(plan, partial(self.apart, done))

@@ -22,6 +22,8 @@ VALUES: dict[str, tuple[str, Callable[[Array, Array, Array], Array]]] = {
     "max": ("y[i] = max(j: A[i,j]*x[j])", lambda a, x, z: (a * x).max(1, initial=-np.inf)),
     "min": ("y[i] = min(j: A[i,j]*x[j]) + z[i]", lambda a, x, z: (a * x).min(1, initial=np.inf) + z),
     "absolute": ("y[i] = abs(sum(j: A[i,j]*x[j]))", lambda a, x, z: np.abs(a @ x)),
+    "divided": ("y[i] = sum(j: A[i,j]*x[j])/z[i]", lambda a, x, z: a @ x / z),
+    "dividing": ("y[i] = 1 - z[i]/(999 + sum(j: A[i,j]*x[j])*z[i])", lambda a, x, z: 1 - z / (999 + a @ x * z)),
     "quotient": ("y[i] = sum(j: abs(A[i,j])*x[j])/z[i]", lambda a, x, z: np.abs(a) @ x / z),
     "some": ("y[i] = sum(j: where(A[i,j] > 0, A[i,j], 0)*x[j])", lambda a, x, z: np.where(a > 0, a, 0) @ x),
     "product": ("y[i] = prod(j: A[i,j]*x[j] + 1)", lambda a, x, z: (a * x + 1).prod(1)),
@@ -76,7 +78,7 @@ def test_nests(name: str) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", ["max", "absolute", "some"])
+@pytest.mark.parametrize("name", ["max", "absolute", "some", "divided", "dividing"])
 @pytest.mark.parametrize("layout", ["csc", "coo", "dcsr", "ell", "bcsr", "sym_csr", "csr_rle", "sell"])
 def test_layouts(name: str, layout: str) -> None:
     """Where threads meet at places, or a nest does not come by all of them, totals are in the places of the result."""
@@ -88,7 +90,8 @@ def test_layouts(name: str, layout: str) -> None:
         a = a + a.T if layout == "sym_csr" else a
         a[rows // 3 : rows // 2, :] = a[:, rows // 3 : rows // 2] = 0
         x = rng.standard_normal(rows)
-        assert np.allclose(kernel(A=spfgen.pack(a, layout), x=x), wanted(a, x, x)), rows
+        z = {"z": 1 + np.arange(float(rows))} if "z[" in text else {}
+        assert np.allclose(kernel(A=spfgen.pack(a, layout), x=x, **z), wanted(a, x, z.get("z", x))), rows
 
 
 def test_which_way() -> None:

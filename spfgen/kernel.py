@@ -46,6 +46,16 @@ class Kernel(Public):
         *("name", "source", "header", "layouts", "explain", "bind", "optimize", "symbolic"),
         *("threads", "validate", "prune", "max_workspace", "tuned"),
     )
+    threads: int | None
+    """Of each call; None leaves the number to OpenMP."""
+    validate: str
+    """When index arrays are checked: "once", "always" or "never"."""
+    prune: bool
+    """Whether results whose pattern is computed leave out what equals their fill value."""
+    max_workspace: int | None
+    """The bytes that their entries, and workspaces, may take."""
+    tuned: Tuned | None
+    """The schedule that `spfgen tune` found, where the kernel has it."""
 
     def __init__(
         self,

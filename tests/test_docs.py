@@ -76,12 +76,13 @@ def test_the_page_of_python_has_all_public_names() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("myst_parser") is None, reason="needs pip install '.[docs]'")
 def test_the_whole_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", "docs", str(tmp_path / "site")],
-        cwd=pages.ROOT,
-        env={**os.environ, "PYTHONPATH": str(pages.ROOT)},
+        [str(DOCS / "publish"), str(tmp_path / "site")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "site" / ".nojekyll").exists()
     assert (tmp_path / "site" / "layouts.html").read_text().count("<img") >= 20

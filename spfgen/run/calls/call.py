@@ -173,6 +173,10 @@ class Bound(Public):
     """
 
     _public = ("sizes", "tensors")
+    sizes: dict[str, int]
+    """Extents and sizes by name."""
+    tensors: dict[str, Tensor]
+    """Operands and results by name."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ has all, with those of C: each says what it is about, and has a level of optimis
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -63,7 +63,7 @@ from spfgen.plan.choices import HASHED
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
-from spfgen.plan.nodes import PLANS, Levels, Plan, Products
+from spfgen.plan.nodes import PLANS, Array, Levels, Plan, Products
 from spfgen.plan.steps.rewrites import STEPS
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.whole import WHOLE, with_marks
@@ -74,7 +74,8 @@ from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared
 from spfgen.space.from_lang import join
 from spfgen.space.from_steps import join_steps
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Program, Tensor
+from spfgen.space.own import own_tensor
 
 LOGGER = logging.getLogger(__name__)
 PASSES = (*passes.PASSES, *STEPS, *WHOLE, *c_passes.PASSES)
@@ -197,8 +198,7 @@ def print_kernel(
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
     tensors = tuple(as_delivered(t, plans) for t in program.tensors)
     all_of = tuple(dict.fromkeys(name for plan in plans for name in filled(plan, program)))
-    asked = (n.asked for p in plans for n in walk(p, PLANS) if isinstance(n, Products))
-    program = replace(program, temporaries=(*program.temporaries, *(t for own in asked for t in own.temporaries)))
+    program = replace(program, temporaries=tuple(_temporaries(program, plans)))
     program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans), filled=all_of)
     lowered = lower(program, plans)
     known = c_passes.Known(lowered.names, lowered.values, lowered.indices)
@@ -213,6 +213,15 @@ def print_kernel(
     header = header_file(program, [function], f"{comment}{_largest(program)}")
     made = Generated(program, plans, function, print_file(source), print_file(header), obligations)
     return _assembled(made, functions, comment)
+
+
+def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
+    """The tensors that the kernel keeps for itself, as it keeps them."""
+    nodes = [n for p in plans for n in walk(p, PLANS)]
+    arrays = {n.name for n in nodes if isinstance(n, Array)}
+    for tensor in program.temporaries:
+        yield own_tensor(tensor.name, tensor.value_type, tensor.extents) if tensor.name in arrays else tensor
+    yield from (t for n in nodes if isinstance(n, Products) for t in n.asked.temporaries)
 
 
 def _assembled(made: Generated, functions: Sequence[Function], comment: str) -> Generated:

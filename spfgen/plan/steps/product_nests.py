@@ -60,7 +60,7 @@ def _statement(planner: Tables, eq: Equation) -> lang.Statement | None:
         return None
     if eq.updates is not None and (eq.updates.op != "add" or eq.updates.function is not None):
         return None
-    if eq.target in planner.collected or all(t.name != eq.target for t in planner.program.tensors):
+    if eq.target in planner.collected or eq.target not in {*planner.context.types}:
         return None
     if any(isinstance(n, Chosen | Gathered | Linked) for n in walk(eq.value)):
         return None

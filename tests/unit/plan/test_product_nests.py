@@ -89,3 +89,14 @@ def test_carried_out(name: str) -> None:
     """The plan does the same as its C."""
     with by_the_interpreter():
         test_results(name, "csr", 1)
+
+
+@pytest.mark.parametrize(("layout", "level"), [("csr", 0), ("csc", 1), ("coo", 2)])
+def test_into_a_workspace(layout: str, level: int) -> None:
+    """A tensor of the kernel's own is written by such nests, cleared and added to by threads."""
+    body = "t[j] = A[i,j]*A[i,j]  t[j] += x[j]  z[i] = max(j: A[i,j]*t[j])"
+    spec = f"kernel k {{ tensor A : {layout}  tensor x, z : dense  local tensor t : dense  {body} }}"
+    kernel = spfgen.parse(spec).kernels["k"].compile(optimize=level, threads=2)
+    found = kernel(A=spfgen.pack(A, layout), x=x)
+    assert np.allclose(found, (A * ((A * A).sum(0) + x)).max(1))
+    assert sum(isinstance(n, Products) for p in kernel.generated.plans for n in walk(p, PLANS)) == 2

@@ -209,7 +209,8 @@ def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
         for read in unit.reads:
             copied += task.sizes[read.name] * (not _is_block(unit.operand(read.name), task.boxes[read.name]))
         results = sum(result_bytes(unit, t, cuts, task.ranges) for t in unit.targets)
-        memory = max(memory, int(sum(task.sizes.values())) + results)
+        meet = sum(_combining_memory(unit, t, cuts, task.ranges) for t in unit.targets)
+        memory = max(memory, int(sum(task.sizes.values())) + results, meet)
         own = max((points(unit, r, task.boxes[r.name], task.ranges) for r in unit.reads), default=1.0)
         work, largest = work + own, max(largest, own)
     factor = total / len(tasks)
@@ -250,6 +251,12 @@ def _sent(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
             if len(meet[target, own]) == _parts(unit, target, cuts) > 1:
                 traffic.combined(meet[target, own], _of_parts(unit, target, cuts, task.ranges))
     return traffic.sent
+
+
+def _combining_memory(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> int:
+    """The bytes of the last task that combines parts of a result: two halves, and what it makes of them."""
+    parts, of = _parts(unit, target, cuts), _of_parts(unit, target, cuts, ranges)
+    return int(2 * of((parts + 1) // 2) + of(parts)) if parts > 1 else 0
 
 
 def _of_parts(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> Callable[[int], float]:

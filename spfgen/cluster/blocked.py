@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from operator import methodcaller
 from os import PathLike
 from typing import Any
 
@@ -81,6 +82,9 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         """Of the values. Of a result it is found when it is first asked for: its kernel is compiled then."""
         found: np.dtype[Any] = np.dtype(self.example().dtype)
         return found
+
+    def __iter__(self) -> Iterator[Blocked]:
+        return (self[k] for k in range(len(self)))
 
     def __len__(self) -> int:
         if not self.bounds:
@@ -237,6 +241,16 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[self])
         bounds = tuple(self.bounds[a] for a in order)
         return Blocked(graph, name, bounds, lambda: turn(self.example()), None, self.nbytes)
+
+    def astype(self, dtype: Any) -> Blocked:
+        """The same values in another type."""
+        return self.map(methodcaller("astype", np.dtype(dtype)))
+
+    def __getitem__(self, key: Any) -> Blocked:
+        """What a subscript of numbers and slices takes, in blocks: as of an array of dask, whose chunks they are."""
+        from spfgen.cluster.made import blocks
+
+        return blocks(self.to_dask_array()[key], None, None, None, None, None)
 
     def _number(self) -> Any:
         if self.ndim:

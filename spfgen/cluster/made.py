@@ -68,6 +68,11 @@ def bounds_for(
     """Where a person wants the axes cut. Raises UsageError."""
     names = _names(layout, len(shape))
     found: list[cuts.Bounds] = [(0, n) for n in shape]
+    said = [axis for how in (asked, count, balance) for axis in cuts.by_name(how, names)]
+    for axis in said:
+        if said.count(axis) > 1:
+            message = f"expected one way to cut `{names[axis]}`, but there are several"
+            raise UsageError(message, None, ("extents, `count` and `balance` exclude each other along an axis",))
     for axis, how in cuts.by_name(asked, names).items():
         found[axis] = cuts.cut(shape[axis], how, names[axis])
     for axis, how in cuts.by_name(count, names).items():

@@ -424,9 +424,9 @@ class SplitPairs:
     bounds: tuple[Bounds, ...]
 
     def __call__(self, pairs: Any) -> dict[tuple[int, ...], Coordinates]:
-        shape = tuple(b[-1] for b in self.bounds)
-        some = [(tuple(map(np.atleast_1d, c)), np.atleast_1d(v)) for c, v in pairs]
-        if any(len(c) != len(shape) or any(len(a) != len(v) for a in c) for c, v in some):
+        shape, pairs = tuple(b[-1] for b in self.bounds), list(pairs)
+        some = [(tuple(map(np.atleast_1d, p[0])), np.atleast_1d(p[1])) for p in pairs if _is_pair(p)]
+        if len(some) < len(pairs) or any(len(c) != len(shape) or any(len(a) != len(v) for a in c) for c, v in some):
             hint = ("an element of the bag is ((i, j), value), of numbers or of arrays that are as long as each other",)
             raise DataError(f"expected {len(shape)} coordinates for each value, but there are others", None, hint)
         columns = tuple(np.concatenate([np.empty(0, np.int64), *[c[d] for c, _ in some]]) for d in range(len(shape)))
@@ -436,6 +436,10 @@ class SplitPairs:
             if wrong.size:
                 raise DataError(f"expected coordinates below {extent} along axis {axis}, but one is {wrong[0]}")
         return split(Coordinates(shape, tuple(c.astype(np.int64) for c in columns), values), self.bounds)
+
+
+def _is_pair(element: Any) -> bool:
+    return isinstance(element, tuple | list) and len(element) == 2 and np.iterable(element[0])
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,8 @@ def test_what_cannot_be_computed_apart_is_refused() -> None:
         spfgen.evaluate("for i { r[i] = x[i] + r[i-1] }", x=x)
     with pytest.raises(spfgen.SpfgenError, match="runs over 6 places and y has 5"):
         spfgen.evaluate("r[i] = x[i]*y[i]", x=x, y=np.ones(5))
+    with pytest.raises(spfgen.SpfgenError, match="one way to cut `i`, but there are several"):
+        spfgen.blocks(np.arange(6.0), {0: 2}, count={"i": 2})
     with pytest.raises(spfgen.SpfgenError, match="add up to 6 along `i`"):
         spfgen.blocks(np.arange(6.0), {"i": (2, 5)})
 
@@ -144,6 +146,11 @@ def test_signs_and_doors() -> None:
     np.testing.assert_allclose(spfgen.einsum("ij,jk->ik", a, a, layout="csr").compute().to_numpy(), dense @ dense)
     np.testing.assert_allclose(a.persist().compute().to_numpy(), dense)
     np.testing.assert_allclose(a.matvec(x), dense @ x)
+    np.testing.assert_allclose(a[1:6, ::2].compute().to_numpy(), dense[1:6, ::2])
+    np.testing.assert_allclose((a[2:] @ x).compute(), dense[2:] @ x)
+    assert float(a[2, 5]) == 3
+    assert len(list(a)) == 7
+    assert a.astype("float32").compute().dtype == np.float32
 
 
 def test_blocks_that_a_function_makes() -> None:
@@ -286,6 +293,8 @@ def test_a_bag_of_coordinates_and_values() -> None:
     far = spfgen.blocks(bag.from_sequence([((9, 0), 1.0)]), {0: 2}, shape=(4, 3))
     with pytest.raises(spfgen.SpfgenError, match="below 4 along axis 0, but one is 9"):
         far.compute()
+    with pytest.raises(spfgen.SpfgenError, match="2 coordinates for each value"):
+        spfgen.blocks(bag.from_sequence([3, 4]), {0: 2}, shape=(4, 3)).compute()
     with pytest.raises(spfgen.SpfgenError, match="the shape of the whole beside a bag"):
         spfgen.blocks(bag.from_sequence(pairs), {0: 2})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,11 @@ def evaluate(
             stored[name] = np.zeros(tensor.shape, bool)
             stored[name].reshape(-1)[tensor.places()] = True
     steps = (program,) if isinstance(program, Statement) else program
-    found: dict[str, Tensor] = {**interpret(steps, dense, dict.fromkeys(stored, 0), sizes, stored)}
+    parts = [replace(steps, statements=(s,)) for s in steps.statements] if isinstance(steps, Kernel) else [steps]
+    found: dict[str, Tensor] = {}
+    for part in parts:  # what has no place in a result is not there for the next statement either
+        for name, result in interpret(part, dense, dict.fromkeys(stored, 0), sizes, stored).items():
+            dense[name] = found[name] = np.where(stored[name], result, 0) if name in stored else result
     for name, result in found.items():
         own = tensors.get(name)
         if isinstance(own, Stored):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from math import inf
 from typing import Any
 
@@ -157,13 +156,16 @@ class Ranges:
             i for c in conditions for i in variables(c)
         }
         names -= set(self.sizes)
-        for _ in range(2 * len(names) + 2):
+        rounds = 2 * len(names) + 2
+        for turn in range(2 * rounds):
             hulls: dict[str, Limits] = {}
             for access in accesses:
                 for place, subscript in enumerate(access.subscripts):
                     extent = self.shapes[access.tensor][place]
                     if isinstance(subscript, Expr) and extent is not None:
                         for name, (low, high) in self.pushed(subscript, (0, extent - 1)):
+                            if turn >= rounds and inf in (-low, high):
+                                continue  # indices that wait for each other: what else bounds them counts
                             old = hulls.get(name, (low, high))
                             hulls[name] = (min(low, old[0]), max(high, old[1]))
             narrowed: dict[str, Limits] = {}
@@ -254,8 +256,9 @@ class Ranges:
         low, high = limits
         terms, constant = linear(expr) or ({}, 0)
         if len(terms) < len(occurrences(expr)) and terms:  # i + i is 2*i
-            parts = [Bin("*", Num(k), Var(name)) for name, k in terms.items() if k]
-            expr = reduce(lambda a, b: Bin("+", a, b), parts, Num(constant))
+            expr = Num(constant)
+            for name, factor in terms.items():
+                expr = Bin("+", expr, Bin("*", Num(factor), Var(name))) if factor else expr
         match expr:
             case Var(name):
                 yield name, limits

@@ -279,6 +279,17 @@ def test_an_index_that_a_subscript_names_twice() -> None:
     np.testing.assert_array_equal(y, A[:, 3] + A[:, 1] + A[:, 5])
 
 
+def test_indices_that_wait_for_each_other() -> None:
+    """k + i bounds neither of them, but the target does."""
+    (y,) = interpret(parse_statements("y[i + 1, 3 - k] += A[k, k + i]"), {"A": A, "y": np.zeros((5, 5))}).values()
+    wanted = np.zeros((5, 5))
+    for i in range(-1, 4):
+        for k in range(-1, 4):
+            if 0 <= k + i < 6 and k >= 0:
+                wanted[i + 1, 3 - k] += A[k, k + i]
+    np.testing.assert_array_equal(y, wanted)
+
+
 def test_a_workspace() -> None:
     found = interpret(KERNELS["product_by_columns"], {"A": A, "B": C}, {"A": 0, "B": 0, "C": 0, "w": 0})
     np.testing.assert_array_equal(found["C"], A @ C)

@@ -251,9 +251,10 @@ class Tensor(Operators):
 
         return reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
-    def ravel(self) -> Tensor:
-        """All elements in one dimension, the last index of `self` fastest; `flatten` is the same."""
-        return self.reshape(-1)
+    def ravel(self, order: str = "C") -> Tensor:
+        """All elements in one dimension, the last index of `self` fastest, or the first in the order "F"; `flatten` is
+        the same."""
+        return self.reshape(-1, order=order)
 
     flatten = ravel
 

@@ -200,6 +200,8 @@ def _unary(chain: Chain, random: np.random.Generator, place: int, own: Value) ->
     function = getattr(np, name)
     if not isinstance(function, np.ufunc) or (own.slack and name not in STEADY):
         return None
+    if name == "signbit" and place >= len(chain.operands) and np.any(np.asarray(own.dense) == 0):
+        return None  # what is not stored is not added: a sum of zeros may have another sign
     if name in ROUGH and (own.most > 20 or not own.is_finite):
         return None
     if name in ("cbrt", "log1p", "sqrt") and own.dense.dtype.kind != "c" and np.any(np.asarray(own.dense) < 0):

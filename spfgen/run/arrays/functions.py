@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spfgen.api import LayoutHandle
-from spfgen.errors import DataError
+from spfgen.errors import ArgumentError, DataError
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import indexing, segments, shapes
 from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.entries import Entries, normal, own_entries
 from spfgen.run.arrays.made import in_layout, tensor_from
+from spfgen.run.arrays.reductions import axis_of
 from spfgen.run.arrays.words import worded
 from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.files.read import Coordinates
@@ -94,12 +95,15 @@ def diag(v: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
 
 
 @worded
-def diagonal(a: object, offset: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
-    """numpy.diagonal of a matrix."""
+def diagonal(a: object, offset: int = 0, axis1: int = 0, axis2: int = 1, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.diagonal: of a matrix, or of all matrices along two axes, as the last dimension of the result."""
     tensor = _tensor(a)
-    if tensor.ndim != 2:
+    if tensor.ndim < 2:
         raise DataError(f"expected a matrix, but it has the shape {tensor.shape}")
-    return diag(tensor, offset, layout=layout)
+    first, second = axis_of(axis1, tensor.ndim), axis_of(axis2, tensor.ndim)
+    if first == second:
+        raise ArgumentError(f"expected two axes of a diagonal, but they are {axis1} and {axis2}")
+    return _one(tensor, layout, lambda e: shapes.diagonal(e, offset, first, second))
 
 
 @worded

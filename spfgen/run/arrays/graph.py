@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import DataError
+from spfgen.errors import ArgumentError, DataError
 from spfgen.run.arrays.contract import product_labels
 from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.elementwise import broadcast_shape
-from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.arrays.reductions import axes_of, axis_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.tensor import Tensor
 
@@ -141,6 +141,38 @@ class Pick(Node):
         self._is(shape, self.operand.dtype)
 
 
+@dataclass(frozen=True, eq=False)
+class Choice(Node):
+    """numpy.where of three."""
+
+    operands: tuple[Node, Node, Node]
+
+    def __post_init__(self) -> None:
+        trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
+        self._is(broadcast_shape([o.shape for o in self.operands]), np.where(*trial).dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Node):
+    """numpy.concatenate along an axis."""
+
+    operands: tuple[Node, ...]
+    axis: int
+
+    def __post_init__(self) -> None:
+        shapes = [o.shape for o in self.operands]
+        if not shapes or not shapes[0]:
+            raise ArgumentError("expected one array or more with dimensions to concatenate")
+        axis = axis_of(self.axis, len(shapes[0]))
+        object.__setattr__(self, "axis", axis)
+        rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+        if len(rest) != 1 or len({len(s) for s in shapes}) != 1:
+            raise DataError(f"expected arrays that agree but along axis {axis}, but the shapes are {shapes}")
+        extent = sum(s[axis] for s in shapes)
+        kinds = np.result_type(*[o.dtype for o in self.operands])
+        self._is((*shapes[0][:axis], extent, *shapes[0][axis + 1 :]), kinds)
+
+
 def literal(node: Node) -> bool | int | float | complex | None:
     """The number, if it is one of Python."""
     if isinstance(node, Leaf) and type(node.value) in (bool, int, float, complex):
@@ -151,7 +183,7 @@ def literal(node: Node) -> bool | int | float | complex | None:
 
 def children(node: Node) -> tuple[Node, ...]:
     match node:
-        case Call(operands=operands):
+        case Call(operands=operands) | Choice(operands=operands) | Join(operands=operands):
             return operands
         case Product(left=left, right=right):
             return left, right
@@ -198,8 +230,11 @@ def _with_children(node: Node, parts: Sequence[Node]) -> Node:
     if all(new is old for new, old in zip(parts, children(node), strict=True)):
         return node
     match node:
-        case Call():
+        case Call() | Join():
             return replace(node, operands=tuple(parts))
+        case Choice():
+            condition, first, second = parts
+            return Choice((condition, first, second))
         case Product():
             return Product(*parts)
         case Cast() | Reduce() | Turn() | Pick():
@@ -246,8 +281,12 @@ def _likeness(node: Node) -> Any:
             return ("leaf", type(value), repr(number)) if number is not None else ("leaf", id(value))
         case Call(function=function, options=options, part=part) if all(np.ndim(v) == 0 for _, v in options):
             return ("call", function, repr(options), part, parts)
-        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind):
-            return ("reduce", name, repr(axis), keepdims, repr(kind), parts)
+        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind, ddof=ddof):
+            return ("reduce", name, repr(axis), keepdims, repr(kind), ddof, parts)
+        case Choice():
+            return ("choice", parts)
+        case Join(axis=axis):
+            return ("join", axis, parts)
         case Cast(kind=kind):
             return ("cast", kind, parts)
         case Turn(order=order):

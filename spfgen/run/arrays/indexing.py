@@ -34,6 +34,9 @@ from spfgen.run.tensor import Array, Tensor, check_unchanged
 ARRAYS = -1
 """The place of the common dimensions of arrays of subscripts among those of a result."""
 
+APART = -2
+"""Nothing, but it sets arrays of subscripts apart that stand before it and behind."""
+
 _WAITED: dict[View, int] = {}
 """How many entries numpy went through, of views that C may go through."""
 
@@ -157,6 +160,9 @@ def asked(tensor: Tensor, key: Any) -> Subscript:
         if part is None:
             made.append(None)
             continue
+        if isinstance(part, EllipsisType):
+            made.append(APART)
+            continue
         extent = tensor.shape[d]
         if isinstance(part, _Places):
             if part.extent not in (None, extent):
@@ -170,6 +176,8 @@ def asked(tensor: Tensor, key: Any) -> Subscript:
         else:
             picks.append(_Pick(_number(part, extent, d), 1, 1, drop=True))
         d += 1
+    if not arrays:
+        made = [m for m in made if m != APART]
     return Subscript(tensor, picks, arrays, made)
 
 
@@ -190,9 +198,9 @@ def _order(made: Sequence[int | None], arrays: Mapping[int, Array]) -> list[int 
     where they stood, or first when they were apart."""
     places = [k for k, m in enumerate(made) if m in arrays]
     if not places:
-        return list(made)
-    rest = [m for m in made if m not in arrays]
-    before = places[0] if places[-1] - places[0] + 1 == len(places) else 0
+        return [m for m in made if m != APART]
+    rest = [m for m in made if m not in arrays and m != APART]
+    before = sum(m != APART for m in made[: places[0]]) if places[-1] - places[0] + 1 == len(places) else 0
     return [*rest[:before], ARRAYS, *rest[before:]]
 
 
@@ -382,7 +390,8 @@ def _once(
 
 
 def _complete(ndim: int, key: tuple[Any, ...]) -> list[Any]:
-    """One part for each dimension, and None for each new one; masks are the coordinates where they are true."""
+    """One part for each dimension, and None for each new one; masks are the coordinates where they are true. An
+    ellipsis that stands for no dimension stays: it sets arrays of subscripts apart."""
     parts: list[Any] = []
     for part in key:
         if part is None or isinstance(part, slice | EllipsisType):
@@ -396,12 +405,12 @@ def _complete(ndim: int, key: tuple[Any, ...]) -> list[Any]:
     used = sum(p is not None and not isinstance(p, EllipsisType) for p in parts)
     if used > ndim:
         raise OutOfRange(f"expected at most {ndim} subscripts, but there are {used}")
-    rest = [slice(None)] * (ndim - used)
+    rest: list[Any] = [slice(None)] * (ndim - used)
     at = next((k for k, p in enumerate(parts) if isinstance(p, EllipsisType)), None)
     if at is None:
         parts += rest
     else:
-        parts[at : at + 1] = rest
+        parts[at : at + 1] = rest or [...]
     return _with_numbers_among_arrays(parts)
 
 
@@ -409,7 +418,8 @@ def _with_numbers_among_arrays(parts: list[Any]) -> list[Any]:
     """Beside arrays a number is an array, too."""
     if not any(isinstance(p, _Places) for p in parts):
         return parts
-    return [p if p is None or isinstance(p, slice | _Places) else _Places(np.asarray(_index(p))) for p in parts]
+    apart = slice | _Places | EllipsisType
+    return [p if p is None or isinstance(p, apart) else _Places(np.asarray(_index(p))) for p in parts]
 
 
 def _places(part: Any) -> list[_Places]:

@@ -17,11 +17,14 @@ from numpy.typing import DTypeLike
 from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported, a_type
 from spfgen.lang.fills import fill_text
 from spfgen.run.arrays import eager
+from spfgen.run.arrays.chains import in_best_order
 from spfgen.run.arrays.elementwise import in_single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.graph import (
     Call,
     Cast,
+    Choice,
+    Join,
     Leaf,
     Node,
     Pick,
@@ -36,8 +39,8 @@ from spfgen.run.arrays.graph import (
     with_values,
 )
 from spfgen.run.arrays.made import in_layout
-from spfgen.run.arrays.pieces import Pattern, for_any_numbers, patterns, pieces
-from spfgen.run.arrays.reductions import of_groups
+from spfgen.run.arrays.pieces import Pattern, for_any_numbers, patterns, pieces, why_first
+from spfgen.run.arrays.reductions import axis_of, of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import TARGET, Fused, fused
 from spfgen.run.arrays.words import in_words
@@ -81,16 +84,17 @@ class LazyArray(Operators):
     @property
     def statement(self) -> str | None:
         """The index notation that `compute` makes a kernel of; None where it goes step by step, or in pieces."""
-        if pieces(self.node):
+        node, _ = in_best_order(self.node)
+        if pieces(node):
             return None
-        found = fused(self.node)
+        found = fused(node)
         return None if found is None else found.text
 
     def compute(self, *, layout: Any = None) -> Any:
         """The value: a tensor where the operands and the fill say that it is sparse, or in the `layout` that is asked
         for; else a numpy array, or a number."""
         (node,) = joined_up([self.node])
-        return computed(node, layout)
+        return computed(in_best_order(node)[0], layout)
 
     def explain(self) -> str:
         """In which steps `compute` would go, by kernels or by numpy, and why so."""
@@ -141,11 +145,28 @@ class LazyArray(Operators):
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
         from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
 
+        made = self._noted_down(function, arguments, options)
+        if made is not None:
+            return made
         if function is np.transpose:
             return self.transpose(*arguments[1:], *options.values())
         if function in {getattr(np, n) for n in (*REDUCTIONS, "var", "std")} or needs_no_values(function):
             return called(function, arguments, options)
         return function(*map(_computed, arguments), **{n: _computed(v) for n, v in options.items()})
+
+    def _noted_down(self, function: Any, arguments: Any, options: Any) -> LazyArray | None:
+        """Functions of whole arrays that become a node; None for others, and for arguments that no node has."""
+        if function is np.where and len(arguments) == 3 and not options:
+            return LazyArray(Choice(tuple(map(_node, arguments))))  # type: ignore[arg-type]
+        if function is np.concatenate and set(options) <= {"axis"} and len(arguments) in (1, 2):
+            axis = arguments[1] if len(arguments) == 2 else options.get("axis", 0)
+            return None if axis is None else LazyArray(Join(tuple(map(_node, arguments[0])), axis))
+        if function is np.stack and set(options) <= {"axis"} and len(arguments) in (1, 2):
+            axis = arguments[1] if len(arguments) == 2 else options.get("axis", 0)
+            parts = [_node(a) for a in arguments[0]]
+            place = axis_of(axis, len(parts[0].shape) + 1)
+            return LazyArray(Join(tuple([Pick(p, (*[slice(None)] * place, None)) for p in parts]), place))
+        return None
 
     def _called(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
         given = [_node(o) for o in operands]
@@ -219,7 +240,7 @@ def computed(node: Node, layout: Any = None) -> Any:
 
 def several(nodes: Sequence[Node]) -> list[Any]:
     """The values of several trees. What stands in more than one of them is computed once."""
-    nodes = joined_up(nodes)
+    nodes = [in_best_order(n)[0] for n in joined_up(nodes)] if len(nodes) == 1 else joined_up(nodes)
     trees = Counter(id(n) for root in {id(r): r for r in nodes}.values() for n in in_order(root) if children(n))
     uses = Counter(id(c) for root in {id(r): r for r in nodes}.values() for n in in_order(root) for c in children(n))
     roots = {id(n) for n in nodes}
@@ -237,16 +258,21 @@ def several(nodes: Sequence[Node]) -> list[Any]:
 def explained(node: Node) -> str:
     """In which steps a tree is computed, and why so."""
     (node,) = joined_up([node])
+    node, notes = in_best_order(node)
     known: dict[int, Node] = {}
-    lines = []
+    lines = [f"Factors F1, F2, ... from left to right are multiplied in the order {note}." for note in notes]
     names: dict[int, str] = {}
-    uses = Counter(id(c) for n in in_order(node) for c in children(n))
+    above: dict[int, list[Node]] = {}
+    for own in in_order(node):
+        for part in children(own):
+            above.setdefault(id(part), []).append(own)
+    number = 0
     for number, piece in enumerate(pieces(node), start=1):
-        why = f"it stands in {uses[id(piece)]} places" if uses[id(piece)] > 1 else "one kernel of all would be long"
+        why = why_first(piece, above[id(piece)], len(above[id(piece)]))
         lines.append(f"{number}. {_step_said(with_values(piece, known), names)}\n   first, because {why}")
         known[id(piece)] = Leaf(np.broadcast_to(np.zeros((), piece.dtype), piece.shape))
         names[id(known[id(piece)])] = f"step {number}"
-    lines.append(f"{len(lines) + 1}. {_step_said(with_values(node, known), names)}")
+    lines.append(f"{number + 1}. {_step_said(with_values(node, known), names)}")
     return "\n".join(lines)
 
 
@@ -364,6 +390,10 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
                 return found[part] if isinstance(found, tuple) else found
             found = in_single(function, dict(options))(*operands)
             return in_c(found[part] if isinstance(found, tuple) else found, 0)[0]
+        case Choice():
+            return eager.where(*operands)
+        case Join(axis=axis):
+            return _joined(operands, axis)
         case Product():
             return eager.product(*operands) if any(isinstance(o, Tensor) for o in operands) else np.matmul(*operands)
     (operand,) = operands
@@ -377,6 +407,14 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
         case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind, ddof=ddof):
             return eager.reduced(_tensor(operand), name, axis, keepdims, kind, ddof=ddof)
     raise DataError(f"expected a node of a lazy array, but this is {a_type(node)}")
+
+
+def _joined(operands: Sequence[Any], axis: int) -> Any:
+    if not any(isinstance(o, Tensor) for o in operands):
+        return np.concatenate(operands, axis)
+    from spfgen.run.arrays.functions import concatenate
+
+    return concatenate(operands, axis)
 
 
 def _tensor(value: Any) -> Tensor:

@@ -115,9 +115,15 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.ndim: lambda a: a.ndim,
         np.size: _size,
         np.count_nonzero: _count_nonzero,
+        np.nansum: _of_numbers(np.sum, 0),
+        np.nanprod: _of_numbers(np.prod, 1),
+        np.nanmax: _of_most(np.fmax),
+        np.nanmin: _of_most(np.fmin),
+        np.nanmean: _nanmean,
         np.var: _spread("var"),
         np.std: _spread("std"),
         np.nonzero: eager.nonzero,
+        np.argwhere: lambda a: np.transpose(eager.nonzero(a)),
         np.real: lambda a: a.real,
         np.imag: lambda a: a.imag,
         np.where: lambda condition, x=None, y=None: eager.where(condition, *(c for c in (x, y) if c is not None)),
@@ -154,7 +160,7 @@ def _own() -> dict[Any, Callable[..., Any]]:
         linalg.tensordot: _tensordot,
         linalg.outer: _outer,
         linalg.trace: lambda x, offset=0, dtype=None: functions.diagonal(x, offset).sum(dtype=dtype),
-        linalg.diagonal: lambda x, offset=0: functions.diagonal(x, offset),
+        linalg.diagonal: lambda x, offset=0: functions.diagonal(x, offset, -2, -1),
         linalg.vecdot: lambda x1, x2: eager.applied(np.vecdot, (x1, x2), {}),
     }
     return found | {getattr(np, n): getattr(functions, n) for n in SHAPES}
@@ -187,6 +193,37 @@ def _spread(name: str) -> Callable[..., Any]:
         return getattr(a, name)(axis, dtype, ddof=less, keepdims=bool(keepdims))
 
     return spread
+
+
+def _of_numbers(function: Callable[..., Any], instead: int) -> Callable[..., Any]:
+    """A reduction in which nan counts as the number that leaves it as it is."""
+
+    def reduction(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+        rest = eager.where(np.isnan(a), a.dtype.type(instead), a) if a.dtype.kind in "fc" else a
+        return function(rest, axis=axis, dtype=dtype, keepdims=bool(keepdims))
+
+    return reduction
+
+
+def _of_most(function: np.ufunc) -> Callable[..., Any]:
+    """numpy.nanmax and numpy.nanmin: nan only where there is nothing else."""
+
+    def reduction(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+        if a.dtype.kind == "c":
+            raise ConversionError("expected real numbers for the largest that is not nan, but they are complex")
+        return function.reduce(a, axis=axis, keepdims=bool(keepdims))
+
+    return reduction
+
+
+def _nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+    """numpy.nanmean: the sum of what is not nan over how many that are."""
+    if a.dtype.kind not in "fc":
+        return np.mean(a, axis=axis, dtype=dtype, keepdims=bool(keepdims))
+    total = np.nansum(a, axis=axis, dtype=dtype, keepdims=bool(keepdims))
+    count = _size(a, axis) - np.sum(np.isnan(a), axis=axis, keepdims=bool(keepdims))
+    with np.errstate(all="ignore"):
+        return np.asarray(np.true_divide(total, count)).astype(np.asarray(total).dtype)[()]
 
 
 def _like(object: Any, dtype: Any = None) -> Any:  # noqa: A002

@@ -7,7 +7,7 @@ long, values of parts are computed first, each by a kernel of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -30,7 +30,7 @@ from spfgen.run.arrays.graph import (
     numbers_of,
 )
 from spfgen.run.arrays.made import is_full
-from spfgen.run.arrays.text import is_written
+from spfgen.run.arrays.text import is_said, is_written
 from spfgen.run.tensor import Tensor
 
 
@@ -119,6 +119,8 @@ def pieces(node: Node) -> list[Node]:
         """Whether the value takes no more memory than what it is computed of."""
         return known[id(part)] is not None or prod(part.shape) <= held[id(part)]
 
+    for part in _first(order, known, uses):
+        cut[id(part)] = part
     for own in order:
         parts = children(own)
         held[id(own)] = sum(held[id(c)] for c in parts) if parts else numbers_of(own)
@@ -138,6 +140,40 @@ def pieces(node: Node) -> list[Node]:
         if uses[id(own)] > 1 and is_small(own) and any(_weight(n) > 1 for n in (*_inside(own, cut), own)):
             cut[id(own)] = own
     return [n for n in order if id(n) in cut]
+
+
+def _first(order: Sequence[Node], known: Mapping[int, Pattern | None], uses: Mapping[int, int]) -> Iterator[Node]:
+    """What is computed first whatever a kernel would hold: what index notation does not say, the operands of that, and
+    operands of products that would be computed more than once."""
+    loops: dict[int, bool] = {}
+    for own in order:
+        parts = children(own)
+        loops[id(own)] = _weight(own) > 1 or any(loops[id(c)] for c in parts)
+        if not is_said(own):
+            yield from (c for c in parts if children(c))
+            if own is not order[-1]:
+                yield own
+        elif isinstance(own, Product):
+            yield from (c for c, times in _used(own) if loops[id(c)] and times > 1 and children(c))
+
+
+def _used(node: Product) -> tuple[tuple[Node, float], tuple[Node, float]]:
+    """The operands of a product, each with how often each of its values is used."""
+    left, right = node.left, node.right
+    columns = right.shape[-1] if len(right.shape) > 1 else 1
+    rows = numbers_of(left) / max(1, left.shape[-1]) if len(left.shape) > 1 else 1
+    return (left, columns), (right, rows)
+
+
+def why_first(part: Node, above: Sequence[Node], uses: int) -> str:
+    """Why a part is computed before what it stands in, in words."""
+    if uses > 1:
+        return f"it stands in {uses} places"
+    if not is_said(part) or any(not is_said(n) for n in above):
+        return "index notation does not say all of it"
+    if any(isinstance(n, Product) for n in above):
+        return "each of its values is used more than once"
+    return "one kernel of all would be long"
 
 
 def _weight(node: Node) -> int:

@@ -350,11 +350,18 @@ def diag(entries: Entries, k: int = 0) -> Entries:
         return moved(refilled(entries, 0), (n, n), [column + max(0, -k), column + max(0, k)])
     if entries.ndim != 2:
         raise DataError(f"expected a vector or a matrix, but the shape is {entries.shape}")
-    rows, columns = entries.coords
+    return diagonal(entries, k, 0, 1)
+
+
+def diagonal(entries: Entries, k: int, first: int, second: int) -> Entries:
+    """numpy.diagonal: the k-th diagonal along two axes is the last dimension."""
+    k, shape = integer(k, "a diagonal"), entries.shape
+    rows, columns = entries.coords[first], entries.coords[second]
     kept = columns - rows == k
-    length = max(0, min(entries.shape[0] - max(0, -k), entries.shape[1] - max(0, k)))
-    place = rows[kept] - max(0, -k)
-    return normal((length,), [place], entries.values[kept], entries.fill, once=True)
+    length = max(0, min(shape[first] - max(0, -k), shape[second] - max(0, k)))
+    rest = [d for d in range(entries.ndim) if d not in (first, second)]
+    coords = [*(entries.coords[d][kept] for d in rest), rows[kept] - max(0, -k)]
+    return normal((*(shape[d] for d in rest), length), coords, entries.values[kept], entries.fill, once=True)
 
 
 def kron(left: Entries, right: Entries) -> Entries:

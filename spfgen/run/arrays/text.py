@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
 
 from spfgen.lang.ops import OPERATORS
 from spfgen.run.arrays.contract import product_labels
-from spfgen.run.arrays.graph import Call, Leaf, Node, Product, Reduce, Turn, literal
+from spfgen.run.arrays.graph import Call, Leaf, Node, Product, Reduce, Turn, children, literal, with_values
 from spfgen.run.arrays.reductions import axes_of
 
 TARGET = "result"
@@ -55,6 +55,14 @@ def fused(node: Node) -> Fused | None:
     target = f"{TARGET}[{', '.join(own)}]" if own else TARGET
     sizes = {i: n for i, n in writer.extents.items() if i not in writer.used}
     return Fused(f"{target} = {_outermost(value)}", writer.operands, sizes)
+
+
+def is_said(node: Node) -> bool:
+    """Whether index notation says what a node does, whatever its operands are."""
+    virtual = {
+        id(c): Leaf(np.broadcast_to(np.zeros((), c.dtype), c.shape)) for c in children(node) if literal(c) is None
+    }
+    return not children(node) or fused(with_values(node, virtual)) is not None
 
 
 def _outermost(value: str) -> str:
@@ -95,6 +103,10 @@ class _Writer:
                 return self._call(node, own)
             case Product(left=left, right=right) if _sums_as_numpy(node):
                 return self._product(left, right, node, own)
+            case Reduce(name="mean", operand=operand, kind=None) if (
+                operand.dtype == node.dtype and 0 not in operand.shape
+            ):
+                return self._mean(node, own)
             case Reduce(name=name, operand=operand, kind=None) if name in REDUCTIONS:
                 if name in ("add", "multiply") and operand.dtype != node.dtype:
                     raise _NotSaid
@@ -165,6 +177,15 @@ class _Writer:
         if node.dtype == np.bool_:  # a product in numpy; its sum would be a number
             return f"any({index}: {one} & {other})"
         return f"sum({index}: {one} * {other})"
+
+    def _mean(self, node: Reduce, own: Sequence[str]) -> str:
+        """The sum over how many there are, which is an operand."""
+        axes = axes_of(node.axis, len(node.operand.shape))
+        total = self._reduced(Reduce("add", node.operand, node.axis, node.keepdims), own)
+        name = next(self._tensors)
+        count = prod([node.operand.shape[d] for d in axes])
+        self.operands[name] = np.array(count, node.dtype.type(0).real.dtype)
+        return f"({total} / {name})"
 
     def _reduced(self, node: Reduce, own: Sequence[str]) -> str:
         axes = axes_of(node.axis, len(node.operand.shape))

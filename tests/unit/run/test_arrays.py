@@ -734,3 +734,17 @@ def test_a_type_that_it_has() -> None:
     tensor = spfgen.pack(np.eye(3), "csr")
     assert tensor.astype("float64", copy=False) is tensor
     assert tensor.astype("float32", copy=False).dtype == np.float32
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmax", "nanmin", "nanmean"])
+def test_reductions_of_what_is_not_nan(name: str) -> None:
+    dense = np.array([[1.0, np.nan, 2.0], [np.nan, 0.0, 0.0], [np.nan, np.nan, np.nan]])
+    for own in (dense, np.where(dense == 0, np.nan, dense).astype("float32"), np.eye(3, dtype=np.int32)):
+        for fill in (0, np.nan) if own.dtype.kind == "f" else (0,):
+            tensor = spfgen.pack(own, "coo", fill=fill)
+            for options in ({}, {"axis": 0}, {"axis": 1, "keepdims": True}):
+                wanted = getattr(np, name)(own, **options)
+                found = getattr(np, name)(tensor, **options)
+                assert (found.dtype, np.shape(found)) == (wanted.dtype, np.shape(wanted))
+                np.testing.assert_allclose(found, wanted, 1e-6)

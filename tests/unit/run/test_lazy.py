@@ -76,7 +76,7 @@ SAID = {
     "a negative number": "result[i, j] = A[i, j] * B",
     "one operand twice": "result[i, j] = (A[i, j] * A[i, j]) + A[j, i]",
     "the largest": "result[i] = max(j: A[i, j] - B[i, j])",
-    "a mean": None,
+    "a mean": "result[i] = sum(j: A[j, i]) / B",
     "whole numbers": None,
 }
 
@@ -319,10 +319,52 @@ def test_explain_says_the_steps_and_why(monkeypatch) -> None:
     monkeypatch.setattr(lazy, "ENOUGH", 0)
     assert "by a kernel" in (one * one).explain()
     assert "a number decides" in (one + 1.5).explain()
-    assert "index notation does not say it" in one.mean(axis=0).explain()
+    assert "index notation does not say it" in one.argmax(axis=0).explain()
     product = one @ one.T
     said = (product + product.T).explain()
     assert "1. " in said
     assert "it stands in 2 places" in said
     assert "A is step 1" in said
     assert "B is 2.5" in (one * 2.5).explain()
+
+
+CUT = {
+    "where": (lambda a: np.where(a > 2, a, 0) * 2, "index notation does not say all of it"),
+    "a concatenation": (lambda a: np.concatenate([a, a * 2], 1).sum(axis=0), "index notation does not say all of it"),
+    "a stack": (lambda a: np.stack([a, a], -1) + 1, "index notation does not say all of it"),
+    "a variance": (lambda a: (a * 2).var(axis=0) - (a * 2).var(axis=0, ddof=1), "it stands in 2 places"),
+    "a product of products": (lambda a: a.T @ (a @ WIDE), "each of its values is used more than once"),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("enough", [0, 10**9])
+def test_what_one_kernel_does_not_say_is_computed_first(name, enough, monkeypatch) -> None:
+    function, why = CUT[name]
+    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setenv("SPFGEN_COMPILE", "never")
+    found, wanted = function(spfgen.asarray(spfgen.pack(A, "csr"))), function(A)
+    assert isinstance(found, spfgen.LazyArray)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    assert why in found.explain()
+    agrees(found.compute(), wanted)
+
+
+def test_products_are_in_the_order_that_takes_the_fewest_multiplications() -> None:
+    first, second = (spfgen.asarray(np.ones(shape)) for shape in ((60, 2), (2, 60)))
+    column = np.arange(60.0)
+    chain = first @ second @ first @ second @ column
+    assert np.allclose(
+        chain.compute(), np.asarray(first) @ np.ones((2, 60)) @ np.ones((60, 2)) @ np.ones((2, 60)) @ column
+    )
+    assert "(F1 @ (F2 @ (F3 @ (F4 @ F5))))" in chain.explain()
+    small = spfgen.asarray(np.ones((2, 60), np.int8)) @ np.ones((60, 2), np.int8) @ np.ones((2, 60))
+    assert "multiplications" not in small.explain()  # another order would round, or wrap around, in another type
+
+
+def test_products_of_sparse_matrices_are_ordered_by_what_they_store() -> None:
+    wide = spfgen.pack((np.array([[0, 1], [0, 1]]), np.ones(2)), "csr", shape=(50, 50))
+    full = spfgen.pack(np.ones((50, 50)), "csr")
+    chain = spfgen.asarray(full) @ full @ wide
+    assert "(F1 @ (F2 @ F3))" in chain.explain()
+    agrees(chain.compute(), np.ones((50, 50)) @ np.ones((50, 50)) @ wide.to_numpy())

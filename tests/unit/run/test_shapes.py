@@ -180,3 +180,18 @@ def test_large_extents() -> None:
     assert dense_of(spfgen.slice(tensor, np.s_[5, n - 3 :])).tolist() == [0, 1, 0]
     with pytest.raises(DataError, match="2\\^63"):
         spfgen.reshape(tensor, -1)
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 2), (2, 0), (-1, -2)])
+@pytest.mark.parametrize("offset", [0, 1, -1, 5])
+def test_diagonals_along_axes(axes: tuple[int, int], offset: int) -> None:
+    dense = np.arange(24).reshape(2, 3, 4) % 5
+    tensor = spfgen.pack(dense, "csf")
+    assert np.array_equal(np.asarray(np.diagonal(tensor, offset, *axes)), np.diagonal(dense, offset, *axes))
+
+
+def test_where_something_is() -> None:
+    dense = np.eye(3)
+    tensor = spfgen.pack(dense, "csr")
+    assert np.array_equal(np.argwhere(tensor), np.argwhere(dense))
+    assert np.array_equal(tensor.ravel("F").to_numpy(), dense.ravel("F"))

@@ -132,3 +132,10 @@ def test_what_lies_outside_is_named(text: str, operands: dict[str, Any], said: s
     given = {name: np.array(values) for name, values in operands.items()}
     with pytest.raises(DataError, match=f"to lie within their tensors, but {said}"):
         spfgen.evaluate(text, x=np.arange(5.0), **given)
+
+
+@pytest.mark.parametrize("key", [(slice(None), 1, ..., [0, 2]), ([0, 1], ..., 1, [0, 2]), (0, 1, ..., [2]), (1, ...)])
+def test_an_ellipsis_of_no_dimension_sets_arrays_apart(key) -> None:
+    dense = np.arange(24).reshape(2, 3, 4)
+    tensor = spfgen.pack(dense, "csf")
+    assert np.array_equal(np.asarray(tensor[key]), dense[key])

@@ -314,7 +314,7 @@ class Lowering(Values):
 
     def nests(self, plan: Plan) -> list[c.Stmt]:
         """The nests of a statement."""
-        alone = sum(len(_nests(p)) for p in self.plans) == 1
+        alone = not self.program.steps and sum(len(_nests(p)) for p in self.plans) == 1
         result: list[c.Stmt] = []
         for nest in _nests(plan):
             lines = self.plan(nest, Scope())

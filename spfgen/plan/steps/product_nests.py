@@ -39,8 +39,8 @@ def as_products(planner: Tables, eq: Equation, env: Env) -> Plan | None:
     labels = set(planner.labels)
     try:
         group, temporaries = make_group(statement, planner.tensors, planner.ranges(unknown, env))
-        if not group.all:
-            return None
+        if not group.all or any(s in planner.sizes for i in group.all for s in i.sizes):
+            return None  # what is chosen before all statements speaks of sizes, and of nothing that they compute
         context = said_of(group.all, planner.context, planner.steps.called)
         types = {**planner.kinds, **{t.name: t.value_type for t in temporaries}}
         body = plan_group(group, replace(context, types=types))

@@ -46,7 +46,7 @@ def compiled(name: str, layout: str, **how: Any) -> spfgen.Kernel:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("layout", "level"), [("csr", 1), ("coo", 2)])
+@pytest.mark.parametrize(("layout", "level"), [("csr", 1), ("coo", 2), ("bcsr", 2)])
 def test_results(name: str, layout: str, level: int) -> None:
     kernel = compiled(name, layout, threads=2, optimize=level)
     operands = {"A": spfgen.pack(A, layout), "B": spfgen.pack(B, layout), "x": x, "w": w, "X": X}
@@ -100,3 +100,11 @@ def test_into_a_workspace(layout: str, level: int) -> None:
     found = kernel(A=spfgen.pack(A, layout), x=x)
     assert np.allclose(found, (A * ((A * A).sum(0) + x)).max(1))
     assert sum(isinstance(n, Products) for p in kernel.generated.plans for n in walk(p, PLANS)) == 2
+
+
+@pytest.mark.parametrize("layout", ["csr", "csr_rle"])
+def test_slices(layout: str) -> None:
+    """An extent that the kernel computes is not known before all statements."""
+    text = f"y[i] = A[i, j(2:20)]*x[j(2:20)]; {LAST}"
+    kernel = spfgen.compile(text, A=layout, x="dense", y="dense", z="dense", threads=3)
+    assert np.allclose(kernel(A=spfgen.pack(A, layout), x=x)["y"], A[:, 2:20] @ x[2:20])

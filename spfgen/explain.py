@@ -54,13 +54,13 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         if not group.instances and group.steps is None:
             parts.append("  iteration space: empty")
         if group.steps is not None:
-            parts.append(f"  by regions, not as a sum of products: {program.beyond}")
+            parts.append(f"  planned by regions of what is stored, not as a sum of products, because {program.beyond}")
         order = scanned(plan)
         parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")
         found = looked_for(plan)
         if found:
             driving = [d for d in order if d not in found]
-            parts.append(f"  driven by {', '.join(driving) or 'nothing'}; looked for: {', '.join(found)}")
+            parts.append(f"  iterates over {', '.join(driving) or 'nothing'}; searches for {', '.join(found)}")
         parts.append("  loops:")
         parts += [f"    {line}" for line in show_plan(plan).splitlines()]
         sharing = [*shared_by_loops(program, group, plan)]
@@ -297,7 +297,7 @@ def unproved(plan: Plan) -> list[str]:
 def obligation_line(answer: Answer, details: bool) -> str:
     """Why it was asked, the goal, the answer."""
     why = f"{answer.about}: " if answer.about else ""
-    goal = "the assumptions contradict each other" if answer.goal == "false" else answer.goal
+    goal = "the declared properties rule out every point" if answer.goal == "false" else answer.goal
     word = "not proved (unknown)" if answer.word == "unknown" else answer.word
     more = f" in {answer.seconds * 1e3:.1f} ms{_example(answer)}" if details else ""
     return f"{why}{goal}: {word}{more}"

@@ -135,7 +135,7 @@ def _loops(facts: dict[str, Any]) -> Iterator[str]:
     for statement in facts["statements"]:
         yield f"<h3><code>{escape(statement['text'])}</code></h3>"
         yield f"<p>Order: {_codes(statement['loop_order']) or 'no loops'}"
-        yield f"; looked for: {_codes(statement['looked_for'])}.</p>" if statement["looked_for"] else ".</p>"
+        yield f"; searched: {_codes(statement['looked_for'])}.</p>" if statement["looked_for"] else ".</p>"
         yield f"<pre>{chr(10).join(map(_reasoned, statement['loops']))}</pre>"
         yield _list("Not taken", statement["not_taken"])
         yield _list("Expected nanoseconds, compared when the kernel is called", statement["costs"])

@@ -118,7 +118,7 @@ def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] |
 
 def _plan_entries(group: Group, context: Context) -> Plan:
     """One statement whose target is a list of entries: its nests deliver them one after the other."""
-    parts: list[Plan] = [Clear(group.target, "what it held before")] if group.op == "=" else []
+    parts: list[Plan] = [Clear(group.target, f"`=` overwrites {group.target}")] if group.op == "=" else []
     nests = [p for instance in group.instances for p in plan_instance(instance, context, store=False)]
     if context.makes(GATHERED) and not context.stop_after:
         nests = gathered(nests, context.assembled[group.target], context.fixed_sizes)

@@ -145,7 +145,7 @@ def bound(
         descending,
         Compare(">=", expression(limit.constraint.value), ZERO),
         Seq(()),
-        f"{call.function} {'falls' if descending else 'rises'} within these bounds",
+        f"{call.function} is {'decreasing' if descending else 'increasing'} within these bounds",
     )
 
 

@@ -168,6 +168,6 @@ def _reach(scan: Scan, call: Call, limits: Sequence[Limit], descending: bool) ->
     """That there is such a position at all, which takes no search."""
     first = reduce(lambda a, b: Bin("max", a, b), [limit.value for limit in limits if not limit.below])
     last = reduce(lambda a, b: Bin("min", a, b), [limit.value for limit in limits if limit.below])
-    word = "falls" if descending else "rises"
-    why = f"what has nothing in the tile is passed over without a search, since {call.function} {word} there"
+    word = "decreasing" if descending else "increasing"
+    why = f"what has nothing in the tile is passed over without a search, since {call.function} is {word} there"
     return Reach(scan.dim, scan.low, scan.high, call, first, last, descending, Seq(()), why)

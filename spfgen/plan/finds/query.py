@@ -180,9 +180,11 @@ class Query:
         for descending, strict, weak in ((False, "<", "<="), (True, ">", ">=")):
             if self.ordered(call, weak).proved:
                 unique = self.ordered(call, strict).proved
-                words = f"{call.function} {'falls' if descending else 'rises'}{' strictly' if unique else ''}"
+                words = (
+                    f"{call.function} is {'strictly ' if unique else ''}{'decreasing' if descending else 'increasing'}"
+                )
                 return Order(descending, unique, f"{words} within these bounds")
-        why = f"{call.function} is not proved to rise or fall within these bounds"
+        why = f"{call.function} is not proved to be increasing or decreasing within these bounds"
         if self.ordered(call, "!=").proved:
             return Order(None, True, f"{call.function} holds no value twice within these bounds", why)
         return Order(None, False, why, why)
@@ -241,7 +243,8 @@ class Query:
             if d in twin
         ]
         wanted = Compare(goal, key, rename(key, twin))
-        words = f"keys of {self.find.dim}, state {', '.join(state) or 'none'}: {_LATER[goal]}"
+        within = f" for one value of {', '.join(state)}" if state else ""
+        words = f"keys of {self.find.dim}{within}: {_LATER[goal]}"
         lexicographic = order[0] if len(order) == 1 else Or(tuple(order))
         return implied([*one, *two, lexicographic], self.instance.axioms, wanted, about=words)
 
@@ -260,8 +263,20 @@ class Query:
         return times(self.visits, each)
 
 
-_ORDER = {"<": "strictly rising", "<=": "rising", ">": "strictly falling", ">=": "falling", "!=": "all different"}
-_LATER = {"<=": "never fall", ">=": "never rise", "<": "rise", ">": "fall", "=": "are the same"}
+_ORDER = {
+    "<": "strictly increasing",
+    "<=": "increasing",
+    ">": "strictly decreasing",
+    ">=": "decreasing",
+    "!=": "injective",
+}
+_LATER = {
+    "<=": "increasing",
+    ">=": "decreasing",
+    "<": "strictly increasing",
+    ">": "strictly decreasing",
+    "=": "equal",
+}
 
 
 def _names(exprs: Iterable[Expr]) -> set[str]:

@@ -56,7 +56,7 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
     if isinstance(state, str):
         return state
     backward = kept.falling != order.descending
-    words = f"{order.words} and the keys {'never rise' if kept.falling else 'never fall'}"
+    words = f"{order.words} and the keys searched for are {'decreasing' if kept.falling else 'increasing'}"
     if kept.state:
         words += f" for one value of {', '.join(kept.state)}"
     find = replace(

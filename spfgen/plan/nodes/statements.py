@@ -282,7 +282,8 @@ class Collect(Plan):
 
     @property
     def label(self) -> str:
-        return f"hash table {self.name} of {len(self.extents)} coordinates"
+        keys = "coordinate" if len(self.extents) == 1 else f"{len(self.extents)} coordinates"
+        return f"hash table {self.name}, keyed by {keys}"
 
     def shown(self) -> Iterator[Inside]:
         yield Inside(self.body)

@@ -42,7 +42,7 @@ class Loops(Places):
     """Steps: loops as they are written, or driven by what their body needs."""
 
     def plan(self) -> Plan:
-        self.before += [Clear(name, "what it held before") for name in sorted(self.assembled)]
+        self.before += [Clear(name, f"`=` overwrites {name}") for name in sorted(self.assembled)]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
         for name in self.collected:
             if name in self.assembled:

@@ -437,7 +437,7 @@ class Merging(Driving):
             case Call() as call:
                 value = reduce(_greater, low)
                 name = self.fresh(f"{stream.position}_from")
-                holds, why = Compare(">=", call, value), f"{call.function} rises within these bounds"
+                holds, why = Compare(">=", call, value), f"{call.function} is increasing within these bounds"
                 bounds = (stream.low,), (stream.high,)
                 return Bound(name, stream.position, *bounds, call, value, False, holds, Block(()), why, near=True)
         return None

@@ -174,7 +174,7 @@ def _gaps(instance: Instance, scan: Scan, disjoint: bool) -> tuple[tuple[Plan, .
     if not implied(some, instance.axioms, within(this, ZERO, target.extents[0]), about=about).proved:
         return None
     later, rises = [*some, Compare(">", at, ZERO)], Compare("<" if disjoint else "<=", before, this)
-    if not implied(later, instance.axioms, rises, about=f"{call.function} rises").proved:
+    if not implied(later, instance.axioms, rises, about=f"{call.function} is increasing").proved:
         return None
     nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
     if disjoint and len(target.place) == 1:

@@ -9,6 +9,7 @@ from typing import Any
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.extents import extents_of
 from spfgen.cluster.unit import Settings, Unit, shape_of
+from spfgen.cluster.views import without_slices
 from spfgen.errors import DataError, UsageError
 from spfgen.facts.formula import Num, Var
 from spfgen.ir import walk
@@ -163,6 +164,10 @@ class _Program:
             explicit = normalized(steps, tuple(self.named))[0]
             if isinstance(explicit, lang.Statement) and explicit.op != steps[0].op:
                 steps = (explicit,)  # y = y + v, as the update that it is
+        sliced: dict[str, int] = {}
+        if len(steps) == 1:
+            step, sliced = without_slices(steps[0], {n: shape_of(v) for n, v in known.items()}, self.named)
+            steps = (step,)
         targets = tuple(dict.fromkeys(s.target.tensor for s in statements_in(steps)))
         kept = {n: known[n] for n in targets if known.get(n) is not None}
         operands = {n: v for n, v in known.items() if n not in targets}
@@ -177,7 +182,8 @@ class _Program:
                 raise DataError(f"expected `{access.tensor}` with {rank} dimensions, but its shape is {shape}")
         layouts = {n: self.layouts.get(n) for n in targets}
         shapes = {n: self.shapes[n] for n in targets if n in self.shapes}
-        unit = Unit(steps, {n: operands[n] for n in operands if n in used}, kept, self._sizes_of(steps), self.named,
+        said = {**sliced, **self._sizes_of(steps)}
+        unit = Unit(steps, {n: operands[n] for n in operands if n in used}, kept, said, self.named,
                     layouts, within, self.settings, shapes)  # fmt: skip
         return unit.results()
 

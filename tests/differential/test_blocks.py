@@ -349,6 +349,26 @@ def test_a_matrix_with_more_places_than_an_array_may_have() -> None:
     assert float(found.compute()) == 6.0
 
 
+SLICES = {
+    "r[i] = y[i(1:9:2)]": "the places of 2*i + 1",
+    "r[i] = y[i(::-1)]": "",
+    "r[i,j] = A[i(1:4),j(::2)]": "the places of i + 1",
+    "r[k] = slice(y[j], j -> k, (2, 8, 3))": "the places of 3*k + 2",
+    "r[i] = sum(k: slice(A[i,j], j -> k, (1, 5, 2)))": "cut along i",
+    "r[i] = y[i(2:7)] + y[i(0:5)]": "not cut along i: a view binds it",
+}
+
+
+@pytest.mark.parametrize("text", SLICES)
+def test_slices(text: str) -> None:
+    """They are read as subscripts, so that what they bind is cut; but where that is no subscript."""
+    rng = np.random.default_rng(3)
+    used = {n: v for n, v in operands(rng, None).items() if n in uses(text)}
+    blocked = {n: spfgen.blocks(v, {0: 2}) for n, v in used.items()}
+    check(text, used, blocked, {})
+    assert SLICES[text] in spfgen.evaluate(text, **blocked).explain()
+
+
 def test_ranges_that_conditions_alone_say() -> None:
     """A block of work has its part of them, whether the index is cut or not."""
     x = np.arange(1.0, 7.0)

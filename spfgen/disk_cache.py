@@ -29,19 +29,20 @@ class Compiled:
     """C, and the program that calls need: names, layouts and types of tensors, sizes and where they stand. From the
     disk it comes without statements.
 
-    `called` is one self-contained text, which calls compile: results whose pattern is computed are lists of entries
-    there.
+    `whole` is one self-contained text, which calls compile; none where results are `refused`.
     """
 
     program: Program
     source: str
     header: str
-    called: str
+    whole: str
+    refused: bool = False
 
 
 def compiled_of(generated: Generated) -> Compiled:
     """What calls need of all that the passes made."""
-    return Compiled(generated.program, generated.source, generated.header, generated.called)
+    refused = generated.refused is not None
+    return Compiled(generated.program, generated.source, generated.header, generated.whole, refused)
 
 
 def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:

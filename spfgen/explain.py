@@ -92,7 +92,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
     for name, how in generated.assemblies.items():
         parts += _assembled(name, how)
     if generated.refused is not None:
-        parts += ["", f"results are lists of entries, which Python packs: {generated.refused.message}"]
+        parts += ["", f"the C makes coordinates of results, which numpy packs: {generated.refused.message}"]
     if generated.left_out:
         parts += ["", "passes left out:"]
         parts += [_filled(str(item)) for item in generated.left_out]

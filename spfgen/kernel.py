@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,8 @@ class Kernel(Public):
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
         self._assemblies: dict[tuple[str, str, bool], Assembly] = {}
+        self._target: Kernel | None = None
+        self._listed: Kernel | None = None
         self.prune = checked_prune(prune) or False
         self.max_workspace = checked_bytes(max_workspace)
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
@@ -341,17 +344,55 @@ class Kernel(Public):
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
-        listed = [n for n in self.assembled if n not in self._sharing]
         pruned = self.prune if prune is None else prune
-        entry = self._entry(tensors)
-        if entry.program.filled and not pruned:
-            _warn_of_size(entry.program, tensors)
-        assemblies = {n: self._assembly(n, entry.program.tensor(n).layout.fill, pruned) for n in listed}
-        bound = entry.bind(tensors, known, threads or 0, made, validate, assemblies)
-        bound.statements = self._kernel.statements
+        bound = self._placed(tensors, known, threads or 0, made, validate, pruned)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
+
+    def _placed(
+        self,
+        tensors: Mapping[str, Tensor],
+        sizes: Mapping[str, int],
+        threads: int,
+        made: Container[str],
+        validate: str,
+        pruned: bool,
+        wide: bool = False,
+    ) -> Bound:
+        """Operands and results as they are. `wide`: index arrays of results are so where their types are left open."""
+        compiled, entry = self._entry(tensors, wide)
+        if compiled.refused:
+            return self._in_coordinates().bound(_given(tensors), sizes, threads, validate, prune=pruned)
+        if entry.program.filled and not pruned:
+            _warn_of_size(entry.program, tensors)
+        computed = [t for t in entry.program.tensors if t.assembled is not None]
+        assemblies = {t.name: self._assembly(t.name, t.layout.fill, pruned) for t in computed}
+        bound = entry.bind(tensors, sizes, threads, made, validate, assemblies)
+        bound.statements = self._kernel.statements
+        if assemblies and self._target is None:
+            from spfgen.run.calls.otherwise import otherwise
+
+            bound.otherwise = partial(otherwise, self, dict(tensors), sizes, threads, pruned, wide)
+        return bound
+
+    def _in_coordinates(self) -> Kernel:
+        """The kernel whose C makes coordinates of results, which numpy packs: for layouts that the C does not make, and
+        to say what has no place."""
+        if self._listed is None:
+            from spfgen.layout.nodes import coordinate_list
+
+            computed = {t.name: t for t in self._declared.program.tensors if t.assembled is not None}
+            lists = {n: replace(coordinate_list(t.layout.rank), fill=t.layout.fill) for n, t in computed.items()}
+            plain = {n: lang.LayoutUse("coordinates") for n in computed}
+            own = tuple(
+                replace(d, use=replace(plain[d.name], value_type=d.use.value_type)) if d.name in plain else d
+                for d in self._kernel.tensors
+            )
+            text, layouts = replace(self._kernel, tensors=own), {**self._layouts, **lists}
+            self._listed = Kernel(text, layouts, self.threads, self.validate, kept=self._kept, prune=self.prune)
+            self._listed._target = self
+        return self._listed
 
     def _assembly(self, name: str, fill: Any, pruned: bool) -> Assembly:
         """How entries of a result become a tensor, found out once. The types of a call may decide the `fill` value."""
@@ -366,7 +407,8 @@ class Kernel(Public):
         said = use.index_type is not None or bool(use.array_types)
         layout = self._layouts[name]
         layout = layout if fill_text(fill) == fill_text(layout.fill) else replace(layout, fill=fill)
-        made = Assembly(layout, dict(kinds), said, pruned, self.max_workspace or 0)
+        target = None if self._target is None else self._target._assembly(name, fill, pruned)
+        made = Assembly(layout, dict(kinds), said, pruned, self.max_workspace or 0, target)
         self._assemblies[key] = made
         return made
 
@@ -375,16 +417,24 @@ class Kernel(Public):
             self._calls = _Calls(self._kernel, self._declared.program)
         return self._calls
 
-    def _entry(self, tensors: Mapping[str, Tensor]) -> Entry:
+    def _entry(self, tensors: Mapping[str, Tensor], wide: bool) -> tuple[Compiled, Entry]:
         """The loaded kernel for these element types."""
-        key: list[object] = []
+        kinds = self._kinds_of_results(tensors, wide)
+        key: list[object] = [*kinds.values()]
         for name, arrays in self._known().typed_arrays:
             held = tensors[name].arrays
             key += [held[a].dtype for a in arrays]
         found = self._variants.get(tuple(key))
         if found is None:
-            found = self._variants[tuple(key)] = self._built(tensors)
-        return found[1]
+            found = self._variants[tuple(key)] = self._built(tensors, kinds)
+        return found
+
+    def _kinds_of_results(self, tensors: Mapping[str, Tensor], wide: bool) -> dict[str, tuple[tuple[str, str], ...]]:
+        """The types of the index arrays of results whose pattern is computed."""
+        computed = [t for t in self._declared.program.tensors if t.assembled is not None] if self.assembled else ()
+        return {
+            t.name: self._assembly(t.name, t.layout.fill, False).kinds(tensors[t.name].shape, wide) for t in computed
+        }
 
     def _compiled(self, kernel: lang.Kernel) -> Compiled:
         """The C of the kernel, as it was written or with the types of a call."""
@@ -399,19 +449,21 @@ class Kernel(Public):
             self._generated = made
         return compiled_of(made)
 
-    def _built(self, tensors: Mapping[str, Tensor]) -> tuple[Compiled, Entry]:
+    def _built(
+        self, tensors: Mapping[str, Tensor], results: Mapping[str, tuple[tuple[str, str], ...]]
+    ) -> tuple[Compiled, Entry]:
         from spfgen.run.calls.call import Entry
 
         uses = {}
         for tensor in self._declared.program.tensors:
             found = tensors[tensor.name]
             kinds = tuple((a.name, found.arrays[a.name].dtype.name) for a in tensor.layout.indexes)
-            uses[tensor.name] = (found.dtype.name, kinds)
+            uses[tensor.name] = (found.dtype.name, results.get(tensor.name, kinds))
             if tensor.typed:
-                value, kinds = uses[tensor.name]
+                value = found.dtype.name
                 _check_types(tensor, value, tuple((n, k) for n, k in kinds if n not in self._open_marks(tensor)))
         program = self._declared.program
-        if all(uses[t.name] == (t.value_type, t.index_types) for t in program.tensors):
+        if all(uses[t.name] == (t.value_type, t.index_types or t.assembled_types) for t in program.tensors):
             return self._declared, Entry(program, self._function(self._declared))
         typed = []
         declared = {d.name for d in self._kernel.tensors}
@@ -439,9 +491,17 @@ class Kernel(Public):
 
     def _function(self, made: Compiled) -> Any:
         """The function that a C compiler makes of it."""
+        from spfgen.run.calls.call import function_name
         from spfgen.run.compile import build, load
 
-        return getattr(load(build(made.called)), self._kernel.name)
+        return None if made.refused else getattr(load(build(made.whole)), function_name(made.program))
+
+
+def _given(tensors: Mapping[str, Tensor]) -> dict[str, object]:
+    """Without results whose pattern is computed."""
+    from spfgen.run.assembly import is_pending
+
+    return {n: t for n, t in tensors.items() if not is_pending(t)}
 
 
 DENSE_RESULT = 1 << 16

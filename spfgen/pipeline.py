@@ -107,17 +107,10 @@ class Generated:
     """Passes whose result was not proved."""
     compared: comparisons.Compared = field(default_factory=comparisons.Compared, compare=False, repr=False)
     """What was compared with what was asked for on the way."""
-    listed: str = ""
-    """One text in which results whose pattern is computed are lists of entries, for calls from Python."""
     refused: Unsupported | None = field(default=None, compare=False, repr=False)
-    """Why results are not assembled in C, where they are not."""
+    """Why results are not assembled in C, where they are not: then there is no C."""
     assemblies: Mapping[str, Assembled] = field(default_factory=dict, compare=False, repr=False)
     """How results whose pattern is computed are assembled."""
-
-    @property
-    def called(self) -> str:
-        """The text that calls from Python compile."""
-        return self.listed or self.whole
 
     @property
     def whole(self) -> str:
@@ -234,12 +227,12 @@ def _assembled(made: Generated, functions: Sequence[Function], comment: str) -> 
     try:
         results = interface(program, functions[-1])
     except Unsupported as error:
-        return replace(made, listed=made.whole, refused=error)
+        return replace(made, source="", header="", refused=error)
     source = source_file(program, [*functions[:-1], *results.functions], comment, list_types(results))
     cir_check.check(source, KNOWN)
     header = header_file(program, results.shown, f"{comment}{_largest(program)}", results)
     text, shown = print_file(source), print_file(header)
-    return replace(made, source=text, header=shown, listed=made.whole, assemblies=results.assemblies)
+    return replace(made, source=text, header=shown, assemblies=results.assemblies)
 
 
 def _largest(program: Program) -> str:

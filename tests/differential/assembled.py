@@ -11,7 +11,7 @@ import numpy as np
 
 from spfgen.cir.lower.assemble import Target, assemble_functions
 from spfgen.cir.lower.files import plain_file, runtime
-from spfgen.cir.lower.layout import field_name
+from spfgen.cir.lower.layout import MOST_RANK, field_name
 from spfgen.cir.tree.nodes import File, Function, Text
 from spfgen.cir.tree.print import print_file
 from spfgen.lang.types import TYPES
@@ -19,10 +19,31 @@ from spfgen.layout.fill import differs
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.plan.assemble.from_pack_plan import assembly_of
-from spfgen.run.assembly import EntriesStruct
 from spfgen.run.compile import build, load
 
 Array = np.ndarray[Any, Any]
+
+
+class EntriesStruct(ctypes.Structure):
+    """rt/entries_type.h"""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("failed", ctypes.c_int64),
+        ("most", ctypes.c_int64),
+        ("taken", ctypes.c_int64),
+        ("narrow", ctypes.c_int64),
+        ("may_group", ctypes.c_int64),
+        ("grouped", ctypes.c_int64),
+        ("groups", ctypes.c_int64),
+        ("group_capacity", ctypes.c_int64),
+        ("ends", ctypes.c_void_p),
+        ("expected", ctypes.c_double),
+        ("whole", ctypes.c_void_p),
+        ("at", ctypes.c_void_p * MOST_RANK),
+        ("values", ctypes.c_void_p),
+    )
 
 
 def text(layout: Layout, kind: str = "float64", types: dict[str, str] | None = None) -> str:

@@ -14,7 +14,6 @@ import scipy.sparse
 import spfgen
 from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.layout.nodes import ENTRIES
-from spfgen.run.assembly import Assembly, DeliveredRows
 from tests.fuzz.programs import known_layouts
 from tests.plans.interpret import interpret
 
@@ -686,39 +685,6 @@ def runs_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any,
         cuts = np.sort(rng.integers(0, shape[-1] + 1, rng.integers(0, 5)))
         rows.append(np.repeat(rng.integers(0, 3, len(cuts) + 1), np.diff([0, *cuts, shape[-1]])))
     return np.array(rows, float).reshape(shape)
-
-
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(
-    ("layout", "takes_rows"), [("csr", True), ("csc", True), ("dcsr", True), ("dcsc", True), ("coo", False)]
-)
-def test_entries_of_a_product_take_no_more_memory_than_the_result(
-    layout: str, takes_rows: bool, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whose arrays they become: the number of a row is written once for each row, and where a layout has one for each
-    entry, only then."""
-    rng = np.random.default_rng(5)
-    a, b = (scipy.sparse.random_array((2000, 2000), density=0.005, format="csr", rng=rng) for _ in range(2))
-    kept = scipy.sparse.diags_array((np.arange(2000) % 3 > 0).astype(float))
-    a, b = kept @ a, b @ kept  # some rows and columns are empty
-    operands = layout if takes_rows else "csr"
-    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A=operands, B=operands, C=layout, threads=threads)
-    made: list[tuple[int, bool]] = []
-    tensor, of_rows = Assembly.tensor, Assembly._of_rows
-
-    def seen(self: Assembly, name: str, entries: Any, *rest: Any) -> Any:
-        assert isinstance(entries, DeliveredRows)
-        ends, columns = entries.ends.nbytes, sum(c.nbytes for c in entries.coords)
-        made.append((ends + columns + entries.values.nbytes, of_rows(self, entries) is not None))
-        return tensor(self, name, entries, *rest)
-
-    monkeypatch.setattr(Assembly, "tensor", seen)
-    found = kernel(A=spfgen.pack(a, operands), B=spfgen.pack(b, operands))
-    np.testing.assert_allclose(found.to_numpy(), (a @ b).toarray())
-    ((taken, is_taken),) = made
-    assert is_taken == takes_rows
-    assert taken <= 1.02 * sum(array.nbytes for array in found.arrays.values())
 
 
 LISTED = """

@@ -202,6 +202,7 @@ def free_text(made: Struct) -> Text:
     arrays = [f.name for f in made.fields if f.type.endswith("*")]
     release = "    spfgen_allocator_release(memory, (void *)(uintptr_t)tensor->{0});\n    tensor->{0} = NULL;"
     lines = [release.format(a) for a in arrays]
+    lines += [f"    tensor->{f.name} = 0;" for f in made.fields if not f.type.endswith("*")]
     return Text(
         f"#ifndef {macro}\n#define {macro}\n"
         "/* Gives back the arrays of a result, to the allocator that they came from; nothing is left of them then. */\n"

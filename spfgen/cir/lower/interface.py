@@ -100,6 +100,7 @@ class _Caller:
         self.lists = {t.name: self.new(f"{t.name}_list") for t in self.results}
         self.made = {t.name: self.new(f"{t.name}_made") for t in self.results}
         self.memory, self.status = self.new("memory"), self.new("status")
+        self.at_most = False
 
     def new(self, wanted: str) -> str:
         name = fresh(wanted, self.taken)
@@ -149,10 +150,17 @@ class _Caller:
         return c.Function("int", self.name, tuple(params), c.Block(tuple(lines)), text)
 
     def unknown(self, tensor: Tensor) -> str:
-        """Extents that the caller sets."""
-        both = zip(tensor.layout.parameters, tensor.extents, strict=True)
-        fields = [f"{self.names[tensor.name]}->{field_name(p)}" for p, e in both if self.size(e, set()) is None]
-        return f" Set {' and '.join(fields)} before the call: nothing else says it." if fields else ""
+        """Extents that the caller sets, or may set."""
+        must: list[str] = []
+        may: list[str] = []
+        for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True):
+            self.at_most = False
+            value = self.size(extent, set())
+            own = must if value is None else may if self.at_most else []
+            own.append(f"{self.names[tensor.name]}->{field_name(parameter)}")
+        text = f" Set {' and '.join(must)} before the call: nothing else says it." if must else ""
+        largest = f" Where {' and '.join(may)} is 0 before the call it is the largest one (below 0: none)."
+        return text + largest if may else text
 
     def freed(self, tensor: Tensor) -> c.Stmt:
         free = free_name(self.shown[tensor.name]) + "_in"
@@ -168,8 +176,7 @@ class _Caller:
         narrow: c.Expr = c.Int(1)
         for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True):
             field = c.Field(made, field_name(parameter))
-            value = self.size(extent, set()) or c.Field(c.Name(self.names[tensor.name]), field_name(parameter))
-            lines.append(c.Assign(field, "=", value))
+            lines.append(c.Assign(field, "=", self.extent(tensor, parameter, extent)))
             lines.append(c.Assign(c.Field(own_list, field_name(parameter)), "=", field))
             fits = c.Bin("<=", field, c.Name("INT32_MAX"))
             narrow = fits if narrow == c.Int(1) else c.Bin("&&", narrow, fits)
@@ -183,6 +190,16 @@ class _Caller:
         ]
 
     # --- extents ------------------------------------------------------------------------------------------
+
+    def extent(self, tensor: Tensor, parameter: str, dim: str) -> c.Expr:
+        """What operands say; where they say no more than the most, a smaller one of the caller's goes before."""
+        said = c.Field(c.Name(self.names[tensor.name]), field_name(parameter))
+        self.at_most = False
+        value = self.size(dim, set())
+        if value is None:
+            return said
+        given = c.Call("spfgen_max", (said, c.Int(0)))
+        return c.Select(c.Bin("!=", said, c.Int(0)), given, value) if self.at_most else value
 
     def size(self, dim: str, asking: set[str]) -> c.Expr | None:
         """The value of a size: a number, what an operand says, a parameter, or what follows from others."""
@@ -204,13 +221,15 @@ class _Caller:
                     parts = [e for e in (self.size(s, asking) for s in group) if e is not None]
                     if len(parts) == len(group):
                         return folded("spfgen_min", parts)
-        for left, expr, _ in program.derived:
+        for left, expr, is_checked in program.derived:
             if left == Var(dim) and (value := self.derived(expr, asking)) is not None:
+                self.at_most |= not is_checked
                 return value
         for extents in program.index_extent.values():
             if dim in extents:
                 found = [self.size(other, asking) for other in extents]
                 if known := [f for f in found if f is not None]:
+                    self.at_most = True
                     return known[0]
         return None
 

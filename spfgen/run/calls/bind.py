@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from spfgen import tuning
 from spfgen.errors import DataError, warn_of_copy
 from spfgen.lang.expressions import counted
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
-from spfgen.layout.intervals import pack_intervals
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack_entries import sorted_entries
 from spfgen.run.calls.form import refilled
@@ -230,61 +228,7 @@ def packed(
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
     made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, threads=threads)
     ones = {v.name: np.ones(1, entries.values.dtype) for v in layout.values if v.implied}
-    return _made(layout, made.sizes, {**made.arrays, **ones})
-
-
-def appended(
-    layout: Layout,
-    entries: Coordinates,
-    index_types: Mapping[str, str],
-    is_typed: bool,
-    duplicates: Duplicates,
-    threads: int,
-) -> Tensor | None:
-    """As `packed`, from entries that nobody else has: their arrays become the tensor's where they can; None where there
-    are many that are out of order, or the layout has no table."""
-    from spfgen.run.by_table import by_table
-    from spfgen.run.pack import team
-
-    kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types, is_typed)
-    parts, most = team(threads, entries.values.size), tuning.PACK_BY_NUMPY
-    found = by_table(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, most, True, parts)
-    return None if found is None else _made(layout, found.sizes, found.arrays)
-
-
-def of_rows(
-    layout: Layout,
-    shape: tuple[int, ...],
-    common: int,
-    coords: tuple[Array, ...],
-    lengths: Array,
-    values: Array,
-    index_types: Mapping[str, str],
-    is_typed: bool,
-) -> Tensor | None:
-    """As `appended`, row by row: coordinate number `common` is one of each row, which has so many entries. None where
-    the layout takes it entry by entry."""
-    from spfgen.run.by_table import by_rows
-
-    kinds = _wide_enough(layout, shape, values.size, index_types, is_typed)
-    found = by_rows(layout, shape, common, coords, lengths, values, kinds)
-    return None if found is None else _made(layout, found.sizes, found.arrays)
-
-
-def of_intervals(
-    layout: Layout,
-    shape: tuple[int, ...],
-    coords: tuple[Array, ...],
-    last: Array,
-    values: Array,
-    index_types: Mapping[str, str],
-    is_typed: bool,
-) -> Tensor | None:
-    """As `packed`, of intervals; None where they are packed coordinate by coordinate."""
-    kinds = _wide_enough(layout, shape, values.size, index_types, is_typed)
-    wide = tuple(c.astype(np.int64, copy=False) for c in (*coords, last))
-    found = pack_intervals(layout, shape, wide[:-1], wide[-1], values, kinds)
-    return None if found is None else _made(layout, found.sizes, found.arrays)
+    return trusted(layout, made.sizes, {**made.arrays, **ones})
 
 
 def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, value_type: str | None) -> Coordinates:
@@ -302,10 +246,10 @@ def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, val
 def own_indexes(tensor: Tensor) -> Tensor:
     """The tensor with copies of its index arrays, which are known to satisfy the layout."""
     arrays = {n: a.copy() if any(n == i.name for i in tensor.layout.indexes) else a for n, a in tensor.arrays.items()}
-    return _made(tensor.layout, tensor.sizes, arrays)
+    return trusted(tensor.layout, tensor.sizes, arrays)
 
 
-def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
+def trusted(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
     """A tensor over new arrays that satisfy the layout; index arrays are read-only, so that they go on to."""
     for index in layout.indexes:
         arrays[index.name].flags.writeable = False
@@ -329,7 +273,7 @@ def converted(
         raise _wrong_rank(layout, name, value.layout.rank)
     kinds = _wide_enough(layout, value.shape, value.nse, index_types or {}, is_typed)
     made = convert_arrays(value.layout, value.sizes, value.arrays, layout, kinds)
-    return _made(layout, made.sizes, made.arrays)
+    return trusted(layout, made.sizes, made.arrays)
 
 
 def _wide_enough(

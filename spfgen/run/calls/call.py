@@ -12,37 +12,40 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.cir.lower.layout import FIELD, field_name
+from spfgen.cir.lower.layout import field_name, finished
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.facts.formula import Bin, Expr, Var, evaluate, show
 from spfgen.ir import walk
 from spfgen.lang.expressions import did_you_mean
 from spfgen.layout.fill import filled
 from spfgen.public import Public
-from spfgen.run.assembly import Assembly, EntriesStruct, pending, ready, taken
+from spfgen.run.assembly import Assembly, Memory, pending
 from spfgen.run.calls.seen import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
-MEMORY, RANGE, PLACE = 3, 4, 5
+MEMORY, RANGE, PLACE, INDEX = 3, 4, 5, 6
 STATUS = {1: "a null pointer", 2: "sizes that do not agree", MEMORY: "no memory for a workspace"}
 
 
 def struct_of(declared: Declared) -> type[ctypes.Structure]:
     """The ctypes structure that mirrors the C struct of a tensor."""
-    layout = declared.layout
-    arrays = () if declared.assembled is not None else layout.arrays
-    return _structure(declared.name, (*layout.parameters, *layout.sizes), arrays, declared.assembled is not None)
+    layout = finished(declared).layout
+    return _structure(declared.name, (*layout.parameters, *layout.sizes), layout.arrays)
 
 
 @lru_cache(maxsize=1024)
-def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...], assembled: bool) -> type[ctypes.Structure]:
+def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...]) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = [(field_name(n), ctypes.c_int64) for n in sizes]
     fields += [(field_name(a), ctypes.c_void_p) for a in arrays]
-    fields += [(FIELD, EntriesStruct)] if assembled else []
     return type(f"{name}_struct", (ctypes.Structure,), {"_fields_": fields})
+
+
+def function_name(program: Program) -> str:
+    """The function that calls from Python call: that with an allocator, where it makes results."""
+    return f"{program.name}_in" if any(t.assembled is not None for t in program.tensors) else program.name
 
 
 class Entry:
@@ -53,8 +56,8 @@ class Entry:
         self.function = function
         self.structs = []
         for declared in program.tensors:
-            layout = declared.layout
-            arrays = () if declared.assembled is not None else layout.arrays
+            layout, is_given = declared.layout, declared.assembled is None
+            arrays = layout.arrays if is_given else ()
             self.structs.append((declared.name, struct_of(declared), (*layout.parameters, *layout.sizes), arrays))
         self._equal = [
             (size, program.fixed.get(size), _names(program, size), tuple(places))
@@ -150,15 +153,19 @@ def _freed(kept: Iterable[Levels]) -> None:
 
 @dataclass(frozen=True)
 class _Assembled:
-    """A result whose pattern is computed: where its entries come, of which type, what stood for it before. Without an
-    assembly nobody wants it."""
+    """A result whose pattern is computed: how it is made, in which struct, of which types. Without an assembly nobody
+    wants it."""
 
     name: str
-    assembly: Assembly | None
+    assembly: Assembly
     struct: ctypes.Structure
+    kinds: Mapping[str, str]
     pending: Tensor
-    entry_type: str
-    axis: int | None
+
+    def ready(self) -> None:
+        """Before a call: the extents, as far as operands do not say them; none is a number below 0."""
+        for name in self.pending.layout.parameters:
+            setattr(self.struct, field_name(name), self.pending.sizes[name] or -1)
 
 
 class Bound(Public):
@@ -207,10 +214,15 @@ class Bound(Public):
         self._structs = structs
         by_name = dict(zip((name for name, *_ in entry.structs), structs, strict=True))
         self._assembled = [
-            _Assembled(t.name, assemblies.get(t.name), by_name[t.name], tensors[t.name], t.entry_type, t.axis)
+            _Assembled(t.name, assemblies[t.name], by_name[t.name], dict(t.assembled_types), tensors[t.name])
             for t in program.tensors
             if t.assembled is not None
         ]
+        self.assemblies = assemblies
+        self.pending = {a.name: a.pending for a in self._assembled}
+        self._memory = Memory(max_workspace=max((a.assembly.most for a in self._assembled), default=0))
+        self.otherwise: Callable[[int], Mapping[str, Tensor]] | None = None
+        """Makes results, or says what is wrong with them, where the C has no place for an entry or no number for it."""
         self._wanted = threads
         self._threads = ctypes.c_int(threads)
         self._process: object = None
@@ -219,42 +231,42 @@ class Bound(Public):
             *[ctypes.c_int64(sizes[name]) for name in program.parameters],
             self._threads,
             *([None] if program.levels else []),
+            *([ctypes.byref(self._memory)] if self._assembled else []),
         )
 
     def keep_levels(self) -> Bound:
         """The same; what decides the order of its loops is found once and kept, for many calls."""
-        if self.program.levels and self._arguments[-1] is None:
+        place = len(self._arguments) - (2 if self._assembled else 1)
+        if self.program.levels and self._arguments[place] is None:
             kept = (Levels * self.program.levels)()
             weakref.finalize(self, _freed, kept)
-            self._arguments = (*self._arguments[:-1], kept)
+            self._arguments = (*self._arguments[:place], kept, *self._arguments[place + 1 :])
         return self
 
     def __call__(self) -> None:
         """Run once; results whose pattern is computed are new tensors then. Raises DataError when memory is out."""
         if self._process is not Forks.process:
             self._process, self._threads.value = Forks.process, threads_allowed(self._wanted)
-        if not self._assembled:
-            if status := self._function(*self._arguments):
-                self._fail(status)
-            return
-        for own in self._assembled:
-            ready(own.struct, own.pending.shape, own.assembly.most if own.assembly is not None else 0)
+        for assembled in self._assembled:
+            assembled.ready()
         status = self._function(*self._arguments)
-        found = [taken(a.struct, a.pending.shape, a.entry_type, a.axis) for a in self._assembled]
-        if status:
+        if status in (PLACE, INDEX) and self.otherwise is not None:
+            self.tensors.update(self.otherwise(status))
+        elif status:
             self._fail(status)
-        for own in self._assembled:
-            entries = found.pop(0)  # nobody else has them: they are given back when they are packed
-            if own.assembly is not None:
-                dtype, threads = own.pending.dtype, self._threads.value
-                self.tensors[own.name] = own.assembly.tensor(own.name, entries, dtype, threads)
+        else:
+            for own in self._assembled:
+                self._take(own)
+
+    def _take(self, own: _Assembled) -> None:
+        made = own.assembly.taken(own.struct, own.kinds, own.pending.dtype)
+        self.tensors[own.name] = own.assembly.finished(own.name, made, self._threads.value)
 
     def _fail(self, status: int) -> None:
         """The other codes report what was checked before the call."""
         if status == MEMORY:
             what = "the entries or a workspace" if self._assembled else "a workspace"
-            most = max([a.assembly.most for a in self._assembled if a.assembly is not None], default=0)
-            if most:
+            if most := self._memory.max_workspace:
                 message = f"expected entries and workspaces of `{self.program.name}` that take at most {most} bytes"
                 raise DataError(f"{message}, but they take more", None, ("`max_workspace` says how many they may",))
             raise DataError(f"expected memory for {what} of `{self.program.name}`, but there is not enough")

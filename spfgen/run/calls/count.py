@@ -24,7 +24,7 @@ from spfgen.plan.nodes import (
     Variable,
     Versions,
 )
-from spfgen.run.calls.call import Bound
+from spfgen.run.calls.call import Bound, function_name
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Operand, Value
 from spfgen.space.nodes import Tensor as Declared
@@ -47,10 +47,11 @@ def count_operations(kernel: Kernel, bound: Bound) -> int | None:
     plans = tuple(_counting(p) for p in make_plans(program))
     counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
     counting = replace(program, tensors=(*program.tensors, counter))
-    library = load(build(print_kernel(counting, plans).called, optimise=False))
+    library = load(build(print_kernel(counting, plans).whole, optimise=False))
     total = np.zeros((), dtype=np.int64)
-    tensors = {**bound.tensors, COUNTER: Tensor(SCALAR, {}, {"val": total})}
-    Bound(counting, getattr(library, program.name), tensors, bound.sizes, 1)()
+    tensors = {**bound.tensors, **bound.pending, COUNTER: Tensor(SCALAR, {}, {"val": total})}
+    function = getattr(library, function_name(program))
+    Bound(counting, function, tensors, bound.sizes, 1, assemblies=bound.assemblies)()
     return int(total)
 
 

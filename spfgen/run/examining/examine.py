@@ -16,7 +16,7 @@ import numpy as np
 
 from spfgen import api
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
-from spfgen.cir.lower.layout import field_name, structs
+from spfgen.cir.lower.layout import field_name, final_structs, finished
 from spfgen.errors import CheckFailed, DataError, SpfgenError, ToolError, Unsupported
 from spfgen.facts.formula import Bin, Expr, Var, calls, evaluate, variables
 from spfgen.facts.prove import Answer, smaller
@@ -24,7 +24,6 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import Access, LayoutAlias, Range, Statement
 from spfgen.lang.spec import SOLVED, builtins_binding
-from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders, pack
 from spfgen.layout.proofs import as_output, one_coordinate, places_inside, stored_once
@@ -39,7 +38,7 @@ from spfgen.run.calls.operands import random_operand
 from spfgen.run.drawings.example import packed_example
 from spfgen.run.examining import sanitized
 from spfgen.run.examining.examine_packing import Trial, tried
-from spfgen.run.examining.sanitized import Listed
+from spfgen.run.examining.sanitized import Made
 from spfgen.run.files.read import Coordinates
 from spfgen.run.job import passed, values_of
 from spfgen.run.tensor import Array, Tensor, extents_of
@@ -339,7 +338,7 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
         return f"no random data suit it: {refused}", NOTE
     bounds += [zero for bound in bounds[:2] for zero in _divided_by_zero(kernel, bound)]
     before = [{n: values_of(t) for n, t in b.tensors.items()} for b in bounds]
-    safe = sanitized.available()
+    safe = kernel.generated.refused is None and sanitized.available()
     if safe:
         try:
             problem = _in_a_program(kernel, bounds, before)
@@ -508,8 +507,8 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
     program = kernel.generated.program
     given = [([*passed(b).values()], [_words(t, b.tensors[t.name]) for t in program.tensors]) for b in bounds]
     try:
-        whole, lists = kernel.generated.called, _lists(program)
-        found, report = sanitized.called(whole, program.name, given, THREADS, lists, program.levels)
+        whole, made = kernel.generated.whole, _made(program)
+        found, report = sanitized.called(whole, program.name, given, THREADS, made, program.levels)
     except ToolError as error:
         return error.message
     if report in (f"status {RANGE}", f"status {PLACE}"):
@@ -517,32 +516,46 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
     if report:
         return f"a sanitizer complains of the C (a bug of spfgen, please report it):\n{report}"
     for bound, values, arrays in zip(bounds, before, found, strict=True):
-        after = {
-            t.name: replace(bound.tensors[t.name], arrays=dict(zip(t.layout.arrays, own, strict=True)))
-            for t, own in zip(program.tensors, arrays, strict=True)
-        }
-        after |= {t.name: _typed(t, after[t.name]) for t in program.tensors if t.assembled is not None}
+        after = {t.name: _after(t, bound.tensors[t.name], own) for t, own in zip(program.tensors, arrays, strict=True)}
         problem = _differs(kernel, bound, after, values)
         if problem:
             return problem
     return ""
 
 
-def _lists(program: Program) -> dict[int, Listed]:
-    """The tensors that are lists of entries."""
-    named = structs(program)
-    return {
-        k: Listed(named[t.name].name, tuple(map(field_name, t.layout.parameters)), TYPES[t.entry_type].c)
-        for k, t in enumerate(program.tensors)
-        if t.assembled is not None
-    }
+def _made(program: Program) -> dict[int, Made]:
+    """The tensors that the kernel makes."""
+    named, found = final_structs(program), dict[int, Made]()
+    for number, tensor in enumerate(program.tensors):
+        if tensor.assembled is not None:
+            own = finished(tensor)
+            kinds = dict(own.index_types) | {v.name: own.value_type for v in own.layout.values}
+            sizes = (*own.layout.parameters, *own.layout.sizes)
+            arrays = {field_name(a): np.dtype(kinds[a]) for a in own.layout.arrays}
+            found[number] = Made(named[tensor.name].name, tuple(map(field_name, sizes)), arrays)
+    return found
+
+
+def _after(declared: Declared, tensor: Tensor, found: list[Array]) -> Tensor:
+    """A tensor with the arrays of the program."""
+    if not is_pending(tensor):
+        return replace(tensor, arrays=dict(zip(tensor.layout.arrays, found, strict=True)))
+    layout = finished(declared).layout
+    sizes = dict(zip((*layout.parameters, *layout.sizes), found[0].tolist(), strict=True))
+    arrays = {}
+    for name, elements in zip(layout.arrays, found[1:], strict=True):
+        shape = extents_of(layout, name, sizes)
+        arrays[name] = elements[: prod(shape)].reshape(shape)
+    return Tensor(layout, sizes, arrays)
 
 
 def _words(declared: Declared, tensor: Tensor) -> tuple[list[int], list[Array]]:
     layout = tensor.layout
+    if is_pending(tensor):  # which the program makes: extents of 0 are not given by 0
+        own = finished(declared).layout
+        extents = [tensor.sizes[n] or -1 for n in layout.parameters]
+        return [*extents, *[0] * (len(own.sizes) + len(own.arrays))], []
     sizes = [tensor.sizes[n] for n in (*layout.parameters, *layout.sizes)]
-    if is_pending(tensor):  # the program adds the entries to a dense array
-        return sizes, [np.zeros(tensor.shape, declared.entry_type)]
     return sizes, [tensor.arrays[a] for a in layout.arrays]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,8 @@ MAIN = """
 
 %(prototypes)s
 
+FILE *spfgen_results;
+
 static int call(int64_t kernel, void **t, int64_t *sizes, int threads) {
     switch (kernel) {
 %(cases)s
@@ -54,7 +57,7 @@ static int64_t word(FILE *in) {
 
 int main(int count, char **words) {
     FILE *in = fopen(words[1], "rb");
-    FILE *out = fopen(words[2], "wb");
+    FILE *out = spfgen_results = fopen(words[2], "wb");
     if (count != 3 || !in || !out) {
         return 91;
     }
@@ -139,58 +142,72 @@ def write_calls(path: Path, calls: Sequence[tuple[int, int, Sequence[int], Tenso
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A tensor whose struct has a list of entries: the name of that struct, the fields of its extents, the C type of
-    the values. The program has a dense array in place of the list, to which the entries are added."""
+class Made:
+    """A tensor that the kernel makes: its struct, the fields of its sizes, those of its arrays with their types. The
+    program writes all of it to the results, before the arrays of other tensors."""
 
     struct: str
-    extents: tuple[str, ...]
-    kind: str
+    sizes: tuple[str, ...]
+    arrays: Mapping[str, np.dtype[Any]]
 
 
-def _door(name: str, tensors: int, parameters: int, lists: Mapping[int, Listed], levels: int) -> str:
+ALLOCATOR = """
+extern FILE *spfgen_results;
+static struct { void *at; int64_t bytes; } spfgen_blocks[256];
+static int spfgen_block_count;
+static void *spfgen_allocated(void *context, size_t bytes) {
+    (void)context;
+    spfgen_blocks[spfgen_block_count].bytes = (int64_t)bytes;
+    return spfgen_blocks[spfgen_block_count++].at = malloc(bytes);
+}
+static void spfgen_released(void *context, void *block) {
+    (void)context;
+    free(block);
+}
+static void spfgen_write_block(void *block) {
+    int found = spfgen_block_count - 1;
+    while (spfgen_blocks[found].at != block) {
+        found--;
+    }
+    fwrite(&spfgen_blocks[found].bytes, 8, 1, spfgen_results);
+    fwrite(block, 1, (size_t)spfgen_blocks[found].bytes, spfgen_results);
+    free(block);
+}
+"""
+
+
+def _door(name: str, tensors: int, parameters: int, made: Mapping[int, Made], levels: int) -> str:
     """A function with a name that is free in the program, whatever the kernel is called."""
     words = [f"spfgen_{k}" for k in range(tensors + parameters)]
     types = ["void *"] * tensors + ["int64_t "] * parameters
     given = ", ".join([*(t + w for t, w in zip(types, words, strict=True)), "int spfgen_threads_"])
-    before = [line for k, one in lists.items() for line in _filled(k, one)]
-    after = [line for k, one in lists.items() for line in _added(k, one)]
-    passed = [f"&spfgen_list_{k}" if k in lists else word for k, word in enumerate(words)]
+    before = [f"{one.struct} *spfgen_made_{k} = (void *)spfgen_{k};" for k, one in made.items()]
+    after = [line for k, one in made.items() for line in _written(k, one)]
+    passed = [f"spfgen_made_{k}" if k in made else word for k, word in enumerate(words)]
     passed.append("spfgen_threads_")
     if levels:
         passed.append("spfgen_orders_")
         before.append(f"spfgen_levels spfgen_orders_[{levels}] = {{{{0}}}};")
         after += [f"spfgen_levels_free(&spfgen_orders_[{k}]);" for k in range(levels)]
+    if made:
+        passed.append("&spfgen_memory_")
+        before += [
+            "spfgen_allocator spfgen_memory_ = {spfgen_allocated, NULL, spfgen_released, NULL, 0};",
+            "spfgen_block_count = 0;",
+        ]
+        name = f"{name}_in"
     call = f"const int spfgen_status_ = {name}({', '.join(passed)});"
     body = "\n".join(f"    {line}" for line in (*before, call, *after, "return spfgen_status_;"))
-    return f"\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
+    return f"{ALLOCATOR if made else ''}\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
 
 
-def _filled(number: int, one: Listed) -> list[str]:
-    """The struct of a list, from the words of the program."""
-    name = f"spfgen_list_{number}"
-    lines = [f"{one.struct} {name} = {{0}};"]
-    return lines + [f"{name}.{e} = ((int64_t *)spfgen_{number})[{k}];" for k, e in enumerate(one.extents)]
-
-
-def _added(number: int, one: Listed) -> list[str]:
-    """The entries added to the dense array."""
-    name, rank = f"spfgen_list_{number}", len(one.extents)
-    place = "0"
-    for k, extent in enumerate(one.extents):
-        place = f"({place})*{name}.{extent} + {name}.entries.at[{k}][n]"
-    inside = " && ".join(f"{name}.entries.at[{k}][n] >= 0 && {name}.entries.at[{k}][n] < {name}.{e}"
-                         for k, e in enumerate(one.extents))  # fmt: skip
-    dense, values = f"(({one.kind} **)spfgen_{number})[{rank}]", f"(({one.kind} *){name}.entries.values)"
-    sum_ = f"{dense}[p] || {values}[n]" if one.kind == "bool" else f"{dense}[p] + {values}[n]"
-    return [
-        f"for (int64_t n = 0; n < {name}.entries.count; n++) {{",
-        f'    if (!({inside})) {{ fprintf(stderr, "an entry lies outside of its tensor\\n"); exit(94); }}',
-        f"    const int64_t p = {place};",
-        f"    {dense}[p] = ({one.kind})({sum_});",
-        "}",
-        f"spfgen_entries_free(&{name}.entries);",
-    ]
+def _written(number: int, one: Made) -> list[str]:
+    """The sizes and arrays of a result go to the file."""
+    own = f"spfgen_made_{number}"
+    lines = ["if (!spfgen_status_) {"]
+    lines += [f"    fwrite(&{own}->{size}, 8, 1, spfgen_results);" for size in one.sizes]
+    lines += [f"    spfgen_write_block((void *){own}->{array});" for array in one.arrays]
+    return [*lines, "}"]
 
 
 @cache
@@ -208,19 +225,20 @@ def called(
     name: str,
     calls: Sequence[tuple[Sequence[int], Tensors]],
     threads: int,
-    lists: Mapping[int, Listed] = MappingProxyType({}),
+    made: Mapping[int, Made] = MappingProxyType({}),
     levels: int = 0,
 ) -> tuple[list[list[list[Array]]], str]:
-    """Call a kernel with parameters and tensors, several times. `lists` are the tensors that are lists of entries,
-    `levels` is how many orders of loops the kernel keeps.
+    """Call a kernel with parameters and tensors, several times. `made` are the tensors that it makes, of which sizes
+    are given; `levels` is how many orders of loops it keeps.
 
-    Returns (for each call and tensor its arrays afterwards, what a sanitizer said: nothing when all is well).
+    Returns (for each call and tensor its arrays afterwards, for one that is made its sizes, then the elements of its
+    arrays; what a sanitizer said: nothing when all is well).
 
     Raises ToolError when the compiler has no sanitizers.
     """
     counts = len(calls[0][1]), len(calls[0][0])
     main = main_source({0: (DOOR, *counts)})
-    source = f"#include <stdio.h>\n{source}{_door(name, *counts, lists, levels)}"
+    source = f"#include <stdio.h>\n{source}{_door(name, *counts, made, levels)}"
     with tempfile.TemporaryDirectory(prefix="spfgen-") as folder:
         code, output, data = _run(Path(folder), source, main, [(0, threads, p, t) for p, t in calls])
     if code:
@@ -229,6 +247,13 @@ def called(
     found, at = [], 0
     for _, tensors in calls:
         found.append([list[Array]() for _ in tensors])
+        for number, one in made.items():
+            end = at + 8 * len(one.sizes)
+            found[-1][number].append(np.frombuffer(data[at:end], np.int64))
+            for dtype in one.arrays.values():
+                at, end = end + 8, end + 8 + int.from_bytes(data[end : end + 8], "little")
+                found[-1][number].append(np.frombuffer(data[at:end], np.uint8).view(dtype))
+            at = end
         for own, (_, arrays) in zip(found[-1], tensors, strict=True):
             for array in arrays:
                 own.append(np.frombuffer(data[at : at + array.nbytes], array.dtype).reshape(array.shape))

@@ -1,0 +1,48 @@
+"""Results that the C could not make as asked: with wide index arrays instead, or in coordinates that numpy packs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spfgen.errors import DataError
+from spfgen.run.assembly import is_pending
+from spfgen.run.calls.call import INDEX, Bound
+from spfgen.run.tensor import Tensor
+
+if TYPE_CHECKING:
+    from spfgen.kernel import Kernel
+
+
+def otherwise(
+    kernel: Kernel,
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+    threads: int,
+    pruned: bool,
+    wide: bool,
+    status: int,
+) -> Mapping[str, Tensor]:
+    """The results of a call that ended with this status. Raises DataError, which says what has no place."""
+    names = [n for n, t in tensors.items() if is_pending(t)]
+    given = {n: t for n, t in tensors.items() if n not in names}
+    updated = [t.name for t in kernel.program.tensors if t.is_output and t.is_input]
+    if status == INDEX and not wide and not updated:
+        bound = kernel._placed(tensors, sizes, threads, tensors, "never", pruned, wide=True)
+        return _results(bound, names)
+    listed = kernel._in_coordinates()
+    bound = listed.bound(given, sizes, threads, "never", prune=pruned)
+    found = _results(bound, names)
+    if updated:  # the call that failed has updated it, and so has this one
+        told = " and ".join(f"`{n}`" for n in names)
+        raise DataError(
+            f"expected {told} in index arrays of {kernel.name} as the kernel declares them, but they are too narrow",
+            None,
+            ("declare wide ones, such as csr<double, int64>", f"{updated[0]} holds what the call has made of it"),
+        )
+    return found
+
+
+def _results(bound: Bound, names: list[str]) -> Mapping[str, Tensor]:
+    bound()
+    return {n: bound.tensors[n] for n in names}

@@ -51,7 +51,7 @@ class _Maker:
     def __init__(self, name: str, assembly: KeyAssembly, struct: str, by_steps: str) -> None:
         self.tensor, self.key, self.struct = assembly.tensor, assembly.key, struct
         self.by_steps = by_steps
-        self.append = assembly.append
+        self.tree = assembly.tree
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
         self.name = name
@@ -169,31 +169,45 @@ class _Whole:
         self.lines.append(c.If(condition, c.Block((*close, c.Return(c.Name(status))))))
 
     def appended(self) -> None:
-        """Without keys, where rows came as the layout stores them."""
-        maker, found = self.maker, self.maker.append
-        if found is None:
+        """Without keys, where the layout is a tree and entries come in order, or rows are counted."""
+        maker, tree = self.maker, self.maker.tree
+        if tree is None:
             return
-        common = maker.tensor.common or 0
         kinds = {n: TYPES[k].c for n, k in maker.tensor.assembled_types} | {self.layout.values[0].name: maker.value.c}
-        arrays = (found.begin, found.keys, self.layout.values[0].name)
-        new = [c.Name(new_name(f"new_{n}", self.taken)) for n in arrays]
-        status = c.Name(new_name("appended", self.taken))
-        wide = c.Name("true" if maker.kinds[found.begin] == "int64" else "false")
-        rows = self.sizes[self.layout.parameters[common]]
+        arrays = (*tree.arrays, self.layout.values[0].name)
+        wide = [int(maker.kinds[n] == "int64") for n in tree.arrays]
+        lists = {"order": tree.order, "end": tree.ends, "begins": [int(bool(b)) for b in tree.begins], "wide": wide}
+        types = {"order": "int", "end": "int", "begins": "bool", "wide": "bool"}
+        own = {n: c.Name(new_name(n, self.taken)) for n in (*lists, "tree", "totals", "arrays", "appended")}
+        inner: list[c.Stmt] = []
+        for name, values in lists.items():
+            inner.append(c.Declare(types[name], own[name].name, None, len(values)))
+            inner += [c.Assign(c.Load(own[name], c.Int(k)), "=", c.Int(v)) for k, v in enumerate(values)]
+        inner.append(c.Declare("spfgen_tree", own["tree"].name, None, 1))
+        fields: dict[str, c.Expr] = {n: own[n] for n in lists}
+        fields |= {"rank": c.Int(len(tree.order)), "levels": c.Int(len(tree.ends))}
+        fields["rows"] = self.sizes[self.layout.parameters[tree.order[0]]]
+        inner += [c.Assign(c.Field(own["tree"], n), "=", v) for n, v in fields.items()]
+        inner.append(c.Declare(INT, own["totals"].name, None, len(tree.ends)))
+        inner.append(c.Declare("void *", own["arrays"].name, None, len(arrays)))
+        inner += [c.Assign(c.Load(own["arrays"], c.Int(k)), "=", c.Name("NULL")) for k in range(len(arrays))]
         size_of = c.Call("sizeof", (c.Name(maker.entry.c),))
-        given = (c.Name("entries"), c.Int(common), rows, size_of, wide, c.Name("memory"), *(c.Un("&", n) for n in new))
-        lines: list[c.Stmt] = [c.Declare("void *", n.name, c.Name("NULL")) for n in new]
-        lines.append(c.Declare("const int", status.name, c.Call("spfgen_append", given)))
-        lines += [
-            c.Assign(c.Field(c.Name("made"), field_name(n)), "=", c.Cast(f"{kinds[n]} *", own))
-            for n, own in zip(arrays, new, strict=True)
+        work = c.Bin("*", c.Float(8.0), c.Cast("double", c.Field(c.Name("entries"), "count")))
+        threads = c.Call("spfgen_threads", (c.Name("threads"), work))
+        given = (c.Name("entries"), own["tree"], size_of, threads, c.Name("memory"), own["totals"], own["arrays"])
+        inner.append(c.Declare("const int", own["appended"].name, c.Call("spfgen_tree_made", given)))
+        made: list[c.Stmt] = [
+            c.Assign(
+                c.Field(c.Name("made"), field_name(n)), "=", c.Cast(f"{kinds[n]} *", c.Load(own["arrays"], c.Int(k)))
+            )
+            for k, n in enumerate(arrays)
         ]
-        (size,) = self.layout.sizes
-        lines.append(c.Assign(c.Field(c.Name("made"), field_name(size)), "=", c.Field(c.Name("entries"), "count")))
-        lines.append(c.If(c.Bin(">=", status, c.Int(0)), c.Block((c.Return(status),))))
-        again = c.Un("!", c.Call("spfgen_entries_ungroup", (c.Name("entries"),)))
-        lines.append(c.If(again, c.Block((c.Return(c.Name(NO_MEMORY)),))))
-        self.lines.append(c.If(c.Bin("!=", c.Field(c.Name("entries"), "grouped"), c.Int(0)), c.Block(tuple(lines))))
+        made += [
+            c.Assign(c.Field(c.Name("made"), field_name(n)), "=", c.Load(own["totals"], c.Int(k)))
+            for k, n in enumerate(tree.sizes)
+        ]
+        inner.append(c.If(c.Bin(">=", own["appended"], c.Int(0)), c.Block((*made, c.Return(own["appended"])))))
+        self.lines.append(c.Scope(c.Block(tuple(inner))))
 
     def function(self) -> c.Function:
         maker = self.maker

@@ -68,13 +68,17 @@ def interface(program: Program, function: c.Function) -> Interface:
             functions += functions_by_key(found, struct, name, by_steps)
         else:
             functions += assemble_functions(found, target, name, taken)
-    appends = {n for n, a in assemblies.items() if isinstance(a, KeyAssembly) and a.append is not None}
+    appends = {t.name for t in results if _takes_rows(assemblies[t.name], t)}
     caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends)
     inner = caller.function(function.doc)
     outer = _plain(program, inner)
     lists = tuple(dict.fromkeys(listed[t.name] for t in results))
     freed = tuple(dict.fromkeys(shown[t.name] for t in results))
     return Interface(shown, lists, (outer, inner), (*functions, inner, outer), freed, assemblies)
+
+
+def _takes_rows(found: Assembled, tensor: Tensor) -> bool:
+    return isinstance(found, KeyAssembly) and found.tree is not None and found.tree.takes_rows(tensor.common)
 
 
 class _Caller:

@@ -30,4 +30,5 @@ def _in_any_order(tensor: Tensor) -> bool:
     from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key  # numpy, which is not needed before
 
     found = assembly_by_key(tensor)
-    return isinstance(found, KeyAssembly) and found.append is not None and found.append.any_order
+    tree = found.tree if isinstance(found, KeyAssembly) else None
+    return tree is not None and tree.takes_rows(tensor.common) and tree.any_order

@@ -10,7 +10,8 @@ import numpy as np
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import ONE, Bin, Var
 from spfgen.facts.formula import calls as calls_in
-from spfgen.layout.keys import KeyPlan, key_plan
+from spfgen.lang.types import INDEX_TYPES
+from spfgen.layout.keys import KeyPlan, Level, key_plan
 from spfgen.layout.pack import key_orders
 from spfgen.layout.points import affine_value
 from spfgen.sets.affine import Affine
@@ -21,22 +22,37 @@ PLACES = 33
 
 
 @dataclass(frozen=True)
-class Append:
-    """Entries that come row by row are the arrays as they stand: `begin` is where rows begin, `keys` has the coordinate
-    that they do not have in common. `any_order`: nothing is declared of the order in a row."""
+class Tree:
+    """A layout whose levels hold the coordinates of their positions as they are, and the last one a value at each: what
+    comes in order becomes its arrays column by column. `order`: the number of each coordinate, the first one foremost;
+    `ends`: how many of them there are up to each level; `begins`: where the positions of a level begin ("": there is
+    one group); `keys`: the coordinates that it holds; `sizes`: how many positions it has. `any_order`: nothing is
+    declared of the order of the last coordinates."""
 
-    begin: str
-    keys: str
+    order: tuple[int, ...]
+    ends: tuple[int, ...]
+    begins: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    sizes: tuple[str, ...]
     any_order: bool
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Begins and keys of each level in turn."""
+        return tuple(n for b, keys in zip(self.begins, self.keys, strict=True) for n in ((b, *keys) if b else keys))
+
+    def takes_rows(self, common: int | None) -> bool:
+        """Whether entries that have this coordinate in common come as they are stored."""
+        return len(self.order) == 2 and common == self.order[0] and (bool(self.begins[0]) or len(self.ends) == 2)
 
 
 @dataclass(frozen=True)
 class KeyAssembly:
-    """The arrays of `tensor`, by the key of each of its entries; or without keys, where they are appended."""
+    """The arrays of `tensor`, by the key of each of its entries; or without keys, where the layout is a tree."""
 
     tensor: Tensor
     key: KeyPlan
-    append: Append | None = None
+    tree: Tree | None = None
 
     @property
     def may_be_wide(self) -> bool:
@@ -54,10 +70,14 @@ class KeyAssembly:
     def lines(self) -> Iterator[tuple[str, str]]:
         """What is done, in words, each with the reason."""
         fields, calls = self.key.fields, self.key.plan.encoded.calls
-        if self.append is not None:
-            order = "in any order, none is declared" if self.append.any_order else "in order"
-            yield f"append {self.append.keys}", f"entries come row by row, in a row {order}: nothing is sorted"
-            yield f"offsets {self.append.begin}", "where rows begin; otherwise, where rows come twice:"
+        if self.tree is not None:
+            for name in self.tree.arrays:
+                yield f"append {name}", "if entries come in order, each once: nothing is sorted"
+            if self.tree.begins == (self.tree.begins[0],) != ("",) and len(self.tree.order) == 2:
+                yield (
+                    f"count {self.tree.begins[0]}",
+                    "if they do not: each entry goes to its place; where one comes twice:",
+                )
         order = ", ".join(f"{f.name} downwards" if f.name in calls and f.down else f.name for f in fields)
         names = {n: calls[n].function for n in calls}
         yield f"sort the entries by ({order})", "unless they come in order; those at one place add up"
@@ -89,40 +109,79 @@ def assembly_by_key(tensor: Tensor) -> KeyAssembly | Unsupported | None:
         for array in (calls[n].function for n in rank.keys):
             if array not in marks:
                 return Unsupported(f"layout `{layout.name}` has no mark for places of `{array}` that no entry has")
-    return KeyAssembly(tensor, key, appended(tensor, key))
+    return KeyAssembly(tensor, key, tree_of(tensor, key))
 
 
-def appended(tensor: Tensor, key: KeyPlan) -> Append | None:
-    """Whether entries that come row by row are the arrays of the layout as they stand."""
-    layout, calls = key.plan.encoded.layout, key.plan.encoded.calls
-    if tensor.common is None or layout.rank != 2 or tensor.entry_type != tensor.value_type or len(layout.values) != 1:
+def tree_of(tensor: Tensor, key: KeyPlan) -> Tree | None:
+    """The layout as a tree of coordinates, if it is one."""
+    layout = key.plan.encoded.layout
+    if tensor.entry_type != tensor.value_type or key.checks or key.after or key.pads or any(f.down for f in key.fields):
         return None
-    if key.checks or key.after or len(key.levels) != 1 or len(key.fields) != 2 or len(layout.indexes) != 2:
+    order = _coordinates(key)
+    if order is None:
         return None
-    (level,), (value,) = key.levels, layout.values
-    rank, names = level.rank, {c: c for c in layout.coordinates}
-    for rule in key.computed:
-        plain = [c for c in layout.coordinates if rule.divisor == 1 and rule.numerator == Affine(((c, 1),))]
-        if plain:
-            names[rule.position] = plain[0]
-    both = layout.coordinates[tensor.common], layout.coordinates[1 - tensor.common]
-    if tuple(names.get(f.name) for f in key.fields) != both or any(f.down for f in key.fields):
+    levels: list[_Level] = []
+    for number, level in enumerate(key.levels):
+        group = level.group == (key.levels[number - 1].end if number else bool(level.rank.begin))
+        place, count = key.fields[0].name, layout.parameters[order[0]]
+        if number:
+            place, count = key.levels[number - 1].rank.position, levels[-1].size
+        found = _level(key, level, place, count)
+        if found is None or not group or (number and not found.begin):
+            return None
+        levels.append(found)
+    arrays = [n for level in levels for n in (level.begin, *level.keys) if n]
+    sizes, last = tuple(level.size for level in levels), Var(key.levels[-1].rank.position)
+    (value,), kinds = layout.values, dict(tensor.assembled_types)
+    if sorted(sizes) != sorted(layout.sizes) or sorted(arrays) != sorted(a.name for a in layout.indexes):
         return None
-    if (rank.kind, level.group, level.end, rank.low, rank.base, len(rank.keys)) != ("pointer", 1, 2, 0, 0, 1):
-        return None
-    begin, keys = calls[rank.begin], calls[rank.keys[0]]
-    place = (Var(rank.position),)
-    if begin.arguments != (Var(key.fields[0].name),) or keys.arguments != place or value.position != place:
-        return None
-    size = layout.index(keys.function).extents
-    rows = Bin("+", Var(layout.parameters[tensor.common]), ONE)
-    if (
-        value.extents != size
-        or size != tuple(map(Var, layout.sizes))
-        or layout.index(begin.function).extents != (rows,)
-    ):
-        return None
-    if dict(tensor.assembled_types)[keys.function] != "int32":
+    if value.position != (last,) or value.extents != (Var(sizes[-1]),) or {kinds[n] for n in arrays} - {*INDEX_TYPES}:
         return None
     said = {c.function for a in layout.indexes for p in a.properties for c in calls_in(p.formula)}
-    return Append(begin.function, keys.function, keys.function not in said)
+    ends, begins = tuple(level.end for level in key.levels), tuple(level.begin for level in levels)
+    return Tree(order, ends, begins, tuple(level.keys for level in levels), sizes, arrays[-1] not in said)
+
+
+@dataclass(frozen=True)
+class _Level:
+    begin: str
+    keys: tuple[str, ...]
+    size: str
+
+
+def _level(key: KeyPlan, level: Level, place: str, count: str) -> _Level | None:
+    """A level that has one array for each of its coordinates, each as long as it has positions, and where those of each
+    `place` begin, of which there are so many; None where it is more than that."""
+    layout, calls, rank = key.plan.encoded.layout, key.plan.encoded.calls, level.rank
+    fields = [f.name for f in key.fields[level.group : level.end]]
+    if rank.low or rank.base or rank.later or rank.kind != ("pointer" if rank.begin else "slots"):
+        return None
+    if not fields or sorted(fields) != sorted(rank.keys):
+        return None
+    held = [calls[name] for name in fields]
+    size = layout.index(held[0].function).extents
+    if len(size) != 1 or not isinstance(size[0], Var) or size[0].name not in layout.sizes:
+        return None
+    own, last = (Var(rank.position),), Affine(((size[0].name, 1),), -1)
+    if any(k.arguments != own or layout.index(k.function).extents != size for k in held):
+        return None
+    if any((a, e) != (1, last) for a, e in rank.highs):
+        return None  # there is room for no more than something else says
+    if rank.begin:
+        begin = calls[rank.begin]
+        if begin.arguments != (Var(place),) or layout.index(begin.function).extents != (Bin("+", Var(count), ONE),):
+            return None
+    return _Level(calls[rank.begin].function if rank.begin else "", tuple(k.function for k in held), size[0].name)
+
+
+def _coordinates(key: KeyPlan) -> tuple[int, ...] | None:
+    """The number of the coordinate that each field is; None where they are not all coordinates, each once."""
+    layout = key.plan.encoded.layout
+    numbers = {c: k for k, c in enumerate(layout.coordinates)}
+    for rule in key.computed:
+        (atom, factor), *more = rule.numerator.terms or ((None, 0),)
+        if rule.divisor == 1 and factor == 1 and not more and not rule.numerator.constant and atom in numbers:
+            numbers[rule.position] = numbers[atom]
+    order = tuple(numbers.get(f.name, -1) for f in key.fields)
+    is_whole = sorted(order) == [*range(layout.rank)] and bool(key.levels) and key.levels[-1].end == len(order)
+    return order if is_whole else None

@@ -97,9 +97,13 @@ def copying(layout: str, rank: int, value: str = "", before: str = "") -> Any:
     return kernel if kernel.generated.assemblies else None
 
 
-def entries(rank: int, count: int, extent: int, seed: int) -> tuple[Tensor, Array]:
+def entries(rank: int, count: int, extent: int, seed: int, once: bool = False) -> tuple[Tensor, Array]:
+    """In any order, some of them twice; or in order, each `once`."""
     rng = np.random.default_rng(seed)
     coords = tuple(rng.integers(0, extent, count) for _ in range(rank))
+    if once:
+        coords = tuple(np.unique(np.array(coords), axis=1))
+        count = len(coords[0])
     values = rng.integers(1, 9, count) * 1.0
     dense = np.zeros((extent,) * rank)
     np.add.at(dense, coords, values)
@@ -116,8 +120,9 @@ def test_layouts(rank: int, layout: str) -> None:
     kernel = copying(layout, rank)
     if kernel is None:
         pytest.skip("the C makes entries")
-    for count, extent, threads in ((0, 4, 1), (1, 1, 1), (9, 4, 2), (60, 5, 3), (40, 30, 2)):
-        given, dense = entries(rank, count, extent, count)
+    sizes = ((0, 4, 1), (1, 1, 1), (9, 4, 2), (60, 5, 3), (40, 30, 2))
+    for (count, extent, threads), once in ((s, once) for s in sizes for once in (False, True)):
+        given, dense = entries(rank, count, extent, count, once)
         status, _, found = called(kernel, {"A": given}, (extent,) * rank, threads)
         if status:
             assert status == PLACE, status

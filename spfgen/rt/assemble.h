@@ -434,3 +434,57 @@ static int64_t *spfgen_movable(spfgen_pool *pool, int64_t count, const int64_t *
     }
     return mask;
 }
+/* The two ends of each interval, which are entries with a last coordinate along the axis behind the others: rows of
+   coordinates and values, in order; whether one is the end of the interval before. PLACE where two have a coordinate in
+   common. */
+static int spfgen_interval_ends(spfgen_pool *pool, const spfgen_entries *entries, int rank, int axis, size_t size,
+                                int64_t **column, void **values, int64_t **linked, int64_t *total) {
+    const int64_t count = entries->count;
+    const int64_t *own[SPFGEN_ENTRIES_RANK + 1];
+    for (int k = 0; k <= rank; k++) {
+        own[k] = spfgen_entries_column(pool, entries, k);
+        if (!own[k]) {
+            return SPFGEN_ERROR_MEMORY;
+        }
+    }
+    const int64_t *const order = spfgen_sorted(pool, count, rank, own), *const last = own[rank];
+    if (!order) {
+        return SPFGEN_ERROR_MEMORY;
+    }
+    int64_t longer = 0;
+    for (int64_t q = 0; q < count; q++) {
+        longer += last[q] > own[axis][q];
+        bool beside = q > 0;
+        for (int k = 0; beside && k < rank; k++) {
+            beside = k == axis ? own[k][order[q]] <= last[order[q - 1]] : own[k][order[q]] == own[k][order[q - 1]];
+        }
+        if (beside) {
+            return SPFGEN_ERROR_PLACE;
+        }
+    }
+    bool done = true;
+    for (int k = 0; k < rank; k++) {
+        column[k] = spfgen_vector(pool, count + longer);
+        done = done && column[k];
+    }
+    char *const ends = (char *)spfgen_pool_take(pool, count + longer, size);
+    int64_t *const link = spfgen_vector(pool, count + longer);
+    if (!done || !ends || !link) {
+        return SPFGEN_ERROR_MEMORY;
+    }
+    int64_t to = 0;
+    for (int64_t q = 0; q < count; q++) {
+        const int64_t from = order[q];
+        for (int end = 0; end <= (last[from] > own[axis][from]); end++, to++) {
+            for (int k = 0; k < rank; k++) {
+                column[k][to] = k == axis && end ? last[from] : own[k][from];
+            }
+            memcpy(ends + (size_t)to * size, (const char *)entries->values + (size_t)from * size, size);
+            link[to] = end;
+        }
+    }
+    *values = ends;
+    *linked = link;
+    *total = to;
+    return SPFGEN_OK;
+}

@@ -25,9 +25,11 @@ from spfgen.lang.types import KEYWORDS, TYPES, ElementType
 from spfgen.layout.checks import checks_of
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import encode, lean, scan_of
+from spfgen.plan.assemble.from_pack_plan import assembly_by_ends
 from spfgen.plan.assemble.nodes import (
     COUNT,
     FIRST,
+    LINKED,
     MORE,
     NUMBER,
     PIECE,
@@ -109,7 +111,15 @@ def assemble_functions(assembly: Assembly, target: Target, name: str, file_names
         made = writer.function()
         functions += [*writer.before, made]
         tries.append(own)
-    return [*functions, _driver(assembly, target, name, tries)]
+    by_ends = None if target.axis is None else assembly_by_ends(assembly.layout)
+    if by_ends is None:
+        return [*functions, _driver(assembly, target, name, tries)]
+    own, first = (fresh(f"{name}_{n}", file_names) for n in ("ends", "by_ends"))
+    file_names |= {own, first}
+    writer = _Writer(by_ends, target, own)
+    made = writer.function()
+    functions += [*writer.before, made, _by_ends(by_ends, target, first, own)]
+    return [*functions, _driver(assembly, target, name, tries, first)]
 
 
 class _Writer:
@@ -139,6 +149,8 @@ class _Writer:
         params.append(c.Param(f"const {self.type.c} *", "values"))
         if self.assembly.alternatives > 1:
             params.append(c.Param(VECTOR, self.names[FIRST]))
+        if self.assembly.axis is not None:
+            params.append(c.Param(f"const {INT} *", self.names[LINKED]))
         params += [c.Param(f"{self.target.struct} *", "made"), c.Param(ALLOCATOR, "memory")]
         sizes_read: list[c.Stmt] = [
             c.Declare(f"const {INT}", n, self.field(p)) for n, p in zip(given, layout.parameters, strict=True)
@@ -351,6 +363,9 @@ class _Writer:
     def keep(self, step: Keep) -> list[c.Stmt]:
         mask = c.Name(self.names[step.mask])
         count, values = c.Name("count"), c.Name("values")
+        dropped = c.Bin(">", c.Call("spfgen_dropped", (count, mask)), c.Int(0))
+        if self.assembly.axis is not None:  # the other end is dropped or not
+            return [*said(step.because), c.If(dropped, c.Block((c.Return(c.Name(PLACE)),)))]
         lines: list[c.Stmt] = []
         if self.assembly.alternatives > 1:
             lines += self.move(mask, False)
@@ -362,7 +377,6 @@ class _Writer:
             lines += self._kept(own, mask, own, INT)
         lines += self._kept(values, mask, values, self.type.c)
         lines.append(c.Assign(count, "-=", c.Call("spfgen_dropped", (count, mask))))
-        dropped = c.Bin(">", c.Call("spfgen_dropped", (count, mask)), c.Int(0))
         return [
             *said(step.because),
             c.Assign(c.Name("dropped"), "=", dropped),
@@ -450,11 +464,16 @@ class _Writer:
         """As many entries as there are places that hold something; with a fill value that is not 0, no place twice."""
         layout, kind = self.layout, self.target.value_type
         told, filled = c.Name(self.names["told"]), c.Name(self.names["filled"])
+        each: c.Expr = c.Int(1)
+        if self.assembly.axis is not None:  # the end of an interval stands for all behind the first one
+            along = c.Name(self.names[layout.coordinates[self.assembly.axis]])
+            longer = c.Bin("-", c.Load(along, c.Name("q")), c.Load(along, c.Bin("-", c.Name("q"), c.Int(1))))
+            each = c.Select(c.Load(c.Name(self.names[LINKED]), c.Name("q")), longer, each)
         is_told = differs(c.Load(c.Name("values"), c.Name("q")), layout, self.type, True)
         lines: list[c.Stmt] = [
             c.Declare(INT, told.name, c.Int(0)),
             c.Declare(INT, filled.name, c.Int(0)),
-            loop("q", c.Int(0), c.Name("count"), [c.If(is_told, c.Block((c.Assign(told, "+=", c.Int(1)),)))]),
+            loop("q", c.Int(0), c.Name("count"), [c.If(is_told, c.Block((c.Assign(told, "+=", each),)))]),
         ]
 
         def counted(names: Layouted, value: c.Expr) -> list[c.Stmt]:
@@ -462,8 +481,9 @@ class _Writer:
             return [c.If(holds, c.Block((c.Assign(filled, "+=", c.Int(1)),)))]
 
         lines += self.scan(counted)
-        lines.append(c.If(c.Bin(">", filled, told), c.Block((c.Return(c.Name(TOGETHER)),))))
-        if layout.fill_text != "0":
+        wrong = ">" if self.assembly.axis is None else "!="
+        lines.append(c.If(c.Bin(wrong, filled, told), c.Block((c.Return(c.Name(TOGETHER)),))))
+        if layout.fill_text != "0" and self.assembly.axis is None:
             lines += self.twice()
         return [*said(step.because), c.Scope(c.Block(tuple(lines)))]
 
@@ -617,7 +637,47 @@ def differs(value: c.Expr, layout: Layout, kind: ElementType, as_number: bool) -
 # --- the driver ---------------------------------------------------------------------------------------------------
 
 
-def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str]) -> c.Function:
+def _by_ends(assembly: Assembly, target: Target, name: str, writer: str) -> c.Function:
+    """From intervals to the result, by their ends; PLACE where that needs all that they stand for."""
+    layout, kind, names = assembly.layout, target.entry_type, _Names()
+    own = {n: c.Name(names[n]) for n in ("columns", "ends", "linked", "total", "own status")}
+    pool, status = c.Name("pool"), own["own status"]
+    given = (
+        pool,
+        c.Name("entries"),
+        c.Int(layout.rank),
+        c.Int(assembly.axis or 0),
+        c.Call("sizeof", (c.Name(kind.c),)),
+    )
+    out = (own["columns"], *(c.Un("&", own[n]) for n in ("ends", "linked", "total")))
+    columns = [c.Load(own["columns"], c.Int(k)) for k in range(layout.rank)]
+    ends = c.Cast(f"const {kind.c} *", own["ends"])
+    call = c.Call(writer, (pool, own["total"], *columns, ends, own["linked"], c.Name("made"), c.Name("memory")))
+    most = c.Select(c.Name("memory"), c.Field(c.Name("memory"), "max_workspace"), c.Int(0))
+    body: list[c.Stmt] = [
+        c.Declare("spfgen_pool", "pool", None, 1),
+        c.Do(c.Call("memset", (pool, c.Int(0), c.Call("sizeof", (c.Name("spfgen_pool"),))))),
+        c.Assign(c.Field(pool, "most"), "=", most),
+        c.Declare(VECTOR, own["columns"].name, None, layout.rank),
+        c.Declare("void *", own["ends"].name, c.Name("NULL")),
+        c.Declare(VECTOR, own["linked"].name, c.Name("NULL")),
+        c.Declare(INT, own["total"].name, c.Int(0)),
+        c.Declare("int", status.name, c.Call("spfgen_interval_ends", (*given, *out))),
+        c.If(c.Bin("==", status, c.Name(OK)), c.Block((c.Assign(status, "=", call),))),
+        c.If(c.Bin("!=", status, c.Name(OK)), c.Block(tuple(_cleared(assembly, target)))),
+        c.Do(c.Call("spfgen_pool_free", (pool, c.Int(0), c.Int(0)))),
+        c.Return(c.Select(_unplaced(status), c.Name(PLACE), status)),
+    ]
+    params = (
+        c.Param("const spfgen_entries *", "entries"),
+        c.Param(f"{target.struct} *", "made"),
+        c.Param(ALLOCATOR, "memory"),
+    )
+    doc = f"The result in layout {layout.name} of intervals, if their ends say all of it."
+    return c.Function("int", name, params, c.Block(tuple(body)), doc, static=True)
+
+
+def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str], by_ends: str = "") -> c.Function:
     """From the entries of a kernel, in any order, to the result."""
     layout, kind = assembly.layout, target.entry_type
     names = _Names()
@@ -693,6 +753,13 @@ def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str])
         ),
         c.Declare("int", "status", c.Name(OK)),
     ]
+    if by_ends:
+        passed = tuple(c.Name(n) for n in ("entries", "made", "memory"))
+        head += [
+            c.Assign(status, "=", c.Call(by_ends, passed)),
+            c.If(c.Bin("!=", status, c.Name(PLACE)), c.Block((c.Return(status),))),
+            c.Assign(status, "=", c.Name(OK)),
+        ]
     whole = [_with_pool(s) for s in (*head, *body, *main)]
     params = (
         c.Param("const spfgen_entries *", "entries"),

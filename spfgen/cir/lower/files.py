@@ -53,7 +53,7 @@ _PLAIN = {
         (
             *("pool_take", "pool_free", "vector", "entries_column", "dropped", "kept", "moved", "moved_away"),
             *("not_above", "value_word", "same_value", "sorted", "ranks", "offsets", "running", "blocks", "patterns"),
-            *("filler", "movable"),
+            *("filler", "movable", "interval_ends"),
         ),
         "assemble",
     ),

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import TRUE, ZERO, And, Bin, Compare, Expr, Formula, Not, Num, Or, Var, conjunction, variables
+from spfgen.layout.intervals import intervals_of
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import chunked, key_orders
 from spfgen.layout.pack_assembly import is_alone
@@ -52,10 +53,22 @@ def assembly_of(layout: Layout) -> Assembly:
     return _assembly(layout, pack_plan(layout), key_orders(layout), other)
 
 
+@lru_cache(maxsize=64)
+def assembly_by_ends(layout: Layout) -> Assembly | None:
+    """How intervals become the arrays of a layout that stores intervals, by their ends: in time of how many there are.
+    None where the layout does not store them."""
+    found = intervals_of(layout)
+    return None if found is None else _assembly(layout, pack_plan(layout), key_orders(layout), axis=found.axis)
+
+
 def _assembly(
-    layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...], fallbacks: tuple[Assembly, ...] = ()
+    layout: Layout,
+    plan: PackPlan,
+    orders: tuple[KeyOrder, ...],
+    fallbacks: tuple[Assembly, ...] = (),
+    axis: int | None = None,
 ) -> Assembly:
-    s = State(layout, plan)
+    s = State(layout, plan, axis is not None)
     s.columns = {c: s.new(c) for c in layout.coordinates}
     _allot(s, plan)
     order_of = dict(zip(plan.ranks, orders, strict=True))
@@ -71,7 +84,7 @@ def _assembly(
     s.learn()
     _check_constraints(s)
     _store(s, plan, any(order.is_chosen for order in orders))
-    return Assembly(layout, needed(tuple(s.steps)), s.alternatives, fallbacks)
+    return Assembly(layout, needed(tuple(s.steps)), s.alternatives, fallbacks, axis)
 
 
 def _allot(s: State, plan: PackPlan) -> None:
@@ -236,7 +249,7 @@ def _store(s: State, plan: PackPlan, is_chosen: bool) -> None:
             place = s.vec("place", COUNT, Choose(free, at(place), Num(-1)))
         before.append(places[value.name])
         s.steps.append(Store(value.name, COUNT, place, tuple(turns)))
-    if not (plan.injective or is_alone(layout)):
+    if s.by_ends or not (plan.injective or is_alone(layout)):
         s.steps.append(Shared("places that several coordinates share hold the entries, and nothing else"))
     for index in layout.indexes:
         if index.name in s.arrays:

@@ -25,6 +25,8 @@ COUNT = Var("# entries")
 PIECE, MORE, NUMBER = "# alternative", "# has more", "# number"
 """Columns: which alternative of the relation an entry belongs to, whether there are further ones for it, and which
 entry it was at the beginning."""
+LINKED = "# linked"
+"""A column of entries that are the ends of intervals: whether one is the end of that which the one before begins."""
 FIRST = "# from"
 """From which alternative on each entry may take one."""
 
@@ -316,12 +318,14 @@ class Facts(Step):
 @dataclass(frozen=True)
 class Assembly:
     """How a layout's arrays are made of entries: coordinates that are vectors, sorted, each once. `fallbacks` are tried
-    where this finds no place."""
+    where this finds no place. `axis`: the entries are the two ends of intervals along that coordinate, none of which
+    may be dropped."""
 
     layout: Layout
     steps: tuple[Step, ...]
     alternatives: int
     fallbacks: tuple[Assembly, ...] = ()
+    axis: int | None = None
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What is done, in words, each with the reason."""

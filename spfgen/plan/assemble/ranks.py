@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Formula, Not, Num, Or, Var, conjunction, show
+from spfgen.facts.formula import ONE, ZERO, And, Bin, Compare, Expr, Formula, Not, Num, Or, Var, conjunction, show
 from spfgen.layout.pack_fill import FALLING, RISING, fill_of
 from spfgen.layout.pack_rules import KeyOrder, Rank, Ranked
 from spfgen.plan.assemble.fills import complete, make_given
 from spfgen.plan.assemble.hints import hint_vectors
 from spfgen.plan.assemble.nodes import (
     COUNT,
+    LINKED,
     MORE,
     ROW,
     Blocks,
@@ -116,7 +117,11 @@ def _runs(s: State, rank: Rank, rows: Chosen, groups: list[str]) -> str:
     key = rows.keys[0]
     place, first, total = numbered(s, rows.count, [*groups, key], f"runs of `{rank.run}`")
     before = at(first, minus(ROW, 1))
-    new: list[Formula] = [compare(ROW, "=", 0), compare(at(key, at(first)), "!=", plus(at(key, before), 1))]
+    apart: Formula = compare(at(key, at(first)), "!=", plus(at(key, before), 1))
+    if s.by_ends:
+        joined = And((compare(at(LINKED, at(first)), "!=", 0), Compare("=", at(first), plus(before, 1))))
+        apart = And((apart, Not(joined)))
+    new: list[Formula] = [compare(ROW, "=", 0), apart]
     new += [compare(at(c, at(first)), "!=", at(c, before)) for c in (*groups, *hinted)]
     if rank.same:
         new.append(Not(SameValue(_row(rows, at(first)), _row(rows, before))))

@@ -72,7 +72,9 @@ class Chosen:
 class State:
     """The steps so far. A column has one element for each entry that is left."""
 
-    def __init__(self, layout: Layout, plan: PackPlan) -> None:
+    def __init__(self, layout: Layout, plan: PackPlan, by_ends: bool = False) -> None:
+        self.by_ends = by_ends
+        """Whether entries are the two ends of intervals."""
         self.layout, self.plan, self.encoded = layout, plan, plan.encoded
         self.steps: list[Step] = []
         self.taken: set[str] = {*layout.parameters, *layout.sizes, ROW.name, COUNT.name}

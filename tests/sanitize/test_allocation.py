@@ -66,7 +66,7 @@ KERNELS = {
 def test_every_allocation_may_fail(name: str, tmp_path: Path) -> None:
     text, layouts, order, finds = KERNELS[name]
     kernel = spfgen.compile(text, order=order, finds=finds, **layouts, C="dense")
-    source = eager_source(kernel.generated.called)
+    source = eager_source(kernel.generated.whole)
     assert "calloc(" in source
     for name in ("calloc", "malloc", "free"):
         source = source.replace(f"{name}(", f"counted_{name}(")

@@ -207,7 +207,7 @@ def functions() -> tuple[Build, list[Call]]:
                 tensors.append((sizes, [tensor.arrays[n] for n in own.layout.arrays]))
                 if own.is_output:
                     expected[k, 0] = wanted
-            sources[number] = eager_source(program.generated.called).replace("work < 12.0 * (double)places", "work < 0")
+            sources[number] = eager_source(program.generated.whole).replace("work < 12.0 * (double)places", "work < 0")
             arguments[number] = len(tensors), 0
             calls.append(Call(number, 3, (), tensors, expected, f"{text} of {layout}"))
     return Build(sources, arguments, together=True), calls

@@ -23,6 +23,7 @@ CODE = """
 import sys
 import numpy as np, scipy.sparse as sp, spfgen
 A, x = sp.csr_array(np.eye(3)), np.arange(3.0)
+spfgen.pack(np.eye(3), "bcsr")
 T = spfgen.tensor("coo", shape=(3, 3), idx_1=[0, 2], idx_2=[1, 1], val=[1.0, 2.0])
 print(spfgen.evaluate("y[i] = A[i, j]*B[i, j]*x[j] + T[i, j]", A=A, B=A.tocoo(), x=x, T=T).tolist())
 print(spfgen.einsum("ij,j", A.tocsc(), x.astype(np.float32)).tolist())
@@ -78,7 +79,7 @@ def test_the_same_text_as_without(cache) -> None:
     generated = generate(kernel, layouts)
     for _ in range(2):
         found = disk_cache.compiled(kernel, layouts)
-        assert (found.source, found.header, found.called) == (generated.source, generated.header, generated.called)
+        assert (found.source, found.header, found.whole) == (generated.source, generated.header, generated.whole)
         assert found.program.tensors == generated.program.tensors
         assert found.program.size_of == generated.program.size_of
         assert found.program.groups == ()
@@ -114,8 +115,8 @@ def test_an_entry_that_holds_something_else(cache, content) -> None:
     wanted = disk_cache.compiled(kernel, layouts)
     (entry,) = entries(cache)
     folder.save(disk_cache.KERNELS, entry.name, content)
-    assert disk_cache.compiled(kernel, layouts).called == wanted.called
-    assert pickle.loads(folder.load(disk_cache.KERNELS, entry.name)).called == wanted.called
+    assert disk_cache.compiled(kernel, layouts).whole == wanted.whole
+    assert pickle.loads(folder.load(disk_cache.KERNELS, entry.name)).whole == wanted.whole
 
 
 def test_a_layout_that_is_wrong_is_never_taken_for_checked(cache) -> None:

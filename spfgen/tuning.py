@@ -266,8 +266,6 @@ VALIDATE_PYTHON = 20
 PACK_BY_NUMPY = 20_000
 """Fewer entries are packed by a table or with numpy, until there have been many: a compilation takes longer. Measured,
 conversion."""
-PACK_LOOKED_AT = 4096
-"""Of so many entries a look at all of them takes longer than to choose how. Estimate for add."""
 PACK_PER_THREAD = 25_000
 """A thread for so many entries: fewer take less time than to begin with another thread. Measured, conversion."""
 CONVERT_COMPILED = 1_000_000

@@ -118,13 +118,10 @@ def _patterns(group: Array, others: Sequence[Array], total: int) -> Array:
     return found
 
 
-def numbered_runs(
-    groups: Sequence[Array], at: Array, hinted: Sequence[Array], values: Array | None, linked: Array | None = None
-) -> Array:
+def numbered_runs(groups: Sequence[Array], at: Array, hinted: Sequence[Array], values: Array | None) -> Array:
     """The number of the run of each entry: neighbours within a group, in the order of groups and places; int64[n].
 
-    A run ends where the next place has no entry, where a hint changes, and with `values` where the value does. An entry
-    that is `linked` is the neighbour of the one before it.
+    A run ends where the next place has no entry, where a hint changes, and with `values` where the value does.
     """
     count = len(at)
     place, first = row_ranks([*groups, at], count)
@@ -132,8 +129,6 @@ def numbered_runs(
     along = at[first]
     if len(first) > 1:
         new[1:] = along[1:] != along[:-1] + 1
-        if linked is not None:
-            new[1:] &= ~(linked[first][1:] & (first[1:] == first[:-1] + 1))
         for column in (*groups, *hinted):
             own = column[first]
             new[1:] |= own[1:] != own[:-1]

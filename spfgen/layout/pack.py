@@ -87,7 +87,7 @@ def assembled(state: Entries) -> Entries:
         raise
     except DataError as error:
         told = differs_as_number(begin.values, layout.fill)
-        if isinstance(error, Together) and begin.linked is None and not told.all():
+        if isinstance(error, Together) and not told.all():
             columns = {name: column[told] for name, column in begin.columns.items()}
             return assembled(replace(begin, columns=columns, values=begin.values[told]))
         found = chunked(layout)

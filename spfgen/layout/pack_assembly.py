@@ -251,8 +251,7 @@ def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, groups: li
     if len(rows.keys) > 1:
         return numbered_blocks(groups, rows.keys)
     hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
-    linked = None if state.linked is None else state.linked[rows.rows]
-    return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None, linked)
+    return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
 
 
 def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:

@@ -53,17 +53,12 @@ class Unfit(Together):
     """Entries with which the arrays, in the order and with the fillings that packing has chosen, break a property."""
 
 
-class NotWhole(Exception):
-    """Of an interval that stands for its coordinates, one end has another place than the other, or none."""
-
-
 @dataclass
 class Entries:
     """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
 
     `piece` is the alternative that holds an entry, `number` which entry it was at the beginning, `more` whether there
-    are further alternatives for it. `starts`: up to where a position has been given away. A row that is `linked` is the
-    last of an interval, of which the row before it is the first: they stand for all between them, too.
+    are further alternatives for it. `starts`: up to where a position has been given away.
     """
 
     layout: Layout
@@ -71,7 +66,6 @@ class Entries:
     columns: dict[str, Array]
     values: Array
     lenient: bool = False
-    linked: Array | None = None
     piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     number: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     more: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -104,8 +98,6 @@ class Entries:
         has a value; a zero of the other sign is none here."""
         if mask.all():
             return
-        if self.linked is not None:
-            raise NotWhole
         self.elsewhere(~mask & self.more)
         lost = np.flatnonzero(~mask & differs_as_number(self.values, self.layout.fill))
         if len(lost) and not self.lenient:

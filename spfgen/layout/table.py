@@ -134,7 +134,6 @@ class _Numbers:
         where entries come in order and each once."""
         self.is_column = bool(key.levels) and self._is_each(len(key.levels) - 1, value.position)
         self.lead = self._lead()
-        self.ranked = self._ranked()
 
     def _make(self) -> None:
         """A slot for all that follows from coordinates, in turn."""
@@ -232,25 +231,6 @@ class _Numbers:
             return "" if level.group == 0 else None
         call = calls[level.rank.begin]
         return call.function if call.arguments == (Var(key.fields[0].name),) and level.group == 1 else None
-
-    def _ranked(self) -> tuple[str, tuple[str, ...]] | None:
-        """Of two levels, of which the first lists the first digits that there are, and the second their entries: the
-        array that says where those of each begin, and the arrays of first digits. None where there is more to do."""
-        key, calls = self.key, self.key.plan.encoded.calls
-        plain = [self.slots[f.name] for f in key.fields if not f.down]
-        if key.checks or len(key.levels) != 2 or len(plain) != 2 or {*plain} != {*range(self.layout.rank)}:
-            return None
-        first, second = key.levels
-        place = (Var(first.rank.position),)
-        listed = [calls[name] for name in first.rank.keys]
-        if (first.group, first.end, second.group, first.rank.low) != (0, 1, 1, 0) or first.rank.begin:
-            return None
-        if not self.is_column or len(self.columns) < len(second.rank.keys) or not second.rank.begin:
-            return None
-        begin = calls[second.rank.begin]
-        if begin.arguments != place or any(c.arguments != place for c in listed):
-            return None
-        return begin.function, tuple([c.function for c in listed])
 
     @staticmethod
     def _resets(level: Level) -> bool:

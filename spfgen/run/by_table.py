@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from spfgen import tuning
 from spfgen.errors import ToolError
 from spfgen.layout.duplicates import Duplicates, combined_values
 from spfgen.layout.keys import solved_sizes
@@ -42,13 +41,10 @@ def by_table(
     index_types: Mapping[str, str],
     duplicates: Duplicates = "sum",
     most_sorted: int | None = None,
-    is_own: bool = False,
-    threads: int = 1,
 ) -> Packed | None:
     """As layout.pack.pack; None where the table is not for these entries: what is wrong with them is for others to say.
 
-    More than `most_sorted` entries are not sorted. Coordinates are int32 or int64. Where the entries are in order, and
-    nobody needs the arrays any more (`is_own`), those that the layout stores as they are become its arrays.
+    More than `most_sorted` entries are not sorted. Coordinates are int32 or int64.
     """
     kinds = tuple([(a.name, index_types.get(a.name, a.types[0])) for a in layout.indexes])
     shaped = _shaped(layout, shape, values, kinds)
@@ -57,56 +53,10 @@ def by_table(
     if not has_shared(len(values)):
         return None
     try:
-        if is_own and len(values) >= tuning.PACK_LOOKED_AT:
-            made = _appended(shaped, coords, values, kinds, threads)
-            if made is not None:
-                return made
         entries = _ready(_Entries.of(shaped, coords, values), duplicates, most_sorted)
-        return None if entries is None else _filled(entries, kinds, is_own)
+        return None if entries is None else _filled(entries, kinds)
     except (Fall, ToolError):
         return None
-
-
-def by_rows(
-    layout: Layout,
-    shape: tuple[int, ...],
-    common: int,
-    coords: Sequence[Array],
-    lengths: Array,
-    values: Array,
-    index_types: Mapping[str, str],
-) -> Packed | None:
-    """From entries that come row by row, or column by column, in each by rising coordinates, and whose arrays nobody
-    else needs: for a layout that stores them as they are and says where rows begin, all rows or those that it lists.
-    Coordinate number `common` is one of each row, which has so many entries. None for other layouts, and where rows
-    do not rise."""
-    kinds = tuple([(a.name, index_types.get(a.name, a.types[0])) for a in layout.indexes])
-    shaped = _shaped(layout, shape, values, kinds)
-    if shaped is None or len(coords) != 2 or coords[1 - common].dtype != np.int32:
-        return None
-    numbers, rows = shaped.numbers, coords[common]
-    begins, listed = numbers.ranked or (numbers.lead, ())
-    leads = numbers.slots[shaped.table.key.fields[0].name] == common
-    if not begins or not leads or common in numbers.columns.values() or (rows[1:] <= rows[:-1]).any():
-        return None
-    columns = dict.fromkeys(numbers.columns, coords[1 - common])
-    totals: tuple[int, ...] = (len(values),)
-    if numbers.ranked is not None:  # a row is known by its number among those that have entries
-        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
-        columns |= dict.fromkeys(listed, rows)
-        totals, rows = (len(rows), len(values)), np.arange(len(rows))
-    try:
-        made = as_they_are(shaped, columns, values, kinds, totals)
-    except Fall:
-        return None
-    if made is not None:
-        begin = made.arrays[begins]
-        inside = rows.astype(np.int64) + 1 < begin.size
-        begin[...] = 0
-        begin[rows[inside] + 1] = lengths[inside]
-        np.cumsum(begin, dtype=begin.dtype, out=begin)
-        _end(shaped, made.arrays, totals)
-    return made
 
 
 def _shaped(layout: Layout, shape: tuple[int, ...], values: Array, kinds: tuple[tuple[str, str], ...]) -> Shaped | None:
@@ -123,28 +73,6 @@ def _shaped(layout: Layout, shape: tuple[int, ...], values: Array, kinds: tuple[
     if kinds not in shaped.fits:
         shaped.fits[kinds] = fit(shaped, kinds)
     return shaped if shaped.fits[kinds] else None
-
-
-def _appended(
-    shaped: Shaped, coords: Sequence[Array], values: Array, kinds: tuple[tuple[str, str], ...], threads: int
-) -> Packed | None:
-    """From entries that are seen to come in order, each once, for a layout that stores them as they are, but for where
-    segments begin. Raises Fall when a position might not fit its type."""
-    numbers, count = shaped.numbers, len(values)
-    if numbers.lead is None or any(c.dtype != np.int32 or not c.flags.c_contiguous for c in coords):
-        return None
-    digits = [coords[numbers.slots[f.name]] for f in shaped.table.key.fields]
-    extents = [shaped.shape[numbers.slots[f.name]] for f in shaped.table.key.fields]
-    leads = np.empty(1, np.int64)
-    pointers = (address(digits[0]), address(digits[1]) if len(digits) > 1 else None)
-    if not shared("table_rises")(count, *pointers, extents[0], extents[-1], threads, address(leads)):
-        return None
-    made = as_they_are(shaped, {name: coords[k] for name, k in numbers.columns.items()}, values, kinds, (count,))
-    if made is not None and numbers.lead:
-        begin = made.arrays[numbers.lead]
-        shared("table_begins")(count, address(digits[0]), begin.size, address(begin), begin.itemsize, threads)
-        _end(shaped, made.arrays, (count,))
-    return made
 
 
 def as_they_are(
@@ -244,26 +172,17 @@ def _order(entries: _Entries) -> Array:
     return order
 
 
-def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...], is_own: bool) -> Packed | None:
+def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...]) -> Packed | None:
     """The arrays. Raises Fall when a position might not fit its type."""
     shaped, layout = entries.shaped, entries.shaped.table.layout
     room = _room(shaped, kinds, entries.values.dtype, entries.found[3::2], entries.found[4::2])
     if room is None:
         return None
-    given: dict[str, Array] = {}
-    if is_own and len(entries.values) >= tuning.PACK_LOOKED_AT:
-        given = {name: entries.columns[k] for name, k in shaped.numbers.columns.items()}
-        given |= {layout.values[0].name: entries.values} if shaped.numbers.is_column else {}
-    made = Packed(dict(room.sizes), room.made(layout, given))
+    made = Packed(dict(room.sizes), room.made(layout))
     numbers: list[int] = []
     for name in shaped.arrays:
         array = made.arrays[name]
-        numbers += (
-            0 if given.get(name) is array else address(array),
-            array.itemsize,
-            *array.shape,
-            *NOTHING[array.ndim :],
-        )
+        numbers += (address(array), array.itemsize, *array.shape, *NOTHING[array.ndim :])
     rows = np.array(numbers, np.int64)
     values = np.ascontiguousarray(entries.values)
     words = (address(shaped.words), len(values), address(entries.pointers), entries.narrow, address(values))

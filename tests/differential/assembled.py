@@ -46,11 +46,12 @@ class EntriesStruct(ctypes.Structure):
     )
 
 
-def text(layout: Layout, kind: str = "float64", types: dict[str, str] | None = None) -> str:
-    """One file: the struct of the layout and `assemble`."""
+def text(layout: Layout, kind: str = "float64", types: dict[str, str] | None = None, axis: int | None = None) -> str:
+    """One file: the struct of the layout and `assemble`; of intervals along an axis."""
     kinds = {a.name: (types or {}).get(a.name, a.types[0]) for a in layout.indexes}
     value = TYPES[kind]
-    functions = assemble_functions(assembly_of(layout), Target("made_t", value, value, kinds), "assemble", {"assemble"})
+    target = Target("made_t", value, value, kinds, axis)
+    functions = assemble_functions(assembly_of(layout), target, "assemble", {"assemble"})
     last = functions[-1]
     functions[-1] = Function(last.result, last.name, last.params, last.body, last.doc)
     fields = [f"int64_t {field_name(n)};" for n in (*layout.parameters, *layout.sizes)]
@@ -70,8 +71,8 @@ class Made:
 
 
 @cache
-def library(layout: Layout, kind: str, types: tuple[tuple[str, str], ...] = ()) -> Any:
-    found = load(build(text(layout, kind, dict(types)), optimise=False))
+def library(layout: Layout, kind: str, types: tuple[tuple[str, str], ...] = (), axis: int | None = None) -> Any:
+    found = load(build(text(layout, kind, dict(types), axis), optimise=False))
     found.assemble.restype = ctypes.c_int
     return found
 
@@ -101,8 +102,9 @@ def assembled(
     narrow: bool = False,
     types: tuple[tuple[str, str], ...] = (),
     memory: Memory | None = None,
+    axis: int | None = None,
 ) -> Made:
-    """What C makes of entries in any order."""
+    """What C makes of entries in any order; of intervals along an axis, with their last coordinates."""
     kept = [np.ascontiguousarray(c, np.int32 if narrow else np.int64) for c in coords]
     held = np.ascontiguousarray(values)
     entries = EntriesStruct()
@@ -114,7 +116,7 @@ def assembled(
     made = struct_of(layout)()
     for n, extent in zip(layout.parameters, shape, strict=True):
         setattr(made, field_name(n), extent)
-    own = library(layout, held.dtype.name, types)
+    own = library(layout, held.dtype.name, types, axis)
     given = None if memory is None else ctypes.byref(memory)
     status = own.assemble(ctypes.byref(entries), ctypes.byref(made), 1, given)
     sizes = {n: int(getattr(made, field_name(n))) for n in (*layout.parameters, *layout.sizes)}

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import TRUE, ZERO, And, Bin, Compare, Expr, Formula, Not, Num, Or, Var, conjunction, variables
-from spfgen.layout.intervals import intervals_of
+from spfgen.layout.intervals import interval_axis
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import chunked, key_orders
 from spfgen.layout.pack_assembly import is_alone
@@ -57,8 +57,8 @@ def assembly_of(layout: Layout) -> Assembly:
 def assembly_by_ends(layout: Layout) -> Assembly | None:
     """How intervals become the arrays of a layout that stores intervals, by their ends: in time of how many there are.
     None where the layout does not store them."""
-    found = intervals_of(layout)
-    return None if found is None else _assembly(layout, pack_plan(layout), key_orders(layout), axis=found.axis)
+    axis = interval_axis(layout)
+    return None if axis is None else _assembly(layout, pack_plan(layout), key_orders(layout), axis=axis)
 
 
 def _assembly(

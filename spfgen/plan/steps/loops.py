@@ -75,10 +75,10 @@ class Loops(Places):
         assembled = [(t.name, t.assembled) for t in self.program.tensors if t.assembled is not None]
         if not assembled:
             return {}
-        from spfgen.layout.intervals import intervals_of  # with numpy, which dense results do not need
+        from spfgen.layout.intervals import interval_axis  # with numpy, which dense results do not need
 
-        found = {name: intervals_of(layout) for name, layout in assembled}
-        return {name: own.axis for name, own in found.items() if own is not None}
+        found = {name: interval_axis(layout) for name, layout in assembled}
+        return {name: axis for name, axis in found.items() if axis is not None}
 
     def step(self, step: Any, env: Env) -> list[Plan]:
         match step:

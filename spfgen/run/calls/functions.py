@@ -45,8 +45,6 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "begins_int64": (None, (LONG, POINTER)),
     "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
-    "table_rises": (INT, (LONG, POINTER, POINTER, LONG, LONG, INT, POINTER)),
-    "table_begins": (None, (LONG, POINTER, LONG, POINTER, INT, INT)),
     "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),

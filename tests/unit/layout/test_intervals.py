@@ -1,4 +1,4 @@
-"""Packing by intervals gives what packing coordinate by coordinate gives; which layouts allow it."""
+"""Intervals that the C assembles are what packing coordinate by coordinate gives; which layouts store them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from spfgen.facts.formula import Var
 from spfgen.lang.spec import builtin_names, parse_tree
 from spfgen.layout.checked import layout_of
-from spfgen.layout.intervals import intervals_of, one_by_one, pack_intervals
+from spfgen.layout.intervals import interval_axis
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.layout.validate import violation
+from tests.differential.assembled import assembled
 from tests.fuzz import unseen
 from tests.unit.layout.test_pack import all_layouts, get
 
@@ -65,39 +66,52 @@ def random_intervals(rng: np.random.Generator, shape: tuple[int, ...], axis: int
     return table[rng.permutation(len(found))].T
 
 
+def one_by_one(axis: int, coords: list[np.ndarray], last: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The coordinates of all entries that intervals stand for, and their values."""
+    lengths = last - coords[axis] + 1
+    along = np.concatenate(
+        [np.zeros(0, np.int64), *(np.arange(a, b + 1) for a, b in zip(coords[axis], last, strict=True))]
+    )
+    others = [along if k == axis else np.repeat(c, lengths) for k, c in enumerate(coords)]
+    return tuple(others), np.repeat(values, lengths)
+
+
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("seed", range(6))
-def test_intervals_are_packed_as_their_coordinates(name: str, seed: int) -> None:
+def test_intervals_are_assembled_as_their_coordinates(name: str, seed: int) -> None:
     layout = ALL[name]
-    own = intervals_of(layout)
-    assert own is not None
+    axis = interval_axis(layout)
+    assert axis is not None
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(0 if seed == 5 else 1, 12, layout.rank))
-    *coords, last, values = random_intervals(rng, shape, own.axis)
-    found = pack_intervals(layout, shape, tuple(coords), last, values.astype(float), {})
-    wanted = pack(layout, shape, *one_by_one(own.axis, tuple(coords), last, values.astype(float)))
-    assert found is not None
-    assert found.sizes == wanted.sizes
+    *coords, last, values = random_intervals(rng, shape, axis)
+    found = assembled(layout, shape, (*coords, last), values.astype(float), axis=axis)
+    wanted = pack(layout, shape, *one_by_one(axis, coords, last, values.astype(float)))
+    assert (found.status, found.sizes) == (0, wanted.sizes)
     for array, expected in wanted.arrays.items():
         np.testing.assert_array_equal(found.arrays[array], expected)
-        assert found.arrays[array].dtype == expected.dtype
     assert violation(layout, found.sizes, found.arrays) is None
 
 
 def test_what_meets_is_told_coordinate_by_coordinate() -> None:
+    """Values at one coordinate add up."""
     layout = ALL["csr_rle"]
-    coords = (np.array([0, 0]), np.array([1, 3]))
-    assert pack_intervals(layout, (1, 9), coords, np.array([3, 5]), np.ones(2), {}) is None
-    assert pack_intervals(layout, (1, 9), coords, np.array([2, 5]), np.ones(2), {}) is not None
+    given = np.array([0, 0]), np.array([1, 3]), np.array([3, 5])
+    found = assembled(layout, (1, 9), given, np.ones(2), axis=1)
+    wanted = pack(layout, (1, 9), (np.zeros(5, np.int64), np.arange(1, 6)), np.array([1.0, 1, 2, 1, 1]))
+    assert found.status == 0
+    for array, expected in wanted.arrays.items():
+        np.testing.assert_array_equal(found.arrays[array], expected)
 
 
 def test_which_layouts_store_intervals() -> None:
     """Those whose places are one value for a range of a coordinate, and no others."""
-    found = {layout.name for layout in all_layouts() if intervals_of(layout) is not None}
+    found = {layout.name for layout in all_layouts() if interval_axis(layout) is not None}
     assert found & set(builtin_names()) == {"rle", "sparse_rle", "csr_rle"}
 
 
 def test_a_value_for_each_coordinate_is_no_interval() -> None:
     layout = ALL["csr_rle"]
     (value,) = layout.values
-    assert intervals_of(replace(layout, values=(replace(value, position=(Var("p"),)),))) is None
+    assert interval_axis(replace(layout, values=(replace(value, position=(Var("p"),)),))) is None

@@ -79,41 +79,6 @@ def test_more_entries_than_a_block(name):
         same(found, pack(layout, shape, coords, values))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-@pytest.mark.parametrize(("name", "kept"), [
-    ("csr", {"colidx", "val"}), ("csc", {"rowidx", "val"}), ("coo", {"idx_1", "idx_2", "val"}),
-    ("dcsr", {"colidx", "val"}), ("sv", {"idx", "val"}), ("sv_decreasing", set()), ("ell", set()),
-    ("bcsr", set()), ("dia", set()), ("hash_pairs", set()), ("csf3", {"idx_3", "val"}),
-])  # fmt: skip
-def test_arrays_of_ones_own_are_used_where_they_can_be(name, kept, kind, threads):
-    """Where the entries come in the order of the layout."""
-    layout = get(name, **({"rank": 2} if name == "coo" else {}))
-    random = np.random.default_rng(4)
-    shape = (90, 80, 60)[: layout.rank] if layout.rank > 1 else (20000,)
-    places = np.sort(random.choice(int(np.prod(shape)), 5000, replace=False))
-    coords = list(np.unravel_index(places, shape))
-    if name == "csc":
-        order = np.lexsort(coords)
-        coords = [c[order] for c in coords]
-    values = random.random(5000)
-    orders = {"as they are": slice(None), "one too early": np.r_[1:3000, 0, 3000:5000], "one twice": np.r_[0, 0:5000]}
-    for word, order in orders.items():
-        own = [np.ascontiguousarray(c[order], kind) for c in coords]
-        given = values[order].copy()
-        found = by_table(layout, shape, own, given, {}, is_own=True, threads=threads)
-        assert found is not None
-        same(found, pack(layout, shape, tuple(c[order] for c in coords), values[order]))
-        used = {n for n, a in found.arrays.items() if any(a is x for x in (*own, given))}
-        if word == "as they are":
-            assert used == (kept if kind is np.int32 else kept & {"val"})
-        else:
-            assert not used
-    outside = [c.astype(kind) for c in coords]
-    outside[0][-1] = shape[0]
-    assert by_table(layout, shape, outside, values, {}, is_own=True, threads=threads) is None
-
-
 def test_types():
     layout = get("csr")
     coords, values = entries((7, 300), "in no order", 1)

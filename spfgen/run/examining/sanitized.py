@@ -252,7 +252,8 @@ def called(
             found[-1][number].append(np.frombuffer(data[at:end], np.int64))
             for dtype in one.arrays.values():
                 at, end = end + 8, end + 8 + int.from_bytes(data[end : end + 8], "little")
-                found[-1][number].append(np.frombuffer(data[at:end], np.uint8).view(dtype))
+                whole = at + (end - at) // dtype.itemsize * dtype.itemsize  # no element may take a byte
+                found[-1][number].append(np.frombuffer(data[at:whole], dtype))
             at = end
         for own, (_, arrays) in zip(found[-1], tensors, strict=True):
             for array in arrays:

@@ -275,7 +275,7 @@ def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -
     shares = {r.name: _share(r, cuts, total, on) for r in unit.reads}
     sent = 0.0
     for task in tasks:
-        kept = stays(unit, task.boxes, task.sizes)
+        kept = stays(unit, cuts, task.boxes, task.sizes, on.count)
         sent += sum(task.sizes[n] * share for n, share in shares.items() if kept is None or n != kept[0])
     return sent * total / len(tasks) + combining(unit, cuts, on)
 

@@ -27,23 +27,27 @@ def in_one(bounds: Bounds, side: tuple[int, int]) -> int | None:
     return None if len(found) > 1 else found[0] if found else 0
 
 
-def stays(unit: Unit, boxes: Boxes, sizes: Sizes) -> tuple[str, tuple[int, ...]] | None:
-    """The read whose part is largest of those that lie in one block, and the place of that: the block of work goes
-    there."""
+def stays(unit: Unit, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> tuple[str, tuple[int, ...]] | None:
+    """Where a block of work goes: to the largest part that lies in one block, of those operands whose parts lie on all
+    workers, or on most of them; the name of the read and the place of the block."""
     best: tuple[str, tuple[int, ...]] | None = None
+    most = (0, 0.0)
     for read in unit.reads:
         value = unit.operands[read.access.tensor]
-        if not isinstance(value, Blocked) or (best is not None and sizes[read.name] <= sizes[best[0]]):
+        if not isinstance(value, Blocked):
             continue
         place = [in_one(b, side) for b, side in zip(value.bounds, boxes[read.name], strict=True)]
-        if None not in place:
+        own = {i for s in read.access.subscripts for i in within(s)}
+        apart = min(workers, prod(len(b) - 1 for i, b in cuts.items() if i in own), prod(value.blocks))
+        if None not in place and (apart, sizes[read.name]) > most:
+            most = apart, sizes[read.name]
             best = read.name, tuple(k for k in place if k is not None)
     return best
 
 
 def worker_of(unit: Unit, cuts: Cuts, place: Mapping[str, int], boxes: Boxes, sizes: Sizes, workers: int) -> int:
     """The number of the worker that a block of work is meant for."""
-    found = stays(unit, boxes, sizes)
+    found = stays(unit, cuts, boxes, sizes, workers)
     if found is None:
         return home([place[n] for n in cuts], [len(b) - 1 for b in cuts.values()], workers)
     return home(found[1], unit.operand(found[0]).blocks, workers)

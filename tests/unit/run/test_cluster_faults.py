@@ -93,7 +93,8 @@ def test_versions_that_differ_are_said_at_once(client, monkeypatch, version, wor
     monkeypatch.setattr(client, "get_versions", lambda **_: said)
     monkeypatch.setattr("spfgen.cluster.workers._asked", {})
     for plan in (blocked, lambda: good @ X):
-        with pytest.raises(UsageError, match=f"expected spfgen {spfgen.__version__} on all .* {words}"):
+        own = said["client"]["packages"]["spfgen"]  # of what is installed
+        with pytest.raises(UsageError, match=f"expected spfgen {own} on all .* {words}"):
             plan()
 
 
@@ -214,3 +215,14 @@ def test_as_many_bytes_are_sent_as_explain_says(text, monkeypatch) -> None:
         said = re.search(r"([\d,]+) bytes sent", made.explain())
     assert said is not None
     assert int(said[1].replace(",", "")) == pytest.approx(sent, rel=0.1, abs=100)
+
+
+def test_all_workers_have_work_beside_one_large_block(client) -> None:
+    """A vector in one block that is larger than each block of the matrix does not draw all work to it."""
+    a = spfgen.blocks(sp.eye_array(4000, format="csr"), count={0: 16}).persist()
+    x = spfgen.blocks(np.arange(4000.0), count={0: 1}).persist()
+    held = spfgen.evaluate("y[i] = A[i,j]*x[j]", A=a, x=x).persist()
+    distributed.wait(held)
+    places = client.who_has(held)
+    assert len({worker for workers in places.values() for worker in workers}) == 2
+    np.testing.assert_array_equal(held.compute(), np.arange(4000.0))

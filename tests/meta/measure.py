@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from spfgen.errors import InternalError
+from spfgen.plan.verify.compared import Compared
 from spfgen.plan.verify.whole import check_plan
 from tests.meta.mutate import KINDS, Mutant, mutants
-from tests.meta.programs import CHOICES, Bounded, Planned, bounded_by, same
+from tests.meta.programs import CHOICES, STEPS, Bounded, Planned, bounded_by, same
 
+PLANNER = "steps as planned"
+"""Mutants of steps as mistakes of the planner: what the plan was before it was rewritten is not looked at."""
 OF_A_KIND = 3
 """So many mutants of a kind are drawn of each plan."""
 RUNS = 2
@@ -25,6 +28,10 @@ class Share:
 
     refused: int = 0
     differ: int = 0
+
+    def count(self, refused: bool) -> None:
+        self.refused += refused
+        self.differ += 1
 
     def __str__(self) -> str:
         return f"{self.refused} of {self.differ}" + (f" ({self.refused / self.differ:.0%})" if self.differ else "")
@@ -39,7 +46,7 @@ class Measured:
     plans: int = 0
 
     def total(self, road: str = "") -> Share:
-        own = [s for (r, _), s in self.shares.items() if road in ("", r)]
+        own = [s for (r, _), s in self.shares.items() if r == road or (not road and r != PLANNER)]
         return Share(sum(s.refused for s in own), sum(s.differ for s in own))
 
     def table(self) -> str:
@@ -65,11 +72,12 @@ def measured(programs: Iterable[Planned], of_a_kind: int = OF_A_KIND) -> Measure
             plans = (*planned.plans[:at], mutant.plan, *planned.plans[at + 1 :])
             if all(same(r, planned.results(plans, run, choice, bounded_by(e))) for run, choice, r, e in before):
                 continue
-            share = found.shares[planned.road, mutant.kind]
-            share.differ += 1
-            if refuses(planned, at, mutant):
-                share.refused += 1
-            else:
+            seen = refuses(planned, at, mutant, planned.compared)
+            found.shares[planned.road, mutant.kind].count(seen)
+            if planned.road == STEPS:
+                alone = replace(planned.compared, planned=[])
+                found.shares[PLANNER, mutant.kind].count(refuses(planned, at, mutant, alone))
+            if not seen:
                 found.missed.append((planned, mutant))
     return found
 
@@ -85,12 +93,12 @@ def drawn(planned: Planned, rng: np.random.Generator, of_a_kind: int) -> Iterato
             yield found[k]
 
 
-def refuses(planned: Planned, at: int, mutant: Mutant) -> bool:
+def refuses(planned: Planned, at: int, mutant: Mutant, compared: Compared) -> bool:
     """Whether the verifier says that this plan of a statement is not what was asked for, or knows less of it than of
     the right one: what it does not know is not claimed (plan/verify/claims.py)."""
     group, own = planned.program.groups[at], planned.plans[at]
-    known = check_plan(group, own, planned.program, planned.compared)
+    known = check_plan(group, own, planned.program, compared)
     try:
-        return check_plan(group, mutant.plan, planned.program, planned.compared).is_more_than(known)
+        return check_plan(group, mutant.plan, planned.program, compared).is_more_than(known)
     except InternalError:
         return True

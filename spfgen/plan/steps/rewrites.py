@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from spfgen.facts.formula import Expr
 from spfgen.ir import walk
+from spfgen.lang.expressions import counted
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import PLANS, Block, Plan, Products
 from spfgen.plan.steps.copies import with_copies
@@ -19,6 +21,9 @@ from spfgen.plan.steps.unswitching import with_conditions_outside
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.whole import WHOLE
+from spfgen.plan.verify.compared import note_planned, note_rewritten
+from spfgen.plan.verify.meaning import Fault
+from spfgen.plan.verify.unchanged import changed
 
 
 @dataclass(frozen=True)
@@ -123,14 +128,31 @@ STEPS: tuple[Pass[Given, Made], ...] = (
     ),
 )
 """All of them, the first one first."""
+CHANGING = frozenset({"tables as scalars", "index-set splitting", "interval results"})
+"""Those that change what nodes say; all others move them, and name what they read."""
 
 
 def rewritten(given: Given, made: Made, verify: Callable[[Plan], None]) -> Plan:
     """The plan after all of them, each looked at by `verify`; as it is where planning ends before."""
+    note_planned(made.plan)
     last = given.context.stop_after
     if last and last not in _names((*STEPS, *WHOLE)):
         return made.plan
-    return passed(STEPS, given, made, given.context, lambda m: verify(m.plan)).plan
+    for step in STEPS:
+        made = passed((step,), given, made, given.context, partial(_compare, step.name, made, verify))
+        if step.name == last:
+            break
+    return made.plan
+
+
+def _compare(name: str, before: Made, verify: Callable[[Plan], None], after: Made) -> None:
+    """Raises Fault where a pass changes what nodes say although it is to move them only."""
+    verify(after.plan)
+    number = 0 if after is before else changed(before.plan, after.plan)
+    if number and name in CHANGING:
+        note_rewritten(name)
+    elif number:
+        raise Fault(f"it has changed {counted(number, 'node')} of the plan")
 
 
 def _names(passes: Iterable[Pass[Given, Made] | Pass[Context, Plan]]) -> set[str]:

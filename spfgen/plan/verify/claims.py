@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spfgen.ir import rewrite, walk
+from spfgen.lang.expressions import counted
 from spfgen.plan.nodes import PLANS, Append, Clear, Collect, Find, Gather, Partition, Plan, Repeat, Scan, Version
 from spfgen.plan.verify.compared import Compared
 from spfgen.plan.verify.meaning import Fault, paths, without_unused
@@ -14,6 +15,7 @@ from spfgen.space.nodes import Group
 POINTS = "the loops visit exactly the points of the iteration space (both inclusions, by isl)"
 READS = "every read of an index array lies within the array (by isl, from the declared ranges)"
 NESTS = "each nest of loops, as it was made, has the points of its region and reads within its index arrays (by isl)"
+SAME = "each node of the plan says what it said when it was planned: rewrites have moved and named what there was"
 WHOLE = "after all rewrites each statement stands in such nests, and reads and stores values where these have them"
 
 
@@ -29,9 +31,13 @@ def claims(group: Group, plan: Plan, compared: Compared) -> Claims:
     """Of a statement and its plan."""
     whole = bool(compared.nests) and all(compared.nests) and not compared.unknown
     tested = [*_of_steps(plan, whole)] if group.steps is not None else []
+    if compared.changed:
+        passes = ", ".join(dict.fromkeys(compared.rewritten))
+        tested.append(f"{counted(compared.changed, 'node')} that rewrites have changed ({passes})")
     if group.steps is not None:
         proved = [NESTS] if compared.nests and all(compared.nests) else []
         proved += [WHOLE] if whole else []
+        proved += [SAME] if compared.planned and not compared.changed else []
         if not proved:
             tested.insert(0, "which points the loops visit, and that they read within index arrays")
     else:

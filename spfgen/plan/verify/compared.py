@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
+from spfgen.plan.nodes import Plan
 from spfgen.space.nodes import Instance, Operand
 
 
@@ -32,6 +33,11 @@ class Compared:
     made: list[Made] = field(default_factory=list)
     apart: list[tuple[Instance, str]] = field(default_factory=list)
     unknown: int = 0
+    planned: list[Plan] = field(default_factory=list)
+    """Plans of steps before they were rewritten."""
+    rewritten: list[str] = field(default_factory=list)
+    """The passes that have changed what their nodes say, and `changed`: how many nodes differ in the end."""
+    changed: int = 0
 
     @property
     def instances(self) -> list[Instance]:
@@ -75,7 +81,20 @@ def note_apart(instance: Instance, loop: str) -> None:
         record.apart.append((instance, loop))
 
 
-def note_unknown(number: int) -> None:
-    """What nothing is known of in a whole plan."""
+def note_planned(plan: Plan) -> None:
+    """A plan of steps that is to be rewritten."""
+    for record in _RECORDS.get():
+        record.planned.append(plan)
+
+
+def note_rewritten(name: str) -> None:
+    """A pass that has changed what nodes of a plan of steps say."""
+    for record in _RECORDS.get():
+        record.rewritten.append(name)
+
+
+def note_unknown(number: int, changed: int) -> None:
+    """What nothing is known of in a whole plan, and nodes that rewrites have changed."""
     for record in _RECORDS.get():
         record.unknown += number
+        record.changed += changed

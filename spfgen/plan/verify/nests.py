@@ -42,6 +42,7 @@ from spfgen.plan.nodes import (
     Version,
 )
 from spfgen.plan.verify.compared import Compared, Made
+from spfgen.plan.verify.unchanged import changed
 from spfgen.space.nodes import Operand, Read
 from spfgen.space.steps import Equation, Steps
 from spfgen.space.typed import Holds
@@ -59,9 +60,12 @@ class Unknown:
     statements: int = 0
     values: int = 0
     gone: int = 0
+    changed: int = 0
+    """Nodes that rewrites have changed (unchanged.py)."""
 
     def is_more_than(self, other: Unknown) -> bool:
-        return self.statements > other.statements or self.values > other.values or self.gone > other.gone
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return any(own > others for own, others in pairs)
 
 
 def made_of(nodes: Sequence[Plan], does: Do) -> Made:
@@ -97,7 +101,8 @@ def unknown_of(plan: Plan, compared: Compared, steps: Steps) -> Unknown:
     check.visit(plan, _Around())
     gone = [m for k, m in enumerate(check.made) if m.nodes and k not in check.seen]
     unread = check.operands - check.met
-    return Unknown(check.statements, check.values, len(gone) + len(unread) + len(_not_written(plan, steps)))
+    lost = len(gone) + len(unread) + len(_not_written(plan, steps))
+    return Unknown(check.statements, check.values, lost, sum(changed(p, plan) for p in compared.planned[-1:]))
 
 
 def _coordinates(steps: Steps) -> frozenset[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from functools import partial
 
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite, walk
+from spfgen.lang.expressions import counted
 from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Products, Scan, Seq, Versions
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
@@ -31,10 +32,12 @@ def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -
         if group.steps is not None:
             check_steps(plan, program)
             found = unknown_of(plan, compared, group.steps)
+            if found.changed and not compared.rewritten:
+                raise Fault(f"{counted(found.changed, 'node')} of the plan are not those that were planned")
             nests = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
             more = sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests)
             found = replace(found, statements=found.statements + more)
-            note_unknown(found.statements + found.values)
+            note_unknown(found.statements + found.values, found.changed)
             return found
         return _unknown_of_products(group, plan, compared)
     except Fault as fault:

@@ -133,7 +133,7 @@ static SPFGEN_NOINLINE void spmv_part(
                     spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
                     spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                 }
-                /* unrolled by four with partial sums, so that no addition waits for another */
+                /* unrolled by four with partial sums, whose additions are independent */
                 for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
                     double y_sum_1 = A_val[pj] * x_val[A_colidx[pj]];
                     if (pj + 1 < pj_end) {
@@ -179,7 +179,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_chunks(threads, (double)nrow + 3.0 * (double)nnz, 8);
-    /* many short segments, more than caches hold: what comes later is fetched */
+    /* the segments are short, and all together exceed the caches: later reads are prefetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     int64_t *i_shared = (int64_t *)spfgen_memory(parts, 1, sizeof(int64_t));
     double *y_parts = (double *)spfgen_memory(parts, 1, sizeof(double));

@@ -142,7 +142,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
     several = c.Block(
         (
-            c.Comment("four partial sums, so that no addition waits for another"),
+            c.Comment("four partial sums, whose additions are independent"),
             *(c.Declare(kind.c, own, zero(kind)) for own in names),
             c.While(more, c.Block((*each, step))),
             c.Assign(c.Name(name), "+=", joined("+", sums)),
@@ -320,7 +320,7 @@ def _unrolled_with_guards(
         group = [*group, low.added(total, "+=", c.Name(sums[0]), total.type)]
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
     by = "two" if few else "four"
-    comment = c.Comment(f"unrolled by {by} with partial sums, so that no addition waits for another")
+    comment = c.Comment(f"unrolled by {by} with partial sums, whose additions are independent")
     return [comment, other, pairs, added] if few else [comment, pairs]
 
 

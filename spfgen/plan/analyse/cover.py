@@ -70,7 +70,7 @@ def _side_by_side(instance: Instance, function: str, end: Expr, extent: Expr) ->
     borders = And((Compare("=", Call(function, (ZERO,)), ZERO), Compare("=", Call(function, (end,)), extent)))
     rises = Compare("<=", Call(function, (at,)), Call(function, (Bin("+", at, ONE),)))
     return (
-        implied(sizes, instance.axioms, borders, about=f"the segments of {function} are all of [0, extent)").proved
+        implied(sizes, instance.axioms, borders, about=f"the segments of {function} cover [0, extent)").proved
         and implied(within, instance.axioms, rises, about=f"the segments of {function} do not meet").proved
     )
 

@@ -130,7 +130,7 @@ class Accumulate(Nested):
             what = "sum" if self.monoid is None else f"combine by {self.monoid.operator.op}"
             return f"{what} into {target} with {self.op}" if self.finish is None else f"{what} for {target}"
         if self.start is not None:
-            return f"take off {self.target.tensor}, which begins as {show_value(self.start)}"
+            return f"subtract from {self.target.tensor}, initially {show_value(self.start)}"
         return f"sum into {', '.join(map(show_operand, self._alike()[1]))}"
 
     @property

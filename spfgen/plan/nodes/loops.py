@@ -57,7 +57,7 @@ class Ahead:
     long: Formula | None = None
     rows: Expr = ONE
     begins: Call | None = None
-    because: str = "many short segments, more than caches hold: what comes later is fetched"
+    because: str = "the segments are short, and all together exceed the caches: later reads are prefetched"
     name: str = "far"
 
     @property
@@ -175,7 +175,7 @@ ACROSS, IN_TURN, SEVERAL = "to a vector of partial sums", "to partial sums in tu
 EACH = "to several sums, one iteration after the other"
 LEFT, FEW_LEFT = "to partial sums, the last ones in order", "to a sum of its own"
 """How a loop adds up (transform/partial_sums.py)."""
-WAITS, APART = "no addition waits for another", "compilers would merge iterations of the loop around"
+WAITS, APART = "the additions are then independent", "compilers would merge iterations of the loop around"
 DISTINCT = "to four places at a time, which all differ"
 """How a loop adds to memory (transform/distinct_places.py)."""
 

@@ -115,7 +115,7 @@ class _Loop:
         last = substitute(self.above(at_end), {scan.dim: place})
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
-        why = f"the last one has {asked}: nothing has to be asked of the others"
+        why = f"the last entry has {asked}: the others need no test"
         return specialised(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
 
     def above(self, parts: Sequence[Plan]) -> Plan:

@@ -103,5 +103,5 @@ def _transposed(plan: Plan, operand: Operand, axis: int) -> Plan:
     place, extents = tuple(operand.place[k] for k in order), tuple(operand.extents[k] for k in order)
     copy = replace(operand, array=f"{operand.array} {COPY}", place=place, extents=extents)
     inside = rewrite(lambda n: Read(copy) if n == Read(operand) else None, plan)
-    why = f"sums run across {operand.tensor}, and read each value several times"
+    why = f"the sums read {operand.tensor} with a stride, and each value several times"
     return Transpose(operand, axis, copy, inside, why)

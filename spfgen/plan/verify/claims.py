@@ -46,14 +46,14 @@ def claims(group: Group, plan: Plan, compared: Compared) -> Claims:
             tested.append("that the loops visit the points of the iteration space, and read within index arrays")
     nodes = list(walk(plan, PLANS))
     if proved and any(isinstance(n, Version) and n.by_order for n in nodes):
-        proved.append("where an index array is sorted, a version that asks less does the same (by Z3)")
+        proved.append("versions with fewer tests, for sorted index arrays, are equivalent (by Z3)")
     if any(_clears(n) for n in nodes):
         tested.append("what is cleared before it is added to")
     if any(isinstance(n, Gather) for n in nodes):
         tested.append("that the entries of a row are added up before they are appended")
     if any(isinstance(n, Append) for n in nodes):
         tested.append("how the entries become the arrays of the result")
-    tested.append("that the C does what these loops say, also after it is rewritten")
+    tested.append("that the C, after all rewrites, does what these loops say")
     return Claims(tuple(proved), tuple(tested))
 
 

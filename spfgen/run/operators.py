@@ -129,6 +129,12 @@ class Operators(Public):
             raise TypeError(f"expected one integer as an index, but the shape is {self.shape}, of {self.dtype}")
         return int(self._number())
 
+    def __setitem__(self, key: object, value: object) -> None:
+        """Tensors share arrays, and are not written to. Raises TypeError."""
+        raise TypeError(
+            "expected an array that is written to, but tensors are not: write numpy.where(mask, value, T), or T.to_numpy()"
+        )
+
     def __complex__(self) -> complex:
         return complex(self._number())
 

@@ -131,7 +131,7 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.tensordot: _tensordot,
         np.inner: lambda a, b: a * b if not np.ndim(a) or not np.ndim(b) else _tensordot(a, b, (-1, -1)),
         np.outer: _outer,
-        np.trace: lambda a, offset=0, dtype=None: functions.diagonal(a, offset).sum(dtype=dtype),
+        np.trace: _trace,
         np.diagonal: functions.diagonal,
         np.ravel: lambda a, order="C": functions.reshape(a, -1, order),
         np.swapaxes: lambda a, axis1, axis2: a.transpose(_swapped(a.ndim, axis1, axis2)),
@@ -159,7 +159,7 @@ def _own() -> dict[Any, Callable[..., Any]]:
         linalg.matrix_transpose: lambda x: x.transpose(_swapped(x.ndim, -2, -1)),
         linalg.tensordot: _tensordot,
         linalg.outer: _outer,
-        linalg.trace: lambda x, offset=0, dtype=None: functions.diagonal(x, offset).sum(dtype=dtype),
+        linalg.trace: lambda x, offset=0, dtype=None: _trace(x, offset, -2, -1, dtype),
         linalg.diagonal: lambda x, offset=0: functions.diagonal(x, offset, -2, -1),
         linalg.vecdot: lambda x1, x2: eager.applied(np.vecdot, (x1, x2), {}),
     }
@@ -261,6 +261,10 @@ def _dot(a: Any, b: Any) -> Any:
     if np.ndim(a) <= 2 >= np.ndim(b):
         return eager.applied(np.matmul, (a, b), {})
     return _tensordot(a, b, (-1, -2 if np.ndim(b) > 1 else -1))
+
+
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    return functions.diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)
 
 
 def _outer(a: Any, b: Any) -> Any:

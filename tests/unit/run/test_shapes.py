@@ -188,6 +188,8 @@ def test_diagonals_along_axes(axes: tuple[int, int], offset: int) -> None:
     dense = np.arange(24).reshape(2, 3, 4) % 5
     tensor = spfgen.pack(dense, "csf")
     assert np.array_equal(np.asarray(np.diagonal(tensor, offset, *axes)), np.diagonal(dense, offset, *axes))
+    assert np.array_equal(np.trace(tensor, offset, *axes), np.trace(dense, offset, *axes))
+    assert np.array_equal(np.linalg.trace(tensor, offset=offset), np.linalg.trace(dense, offset=offset))
 
 
 def test_where_something_is() -> None:

@@ -132,8 +132,8 @@ class Operators(Public):
     def __setitem__(self, key: object, value: object) -> None:
         """Tensors share arrays, and are not written to. Raises TypeError."""
         raise TypeError(
-            "expected an array that is written to, but tensors are not: write numpy.where(mask, value, T) for a new one, "
-            "or T.to_numpy()"
+            "expected an array that is written to, but tensors are not: write "
+            "numpy.where(mask, value, T) for a new one, or T.to_numpy()"
         )
 
     def __complex__(self) -> complex:

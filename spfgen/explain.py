@@ -20,7 +20,21 @@ from spfgen.plan.context import context_of
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.nodes import Accumulate, Clear, Find, Guard, Key, Levels, Plan, Scan, Segment, Variable, Versions
+from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
+    Clear,
+    Find,
+    Guard,
+    Key,
+    Levels,
+    Plan,
+    Products,
+    Scan,
+    Segment,
+    Variable,
+    Versions,
+)
 from spfgen.plan.show import show_plan
 from spfgen.plan.text import interval, show_conditions, show_operand
 from spfgen.plan.verify.claims import claims
@@ -45,16 +59,12 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         parts.append(f"  {tensor.name} : {layout}, {tensor.value_type}, {role}{shared}{computed}")
     for group, plan in zip(program.groups, generated.plans, strict=True):
         parts += ["", group.text]
-        for number, instance in enumerate(group.instances, 1):
-            title = (
-                f"iteration space {number} of {len(group.instances)}" if len(group.instances) > 1 else "iteration space"
-            )
-            text = textwrap.fill(iteration_space(instance), 108, break_on_hyphens=False, break_long_words=False)
-            parts.append(f"  {title}:\n{textwrap.indent(text, '    ')}")
-        if not group.instances and group.steps is None:
-            parts.append("  iteration space: empty")
+        sums = [n.asked.group for n in walk(plan, PLANS) if isinstance(n, Products)]
+        parts += _spaces(group)
         if group.steps is not None:
             parts.append(f"  planned by regions of what is stored, not as a sum of products, because {program.beyond}")
+        for inner in sums:
+            parts += [f"  as sums of products: {inner.text}", *(textwrap.indent(p, "  ") for p in _spaces(inner))]
         order = scanned(plan)
         parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")
         found = looked_for(plan)
@@ -101,6 +111,16 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         lines = [obligation_line(answer, details) for answer in generated.obligations]
         parts += [_filled(line) for line in dict.fromkeys(lines)]
     return "\n".join(parts)
+
+
+def _spaces(group: Group) -> Iterator[str]:
+    """The iteration spaces of a statement."""
+    if not group.instances and group.steps is None:
+        yield "  iteration space: empty"
+    for number, instance in enumerate(group.instances, 1):
+        several = f" {number} of {len(group.instances)}" if len(group.instances) > 1 else ""
+        text = textwrap.fill(iteration_space(instance), 108, break_on_hyphens=False, break_long_words=False)
+        yield f"  iteration space{several}:\n{textwrap.indent(text, '    ')}"
 
 
 def _assembled(name: str, how: Assembled) -> list[str]:

@@ -7,15 +7,29 @@ from dataclasses import dataclass
 
 from spfgen.ir import rewrite, walk
 from spfgen.lang.expressions import counted
-from spfgen.plan.nodes import PLANS, Append, Clear, Collect, Find, Gather, Partition, Plan, Repeat, Scan, Version
+from spfgen.plan.nodes import (
+    PLANS,
+    Append,
+    Clear,
+    Collect,
+    Find,
+    Gather,
+    Partition,
+    Plan,
+    Products,
+    Repeat,
+    Scan,
+    Version,
+)
 from spfgen.plan.verify.compared import Compared
-from spfgen.plan.verify.meaning import Fault, paths, without_unused
+from spfgen.plan.verify.meaning import Fault, finishing, paths, without_unused
 from spfgen.space.nodes import Group
 
 POINTS = "the loops visit exactly the points of the iteration space (both inclusions, by isl)"
 READS = "every read of an index array lies within the array (by isl, from the declared ranges)"
 NESTS = "each nest of loops, as it was made, has the points of its region and reads within its index arrays (by isl)"
 SAME = "each node of the plan says what it said when it was planned: rewrites have moved and named what there was"
+SUMS = "of sums of products the loops visit exactly the points, and read within index arrays (by isl)"
 WHOLE = "after all rewrites each statement stands in such nests, and reads and stores values where these have them"
 
 
@@ -35,7 +49,9 @@ def claims(group: Group, plan: Plan, compared: Compared) -> Claims:
         passes = ", ".join(dict.fromkeys(compared.rewritten))
         tested.append(f"{counted(compared.changed, 'node')} that rewrites have changed ({passes})")
     if group.steps is not None:
-        proved = [NESTS] if compared.nests and all(compared.nests) else []
+        sums = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
+        proved = [SUMS] if sums and all(_is_compared(n.asked.group, n.body, compared) for n in sums) else []
+        proved += [NESTS] if compared.nests and all(compared.nests) else []
         proved += [WHOLE] if whole else []
         proved += [SAME] if compared.planned and not compared.changed else []
         if not proved:
@@ -62,7 +78,9 @@ def _is_compared(group: Group, plan: Plan, compared: Compared) -> bool:
     statement has."""
     try:
         plain = rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS)
-        found = [p if p in compared.paths else without_unused(p) for p in paths(plain)]
+        stores = finishing(plain)
+        every = [*paths(plain), *(paths(stores) if stores != plain else ())]
+        found = [p if p in compared.paths else without_unused(p) for p in every]
     except Fault:
         return False
     instances = [i for path in found for i in compared.paths.get(path, ())]

@@ -11,6 +11,7 @@ import pytest
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import PLANS, Products, RegisterTile, Scan
+from spfgen.plan.verify.claims import POINTS, SUMS
 from tests.fuzz.carried import by_the_interpreter
 
 Array = np.ndarray[Any, Any]
@@ -108,3 +109,14 @@ def test_slices(layout: str) -> None:
     text = f"y[i] = A[i, j(2:20)]*x[j(2:20)]; {LAST}"
     kernel = spfgen.compile(text, A=layout, x="dense", y="dense", z="dense", threads=3)
     assert np.allclose(kernel(A=spfgen.pack(A, layout), x=x)["y"], A[:, 2:20] @ x[2:20])
+
+
+def test_what_is_said() -> None:
+    """`explain` shows the points of such statements, and claims what was compared."""
+    kinds = {"A": "csr", "x": "dense", "w": "dense", "y": "dense", "z": "dense"}
+    said = compiled("vector", "csr").explain()
+    assert "as sums of products: y[i] = sum(j: A[i, j]*x[j])\n    iteration space:" in said
+    assert SUMS in said
+    alone = spfgen.compile("y[i] = sum(j: A[i,j]*x[j])/w[i]", **{n: kinds[n] for n in "Axwy"}).explain()
+    assert POINTS in alone
+    assert "what is cleared" not in alone

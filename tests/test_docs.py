@@ -23,6 +23,14 @@ def test_blocks_of_pages(name) -> None:
     text, pictures = pages.made(DOCS / name)
     assert text.startswith("# ")
     assert all("<svg" in content for path, content in pictures.items() if path.endswith(".svg"))
+    for path, content in pictures.items():
+        if f"(pictures/{path})" in text:
+            assert untitled(content) == untitled((DOCS / "pictures" / path).read_text()), f"write {path} anew"
+
+
+def untitled(picture: str) -> str:
+    """A picture is called after its layout in the gallery, after its data where it is drawn."""
+    return re.sub(r"<title>.*?</title>", "", picture, count=1).strip()
 
 
 @pytest.mark.parametrize("name", [n for n in generators.ALL if n != "gallery"])
@@ -86,3 +94,20 @@ def test_the_whole_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site" / ".nojekyll").exists()
     assert (tmp_path / "site" / "layouts.html").read_text().count("<img") >= 20
+
+
+@pytest.mark.parametrize("name", [*PAGES, "../README.md", "../CHANGELOG.md"])
+def test_links_work_where_pages_are_read_as_files(name: str) -> None:
+    """Pages, anchors and pictures that a repository host shows: all are in the tree."""
+    page = DOCS / name
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        found = (page.parent / path).resolve() if path else page.resolve()
+        assert found.exists(), f"{name} links to {target}"
+        if anchor and found.suffix == ".md":
+            headings = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.M)
+            anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+            assert anchor in anchors, f"{name} links to {target}"

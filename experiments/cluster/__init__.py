@@ -112,14 +112,15 @@ def tensors(count: int) -> Data:
 
 
 @cache
-def client_of(workers: int) -> Any:
-    """A cluster that ends with this process."""
+def client_of(workers: int, moves: bool = True) -> Any:
+    """A cluster that ends with this process; `moves`: whether its scheduler moves work to those that have less."""
     try:
-        distributed = importlib.import_module("distributed")
+        dask, distributed = importlib.import_module("dask"), importlib.import_module("distributed")
     except ImportError as error:
         raise Missing("pip install 'spfgen[cluster]'") from error
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-    return distributed.Client(distributed.LocalCluster(**options), set_as_default=False)
+    with dask.config.set({"distributed.scheduler.work-stealing": moves}):
+        return distributed.Client(distributed.LocalCluster(**options), set_as_default=False)
 
 
 def _whole(data: Data) -> dict[str, Any]:
@@ -303,8 +304,9 @@ def _expected(data: Data) -> Any:
 
 
 def facts(data: Data) -> Mapping[str, int]:
-    """Bytes between two workers in one computation, and what was expected of them."""
-    distributed, client = importlib.import_module("distributed"), client_of(2)
+    """Bytes between two workers in one computation, and what was expected of them, which is without what a scheduler
+    moves to others because of their load."""
+    distributed, client = importlib.import_module("distributed"), client_of(2, moves=False)
     with client.as_current():
         made = program_of(data)
         before = sum(client.run(received).values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from spfgen import tuning
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.cuts import Box
+from spfgen.cluster.cuts import Box, meeting
 from spfgen.cluster.separate import RESULT, Read, within
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
@@ -43,6 +44,8 @@ def bytes_of(value: Any) -> float:
 
 def bytes_within(value: Any, box: Box) -> float:
     """Of what an operand has in a box."""
+    if isinstance(value, Blocked) and value.weights is not None and box:
+        return _of_blocks(value, value.weights, box)
     shape = value.shape if hasattr(value, "shape") else ()
     part: float = 1.0
     for (low, high), extent in zip(box, shape, strict=True):
@@ -52,6 +55,19 @@ def bytes_within(value: Any, box: Box) -> float:
     pointers: float = min(bytes_of(value), SHORT * shape[0])
     rows: float = (box[0][1] - box[0][0]) / max(1, shape[0])
     return (bytes_of(value) - pointers) * part + pointers * rows
+
+
+def _of_blocks(value: Blocked, weights: Mapping[tuple[int, ...], int], box: Box) -> float:
+    """The same where the bytes of each block are known."""
+    total = 0.0
+    for place in product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)]):
+        own = [(b[k], b[k + 1]) for b, k in zip(value.bounds, place, strict=True)]
+        inside = [(max(a, w), min(z, h)) for (a, z), (w, h) in zip(own, box, strict=True)]
+        rows = (inside[0][1] - inside[0][0]) / (own[0][1] - own[0][0])
+        part = prod((z - a) / (own[k][1] - own[k][0]) for k, (a, z) in enumerate(inside))
+        pointers = min(weights[place], SHORT * (own[0][1] - own[0][0]))
+        total += (weights[place] - pointers) * part + pointers * rows
+    return total
 
 
 def _is_dense(value: Any) -> bool:

@@ -31,7 +31,20 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     and reductions as programs over blocks do. `nbytes` is the memory of all blocks, None where it is not known before.
     """
 
-    _inner = ("graph", "name", "kind", "told", "known", "expected", "placed", "example", "part", "map", "rechunk")
+    _inner = (
+        "graph",
+        "name",
+        "kind",
+        "told",
+        "known",
+        "expected",
+        "weights",
+        "placed",
+        "example",
+        "part",
+        "map",
+        "rechunk",
+    )
     graph: Any
     name: str
     bounds: tuple[Bounds, ...]
@@ -43,6 +56,8 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     known: dict[str, Any] = field(default_factory=dict)
     expected: int | None = None
     """Bytes that planners count with where the memory is not known."""
+    weights: Mapping[tuple[int, ...], int] | None = None
+    """Bytes of each block, by its place, where they are known."""
     placed: bool = False
     """Whether the blocks are meant for the workers that placed.py says."""
 
@@ -150,7 +165,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         for place, box in boxes(wanted).items():
             layer[(name, *place)] = self.part(box, layer)
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[self])
-        return replace(self, graph=graph, name=name, bounds=wanted)
+        return replace(self, graph=graph, name=name, bounds=wanted, weights=None)
 
     def part(self, box: Any, layer: dict[Any, Any]) -> Key:
         """The key of what lies in a box, in coordinates that begin there: of a block, or of tasks that are put into the

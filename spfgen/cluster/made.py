@@ -119,13 +119,14 @@ def of_tensor(tensor: Tensor, bounds: Sequence[cuts.Bounds], layout: Any = None)
     name = _keyed("blocks", tensor, bounds, layout)
     layer, is_placed = placed({(name, *k): block for k, block in some.items()}, [len(b) - 1 for b in bounds])
     graph = HighLevelGraph.from_collections(name, layer)
-    memory = sum(block.nbytes for block in some.values())
+    weights = {place: block.nbytes for place, block in some.items()}
     used = layout or tensor.layout
 
     def example() -> Any:
         return packed(_without_entries(own_entries(next(iter(some.values())))), used, False)
 
-    return Blocked(graph, name, tuple(bounds), example, used, memory, placed=is_placed)
+    memory = sum(weights.values())
+    return Blocked(graph, name, tuple(bounds), example, used, memory, weights=weights, placed=is_placed)
 
 
 def _of_dask(array: Any, layout: Any) -> Blocked:

@@ -8,6 +8,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from spfgen.cluster.amounts import bytes_within
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box, meeting
 from spfgen.cluster.placed import home
@@ -81,13 +82,12 @@ class Traffic:
             own = [n for n in place if n in {i for s in read.access.subscripts for i in within(s)}]
             counts = [len(self.cuts[n]) - 1 for n in own]
             return home([place[n] for n in own], counts, self.workers) if own else worker
-        whole = max(1, prod(h - w for w, h in box))
         places = list(product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)]))
         if len(places) == 1:
             return home(places[0], value.blocks, self.workers)
         for at in places:
-            both = prod(min(b[k + 1], h) - max(b[k], w) for b, k, (w, h) in zip(value.bounds, at, box, strict=True))
-            self.sent += size * both / whole * (home(at, value.blocks, self.workers) != worker)
+            part = tuple((max(b[k], w), min(b[k + 1], h)) for b, k, (w, h) in zip(value.bounds, at, box, strict=True))
+            self.sent += bytes_within(value, part) * (home(at, value.blocks, self.workers) != worker)
         return worker
 
     def combined(self, workers: Sequence[int], size: Callable[[int], float]) -> None:

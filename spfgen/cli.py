@@ -19,11 +19,12 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from spfgen import __version__, progress
+from spfgen import progress
 from spfgen.errors import CheckFailed, DataError, InternalError, SpfgenError, UsageError
 from spfgen.lang.optimization import LEVELS
 from spfgen.lang.types import FINDS
 from spfgen.messages import LOGGER, in_options, logged, message
+from spfgen.version import __version__
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
 INTERRUPTED = 130

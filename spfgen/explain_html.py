@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-import spfgen
 from spfgen.errors import SpfgenError
 from spfgen.estimate import memory, work
 from spfgen.explain import explain_json
@@ -17,6 +16,7 @@ from spfgen.facts.formula import show
 from spfgen.layout.nodes import Layout
 from spfgen.pipeline import Generated
 from spfgen.space.nodes import Tensor
+from spfgen.version import __version__
 
 STYLE = """
 :root { color-scheme: light; }
@@ -62,7 +62,7 @@ def explain_html(generated: Generated) -> str:
         *_section("proofs", _proofs(facts)),
         *_section("cost", _cost(generated)),
         *_section("code", [code]),
-        f'<p class="because">Made by spfgen {spfgen.__version__}.</p>',
+        f'<p class="because">Made by spfgen {__version__}.</p>',
     ]
     head = f"<meta charset='utf-8'><title>{name}</title><style>{STYLE}{colours}</style>"
     return "\n".join(["<!DOCTYPE html>", f'<html lang="en"><head>{head}</head><body>', *body, "</body></html>", ""])

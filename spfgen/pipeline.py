@@ -35,7 +35,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-import spfgen
 from spfgen.cir.lower.files import amalgamated, header_file, list_types, source_file
 from spfgen.cir.lower.from_plan import lower
 from spfgen.cir.rewrite import passes as c_passes
@@ -76,6 +75,7 @@ from spfgen.space.from_lang import join
 from spfgen.space.from_steps import join_steps
 from spfgen.space.nodes import Program, Tensor
 from spfgen.space.own import own_tensor
+from spfgen.version import __version__
 
 LOGGER = logging.getLogger(__name__)
 PASSES = (*passes.PASSES, *STEPS, *WHOLE, *c_passes.PASSES)
@@ -200,7 +200,7 @@ def print_kernel(
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
-    comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
+    comment = f"{program.name}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
     source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
     header = header_file(program, [function], f"{comment}{_largest(program)}")

@@ -160,7 +160,7 @@ def _command_of(
         native = _native_flags(compiler, TUNED)
         flags = (OPTIMISED, *native, *BASE_FLAGS)
         processor = _processor() if native else ""
-    from spfgen import __version__
+    from spfgen import version
 
     before = (*compiler.command, *flags, *extra_flags)
     # Libraries come after the file that needs them.
@@ -171,7 +171,7 @@ def _command_of(
         shlex.join(before),
         shlex.join(after),
         processor,
-        __version__,
+        version.__version__,
     )
     return identity, before, after
 

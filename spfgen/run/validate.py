@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
 
-import spfgen
 from spfgen import tuning
 from spfgen.cir.checks.names import KNOWN
 from spfgen.cir.lower.files import plain_file
@@ -28,6 +27,7 @@ from spfgen.layout.nodes import Layout, Property
 from spfgen.layout.points import Array
 from spfgen.layout.width import fits
 from spfgen.run.threads import threads_allowed
+from spfgen.version import __version__
 
 MEMORY = 3
 
@@ -115,7 +115,7 @@ def c_source(layout: Layout, kinds: Mapping[str, str]) -> str:
     """C that checks the index arrays of the layout; `kinds` are their types, int32 or int64."""
     checks = checks_of(layout)
     functions = [simplify(f) for f in check_functions(layout, checks, kinds, _name(layout))]
-    about = f"{_name(layout)}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
+    about = f"{_name(layout)}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp."
     file = plain_file(functions, about, ("<stdint.h>",))
     cir_check.check(file, KNOWN)
     return print_file(file)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-import spfgen
 from spfgen import tuning
 from spfgen.cir.lower.files import plain_file, runtime
 from spfgen.cir.pack import Made
@@ -27,6 +26,7 @@ from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.points import Array
 from spfgen.run.compile import build, load
 from spfgen.run.later import is_ready
+from spfgen.version import __version__
 
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
 NOTHING = ctypes.c_char * 0
@@ -88,7 +88,7 @@ class Function:
 def source_text(made: Sequence[Made], about: str) -> str:
     """The C text of some functions."""
     functions = [f for m in made for f in with_outlined_part(simplify(m.function))]
-    file = plain_file(functions, f"{about}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp.")
+    file = plain_file(functions, f"{about}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp.")
     check_c(file, KNOWN)
     return print_file(file)
 

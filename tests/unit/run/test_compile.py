@@ -159,7 +159,7 @@ def test_everything_that_matters_is_in_the_key(monkeypatch, wrapper):
     paths.append(compile.build(SUM))
     monkeypatch.setattr(compile, "_processor", lambda: "another processor")
     paths.append(compile.build(SUM))
-    monkeypatch.setattr("spfgen.__version__", "0.0.0")
+    monkeypatch.setattr("spfgen.version.__version__", "0.0.0")
     paths.append(compile.build(SUM, optimise=False))
     monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc")))
     paths.append(compile.build(SUM, optimise=False))

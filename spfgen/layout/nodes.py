@@ -283,7 +283,7 @@ def as_entries(layout: Layout) -> Layout:
     parts = [within(a, ZERO, e) for a, e in zip(at, extents, strict=True)]
     parts += [Compare("=", c, a) for c, a in zip(coordinates, at, strict=True)]
     return Layout(
-        f"{layout.name}_entries",
+        f"{layout.name}_appended",
         layout.parameters,
         (),
         (),

@@ -49,10 +49,10 @@ static int64_t *spfgen_vector(spfgen_pool *pool, int64_t length) {
     return (int64_t *)spfgen_pool_take(pool, length, sizeof(int64_t));
 }
 /* Coordinate k of all entries. */
-static int64_t *spfgen_entries_column(spfgen_pool *pool, const spfgen_entries *entries, int k) {
+static int64_t *spfgen_appended_column(spfgen_pool *pool, const spfgen_appended *entries, int k) {
     int64_t *const column = spfgen_vector(pool, entries->count);
     for (int64_t q = 0; column && q < entries->count; q++) {
-        column[q] = spfgen_entries_at(entries, k, q);
+        column[q] = spfgen_appended_at(entries, k, q);
     }
     return column;
 }
@@ -437,12 +437,12 @@ static int64_t *spfgen_movable(spfgen_pool *pool, int64_t count, const int64_t *
 /* The two ends of each interval, which are entries with a last coordinate along the axis behind the others: rows of
    coordinates and values, in order; whether one is the end of the interval before. PLACE where two have a coordinate in
    common. */
-static int spfgen_interval_ends(spfgen_pool *pool, const spfgen_entries *entries, int rank, int axis, size_t size,
+static int spfgen_interval_ends(spfgen_pool *pool, const spfgen_appended *entries, int rank, int axis, size_t size,
                                 int64_t **column, void **values, int64_t **linked, int64_t *total) {
     const int64_t count = entries->count;
-    const int64_t *own[SPFGEN_ENTRIES_RANK + 1];
+    const int64_t *own[SPFGEN_APPENDED_RANK + 1];
     for (int k = 0; k <= rank; k++) {
-        own[k] = spfgen_entries_column(pool, entries, k);
+        own[k] = spfgen_appended_column(pool, entries, k);
         if (!own[k]) {
             return SPFGEN_ERROR_MEMORY;
         }

@@ -5,19 +5,19 @@ int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which h
 #endif
 
 /* The bytes of a coordinate. */
-static inline size_t spfgen_entries_bytes(const spfgen_entries *entries) {
+static inline size_t spfgen_appended_bytes(const spfgen_appended *entries) {
     return entries->narrow ? sizeof(int32_t) : sizeof(int64_t);
 }
 /* The bytes of an entry, and of a group of them. */
-static inline int64_t spfgen_entries_each(const spfgen_entries *entries, int rank, size_t size) {
-    return (int64_t)((size_t)(rank - (entries->grouped != 0)) * spfgen_entries_bytes(entries) + size);
+static inline int64_t spfgen_appended_each(const spfgen_appended *entries, int rank, size_t size) {
+    return (int64_t)((size_t)(rank - (entries->grouped != 0)) * spfgen_appended_bytes(entries) + size);
 }
-static inline int64_t spfgen_entries_group_each(const spfgen_entries *entries) {
-    return (int64_t)(spfgen_entries_bytes(entries) + sizeof(int64_t));
+static inline int64_t spfgen_appended_group_each(const spfgen_appended *entries) {
+    return (int64_t)(spfgen_appended_bytes(entries) + sizeof(int64_t));
 }
 /* Counts so many bytes more, or less: how many are taken then; -1 where there would be too many. */
-static int64_t spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
-    spfgen_entries *const whole = entries->whole ? entries->whole : entries;
+static int64_t spfgen_appended_count(spfgen_appended *entries, int64_t bytes) {
+    spfgen_appended *const whole = entries->whole ? entries->whole : entries;
     int64_t taken;
     #pragma omp atomic capture
     taken = whole->taken += bytes;
@@ -30,7 +30,7 @@ static int64_t spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
 }
 /* Copies so many bytes and frees the old ones. Where memory is `scarce` the system gets back what is copied, piece by
    piece: `free` alone may keep it, for the next call. */
-static void spfgen_entries_move(void *to, void *from, size_t bytes, bool scarce) {
+static void spfgen_appended_move(void *to, void *from, size_t bytes, bool scarce) {
     size_t done = 0;
     (void)scarce;
 #ifdef __linux__
@@ -50,7 +50,7 @@ static void spfgen_entries_move(void *to, void *from, size_t bytes, bool scarce)
     free(from);
 }
 /* Memory of a new size; the first `used` bytes stay. New memory in small pages takes far longer to get than to fill. */
-static void *spfgen_entries_memory(void *old, size_t used, size_t bytes, bool scarce) {
+static void *spfgen_appended_memory(void *old, size_t used, size_t bytes, bool scarce) {
     const bool moved = scarce && used >= TUNED_ENTRIES_MOVED_BYTES && used < TUNED_ENTRIES_MAPPED_BYTES;
     void *const memory = moved ? malloc(bytes) : realloc(old, bytes);
     if (!memory) {
@@ -64,19 +64,19 @@ static void *spfgen_entries_memory(void *old, size_t used, size_t bytes, bool sc
     }
 #endif
     if (moved) {
-        spfgen_entries_move(memory, old, used, scarce);
+        spfgen_appended_move(memory, old, used, scarce);
     }
     return memory;
 }
 /* Memory for so many entries of `rank` coordinates with values of `size` bytes; false where there is not enough: then no
    more are taken. */
-static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int rank, size_t size) {
+static bool spfgen_appended_reserve(spfgen_appended *entries, int64_t wanted, int rank, size_t size) {
     if (entries->failed || wanted <= entries->capacity) {
         return !entries->failed;
     }
-    const size_t bytes = spfgen_entries_bytes(entries), each = (size_t)spfgen_entries_each(entries, rank, size);
+    const size_t bytes = spfgen_appended_bytes(entries), each = (size_t)spfgen_appended_each(entries, rank, size);
     const int64_t more = (int64_t)((uint64_t)wanted > INT64_MAX / 2 / each ? 0 : (size_t)(wanted - entries->capacity) * each);
-    const int64_t taken = more == 0 ? -1 : spfgen_entries_count(entries, more);
+    const int64_t taken = more == 0 ? -1 : spfgen_appended_count(entries, more);
     if (taken < 0) {
         entries->failed = 1;
         return false;
@@ -87,10 +87,10 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
         }
         void *const old = k < rank ? (void *)entries->at[k] : entries->values;
         const size_t width = k < rank ? bytes : size;
-        void *const grown = spfgen_entries_memory(old, (size_t)entries->count * width, (size_t)wanted * width,
+        void *const grown = spfgen_appended_memory(old, (size_t)entries->count * width, (size_t)wanted * width,
                                                   taken >= TUNED_ENTRIES_SCARCE_BYTES);
         if (!grown) {
-            spfgen_entries_count(entries, -more);
+            spfgen_appended_count(entries, -more);
             entries->failed = 1;
             return false;
         }
@@ -105,31 +105,31 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
 }
 /* Memory for `more` entries at least. Where there are many already, for all that are expected: memory that is not touched
    costs nothing, to move it does. */
-static bool spfgen_entries_grow(spfgen_entries *entries, int64_t more, int rank, size_t size) {
+static bool spfgen_appended_grow(spfgen_appended *entries, int64_t more, int rank, size_t size) {
     const int64_t needed = entries->count + more;
     const int64_t wanted = entries->capacity < 32 ? 64 : 2 * entries->capacity;
-    const spfgen_entries *const whole = entries->whole ? entries->whole : entries;
+    const spfgen_appended *const whole = entries->whole ? entries->whole : entries;
     const int64_t expected = entries->expected < 1e15 ? (int64_t)entries->expected : 0;
     if (wanted > TUNED_ENTRIES_EXPECTED && wanted < expected && needed < expected && whole->most == 0 && !entries->failed) {
-        if (spfgen_entries_reserve(entries, expected, rank, size)) {
+        if (spfgen_appended_reserve(entries, expected, rank, size)) {
             return true;
         }
         entries->failed = 0;
         entries->expected = 0;
     }
-    return spfgen_entries_reserve(entries, wanted > needed ? wanted : needed, rank, size);
+    return spfgen_appended_reserve(entries, wanted > needed ? wanted : needed, rank, size);
 }
 /* Whether there is memory for one more entry. */
-static inline bool spfgen_entries_room(spfgen_entries *entries, int rank, size_t size) {
-    return entries->count < entries->capacity || spfgen_entries_grow(entries, 1, rank, size);
+static inline bool spfgen_appended_room(spfgen_appended *entries, int rank, size_t size) {
+    return entries->count < entries->capacity || spfgen_appended_grow(entries, 1, rank, size);
 }
 /* The list of one of so many parts, or of the only one. */
-static inline spfgen_entries *spfgen_entries_part(spfgen_entries *entries, spfgen_entries *parts, int64_t count,
+static inline spfgen_appended *spfgen_appended_part(spfgen_appended *entries, spfgen_appended *parts, int64_t count,
                                                   int64_t number) {
     if (count == 1) {
         return entries;
     }
-    spfgen_entries *const own = parts + number;
+    spfgen_appended *const own = parts + number;
     own->whole = entries;
     own->narrow = entries->narrow;
     own->grouped = entries->grouped;
@@ -137,7 +137,7 @@ static inline spfgen_entries *spfgen_entries_part(spfgen_entries *entries, spfge
     return own;
 }
 /* A coordinate of an entry. */
-static inline void spfgen_entries_set(const spfgen_entries *entries, int k, int64_t place, int64_t coordinate) {
+static inline void spfgen_appended_set(const spfgen_appended *entries, int k, int64_t place, int64_t coordinate) {
     if (entries->narrow) {
         ((int32_t *)(void *)entries->at[k])[place] = (int32_t)coordinate;
     } else {
@@ -145,33 +145,33 @@ static inline void spfgen_entries_set(const spfgen_entries *entries, int k, int6
     }
 }
 /* The same read. */
-static inline int64_t spfgen_entries_at(const spfgen_entries *entries, int k, int64_t place) {
+static inline int64_t spfgen_appended_at(const spfgen_appended *entries, int k, int64_t place) {
     return entries->narrow ? ((const int32_t *)(const void *)entries->at[k])[place] : entries->at[k][place];
 }
 /* An entry in the place of another one. */
-static void spfgen_entries_copy(spfgen_entries *entries, int rank, size_t size, int64_t to, int64_t from) {
+static void spfgen_appended_copy(spfgen_appended *entries, int rank, size_t size, int64_t to, int64_t from) {
     for (int k = 0; k < rank; k++) {
-        spfgen_entries_set(entries, k, to, spfgen_entries_at(entries, k, from));
+        spfgen_appended_set(entries, k, to, spfgen_appended_at(entries, k, from));
     }
     memcpy((char *)entries->values + (size_t)to * size, (const char *)entries->values + (size_t)from * size, size);
 }
 /* Memory for so many groups; false where there is not enough. */
-static bool spfgen_entries_reserve_groups(spfgen_entries *entries, int64_t wanted) {
-    const int64_t more = (wanted - entries->group_capacity) * spfgen_entries_group_each(entries);
+static bool spfgen_appended_reserve_groups(spfgen_appended *entries, int64_t wanted) {
+    const int64_t more = (wanted - entries->group_capacity) * spfgen_appended_group_each(entries);
     if (entries->failed || more <= 0) {
         return !entries->failed;
     }
-    entries->failed = spfgen_entries_count(entries, more) < 0;
+    entries->failed = spfgen_appended_count(entries, more) < 0;
     if (entries->failed) {
         return false;
     }
     int64_t **const own = &entries->at[entries->grouped - 1];
-    void *const at = realloc(*own, (size_t)wanted * spfgen_entries_bytes(entries));
+    void *const at = realloc(*own, (size_t)wanted * spfgen_appended_bytes(entries));
     *own = at ? (int64_t *)at : *own;
     void *const ends = at ? realloc(entries->ends, (size_t)wanted * sizeof(int64_t)) : NULL;
     entries->ends = ends ? (int64_t *)ends : entries->ends;
     if (!ends) {
-        spfgen_entries_count(entries, -more);
+        spfgen_appended_count(entries, -more);
         entries->failed = 1;
         return false;
     }
@@ -179,31 +179,31 @@ static bool spfgen_entries_reserve_groups(spfgen_entries *entries, int64_t wante
     return true;
 }
 /* One more group, of the entries up to `end`, with the coordinate of all of them; false where there is no memory. */
-static inline bool spfgen_entries_group(spfgen_entries *entries, int64_t coordinate, int64_t end) {
+static inline bool spfgen_appended_group(spfgen_appended *entries, int64_t coordinate, int64_t end) {
     const int64_t group = entries->groups, room = entries->group_capacity;
-    if (group == room && !spfgen_entries_reserve_groups(entries, room < 32 ? 64 : 2 * room)) {
+    if (group == room && !spfgen_appended_reserve_groups(entries, room < 32 ? 64 : 2 * room)) {
         return false;
     }
-    spfgen_entries_set(entries, (int)entries->grouped - 1, group, coordinate);
+    spfgen_appended_set(entries, (int)entries->grouped - 1, group, coordinate);
     entries->ends[group] = end;
     entries->groups = group + 1;
     return true;
 }
 /* Before entries are delivered that have coordinate k in common, row by row or column by column: in groups, where the
    caller takes them. */
-static inline void spfgen_entries_by_rows(spfgen_entries *entries, int k) {
+static inline void spfgen_appended_by_rows(spfgen_appended *entries, int k) {
     const int64_t grouped = entries->may_group ? k + 1 : 0;
     if (entries->grouped != grouped) {
-        spfgen_entries_free(entries);
+        spfgen_appended_free(entries);
     }
     entries->grouped = grouped;
     entries->groups = 0;
 }
 /* The entries of all parts behind those that are there, in the order of the parts, which are freed. */
-static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, int64_t count, int rank, size_t size,
+static void spfgen_appended_join(spfgen_appended *entries, spfgen_appended *parts, int64_t count, int rank, size_t size,
                                 int threads) {
-    const size_t bytes = spfgen_entries_bytes(entries);
-    const int64_t each = spfgen_entries_each(entries, rank, size), group_each = spfgen_entries_group_each(entries);
+    const size_t bytes = spfgen_appended_bytes(entries);
+    const int64_t each = spfgen_appended_each(entries, rank, size), group_each = spfgen_appended_group_each(entries);
     int64_t total = entries->count, groups = entries->groups, filled = 0, last = 0;
     (void)threads;
     for (int64_t p = 0; p < count; p++) {
@@ -214,10 +214,10 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
         last = parts[p].count > 0 ? p : last;
     }
     if (!entries->failed && entries->count == 0 && filled == 1 && parts[last].count >= entries->capacity) {
-        spfgen_entries_count(entries, -entries->capacity * each - entries->group_capacity * group_each);
+        spfgen_appended_count(entries, -entries->capacity * each - entries->group_capacity * group_each);
         const int64_t most = entries->most, taken = entries->taken, may_group = entries->may_group;
-        spfgen_entries *const whole = entries->whole;
-        const spfgen_entries moved = parts[last];
+        spfgen_appended *const whole = entries->whole;
+        const spfgen_appended moved = parts[last];
         parts[last] = *entries;
         parts[last].capacity = parts[last].group_capacity = 0; /* counted already */
         *entries = moved;
@@ -225,7 +225,7 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
         entries->may_group = may_group;
         entries->taken = taken;
         entries->whole = whole;
-    } else if (spfgen_entries_reserve(entries, total, rank, size) && spfgen_entries_reserve_groups(entries, groups)) {
+    } else if (spfgen_appended_reserve(entries, total, rank, size) && spfgen_appended_reserve_groups(entries, groups)) {
         const bool scarce = entries->taken >= TUNED_ENTRIES_SCARCE_BYTES;
         int64_t at = entries->count;
         for (int64_t p = 0; p < count; p++) {
@@ -233,7 +233,7 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
             for (int64_t g = 0; g < parts[p].groups; g++) {
                 const int64_t *const rows = parts[p].at[entries->grouped - 1];
                 const int64_t row = entries->narrow ? ((const int32_t *)(const void *)rows)[g] : rows[g];
-                spfgen_entries_group(entries, row, at + parts[p].ends[g]);
+                spfgen_appended_group(entries, row, at + parts[p].ends[g]);
             }
             parts[p].count = at; /* where its entries go */
             at += more;
@@ -244,18 +244,18 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
             if (from < to) {
                 for (int k = 0; k < rank; k++) {
                     if (k + 1 != entries->grouped) {
-                        spfgen_entries_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes, scarce);
+                        spfgen_appended_move((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes, scarce);
                         parts[p].at[k] = NULL;
                     }
                 }
-                spfgen_entries_move((char *)entries->values + from * size, parts[p].values, (to - from) * size, scarce);
+                spfgen_appended_move((char *)entries->values + from * size, parts[p].values, (to - from) * size, scarce);
                 parts[p].values = NULL;
             }
         }
         entries->count = total;
     }
     for (int64_t p = 0; p < count; p++) {
-        spfgen_entries_count(entries, -parts[p].capacity * each - parts[p].group_capacity * group_each);
-        spfgen_entries_free(&parts[p]);
+        spfgen_appended_count(entries, -parts[p].capacity * each - parts[p].group_capacity * group_each);
+        spfgen_appended_free(&parts[p]);
     }
 }

@@ -1,11 +1,11 @@
-#ifndef SPFGEN_ENTRIES
-#define SPFGEN_ENTRIES
+#ifndef SPFGEN_APPENDED
+#define SPFGEN_APPENDED
 #include <stdlib.h>
-enum { SPFGEN_ENTRIES_RANK = 32 };
+enum { SPFGEN_APPENDED_RANK = 32 };
 /* The entries of a result whose pattern is computed: coordinate k of entry n is at[k][n], its value is values[n], of the
    type that the struct around says. They come in any order; those with the same coordinates add up. All zero before the
-   first call. The kernel allocates, and uses again what is there; the caller frees with spfgen_entries_free. */
-typedef struct spfgen_entries {
+   first call. The kernel allocates, and uses again what is there; the caller frees with spfgen_appended_free. */
+typedef struct spfgen_appended {
     int64_t count;    /* entries */
     int64_t capacity; /* how many there is memory for */
     int64_t failed;   /* there was no memory for all; the kernel returns SPFGEN_ERROR_MEMORY then, and none are left */
@@ -18,12 +18,12 @@ typedef struct spfgen_entries {
     int64_t group_capacity;
     int64_t *ends;
     double expected;  /* how many there will be, about; for the kernel */
-    struct spfgen_entries *whole; /* the list that these are a part of, which counts their bytes; NULL: this one */
-    int64_t *at[SPFGEN_ENTRIES_RANK];
+    struct spfgen_appended *whole; /* the list that these are a part of, which counts their bytes; NULL: this one */
+    int64_t *at[SPFGEN_APPENDED_RANK];
     void *values;
-} spfgen_entries;
-static inline void spfgen_entries_free(spfgen_entries *entries) {
-    for (int k = 0; k < SPFGEN_ENTRIES_RANK; k++) {
+} spfgen_appended;
+static inline void spfgen_appended_free(spfgen_appended *entries) {
+    for (int k = 0; k < SPFGEN_APPENDED_RANK; k++) {
         free(entries->at[k]);
         entries->at[k] = NULL;
     }

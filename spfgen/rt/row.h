@@ -24,18 +24,18 @@ typedef struct spfgen_row {
     int shift;
     int failed;
     int64_t bytes;           /* that it takes */
-    spfgen_entries *counted; /* where they are counted */
+    spfgen_appended *counted; /* where they are counted */
 } spfgen_row;
 
 /* So many bytes more; false where there would be too many. */
 static bool spfgen_row_count(spfgen_row *row, int64_t bytes) {
-    const bool may = spfgen_entries_count(row->counted, bytes) >= 0;
+    const bool may = spfgen_appended_count(row->counted, bytes) >= 0;
     row->bytes += may ? bytes : 0;
     return may;
 }
 
 /* For keys below `extent`; a table where there would be too many of them. */
-static bool spfgen_row_start(spfgen_row *row, spfgen_entries *entries, int64_t extent, bool hashed) {
+static bool spfgen_row_start(spfgen_row *row, spfgen_appended *entries, int64_t extent, bool hashed) {
     if (!row->place && !row->failed) {
         row->counted = entries->whole ? entries->whole : entries;
         row->shift = hashed ? 58 : 0;
@@ -51,7 +51,7 @@ static bool spfgen_row_start(spfgen_row *row, spfgen_entries *entries, int64_t e
 static void spfgen_rows_free(spfgen_row *rows, int64_t count) {
     for (int64_t k = 0; k < count; k++) {
         if (rows[k].counted) {
-            spfgen_entries_count(rows[k].counted, -rows[k].bytes);
+            spfgen_appended_count(rows[k].counted, -rows[k].bytes);
         }
         free(rows[k].keys);
         free(rows[k].values);
@@ -192,7 +192,7 @@ static inline bool spfgen_row_mark(spfgen_row *row, int64_t *low, int64_t *high)
 
 /* The entries of the row, by rising keys (`ordered`, else as they came), behind those that are there, with the coordinates that they have in common: `axis`
    is that of the keys. The row is empty then. */
-static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, const int64_t *common, int axis, int rank,
+static inline void spfgen_row_end(spfgen_row *row, spfgen_appended *entries, const int64_t *common, int axis, int rank,
                                   int64_t extent, size_t size, bool ordered) {
     const int64_t count = row->count, first = entries->count;
     entries->failed |= row->failed;
@@ -208,8 +208,8 @@ static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, cons
         top++;
     }
     if (count > 0 && !entries->failed
-        && (first + count <= entries->capacity || spfgen_entries_grow(entries, count, rank, size))
-        && (!entries->grouped || spfgen_entries_group(entries, common[0], first + count))) {
+        && (first + count <= entries->capacity || spfgen_appended_grow(entries, count, rank, size))
+        && (!entries->grouped || spfgen_appended_group(entries, common[0], first + count))) {
         const bool narrow = entries->narrow != 0;
         int64_t *const keys = entries->at[axis] + (narrow ? 0 : first);
         int32_t *const narrow_keys = (int32_t *)(void *)entries->at[axis] + (narrow ? first : 0);

@@ -1,7 +1,7 @@
 /* The coordinate of each row at each of its entries; false where there is no memory. */
-static bool spfgen_entries_ungroup(spfgen_entries *entries) {
+static bool spfgen_appended_ungroup(spfgen_appended *entries) {
     const int common = (int)entries->grouped - 1;
-    const size_t bytes = spfgen_entries_bytes(entries);
+    const size_t bytes = spfgen_appended_bytes(entries);
     char *const column = (char *)malloc((size_t)(entries->count > 0 ? entries->count : 1) * bytes);
     const char *const rows = (const char *)entries->at[common];
     int64_t q = 0;
@@ -42,16 +42,16 @@ static void *spfgen_taken(const spfgen_allocator *memory, void **from, size_t us
     return own;
 }
 /* A column of so many coordinates in the type of an array. */
-static void *spfgen_tree_column(spfgen_entries *entries, int k, int64_t count, bool wide, const spfgen_allocator *memory) {
+static void *spfgen_tree_column(spfgen_appended *entries, int k, int64_t count, bool wide, const spfgen_allocator *memory) {
     if (wide != (entries->narrow != 0)) {
         void *column = entries->at[k];
-        void *const own = spfgen_taken(memory, &column, (size_t)count * spfgen_entries_bytes(entries));
+        void *const own = spfgen_taken(memory, &column, (size_t)count * spfgen_appended_bytes(entries));
         entries->at[k] = (int64_t *)column;
         return own;
     }
     int64_t *const own = (int64_t *)spfgen_result(memory, count, sizeof(int64_t));
     for (int64_t q = 0; own && q < count; q++) {
-        own[q] = spfgen_entries_at(entries, k, q);
+        own[q] = spfgen_appended_at(entries, k, q);
     }
     return own;
 }
@@ -63,10 +63,10 @@ static inline void spfgen_tree_set(void *array, bool wide, int64_t place, int64_
     }
 }
 /* The first field in which an entry differs from the one before; -1 where it does not come behind it. */
-static inline int spfgen_tree_step(const spfgen_entries *entries, const spfgen_tree *tree, int64_t q) {
+static inline int spfgen_tree_step(const spfgen_appended *entries, const spfgen_tree *tree, int64_t q) {
     for (int f = 0; f < tree->rank; f++) {
-        const int64_t own = spfgen_entries_at(entries, tree->order[f], q);
-        const int64_t before = spfgen_entries_at(entries, tree->order[f], q - 1);
+        const int64_t own = spfgen_appended_at(entries, tree->order[f], q);
+        const int64_t before = spfgen_appended_at(entries, tree->order[f], q - 1);
         if (own != before) {
             return own > before ? f : -1;
         }
@@ -92,12 +92,12 @@ static int64_t spfgen_tree_pairs(int64_t count, const int32_t *restrict row, con
     return falls ? -1 : heads;
 }
 /* How many positions each level has; false where the entries do not come in order, each once. */
-static bool spfgen_tree_totals(const spfgen_entries *entries, const spfgen_tree *tree, int64_t *totals, int threads) {
-    int64_t heads[SPFGEN_ENTRIES_RANK] = {0};
+static bool spfgen_tree_totals(const spfgen_appended *entries, const spfgen_tree *tree, int64_t *totals, int threads) {
+    int64_t heads[SPFGEN_APPENDED_RANK] = {0};
     const int64_t count = entries->count;
     if (entries->grouped) {
         for (int64_t g = 1; g < entries->groups; g++) {
-            if (spfgen_entries_at(entries, tree->order[0], g) <= spfgen_entries_at(entries, tree->order[0], g - 1)) {
+            if (spfgen_appended_at(entries, tree->order[0], g) <= spfgen_appended_at(entries, tree->order[0], g - 1)) {
                 return false;
             }
         }
@@ -133,11 +133,11 @@ static bool spfgen_tree_totals(const spfgen_entries *entries, const spfgen_tree 
     return true;
 }
 /* Where the entries of each coordinate of the first field begin: rows + 1 numbers. */
-static void spfgen_tree_rows(const spfgen_entries *entries, int k, int64_t rows, void *begin, bool wide) {
+static void spfgen_tree_rows(const spfgen_appended *entries, int k, int64_t rows, void *begin, bool wide) {
     int64_t next = 0;
     const int64_t count = entries->grouped ? entries->groups : entries->count;
     for (int64_t q = 0; q < count; q++) {
-        const int64_t row = spfgen_entries_at(entries, k, q);
+        const int64_t row = spfgen_appended_at(entries, k, q);
         for (; next <= row; next++) {
             spfgen_tree_set(begin, wide, next, entries->grouped ? (q > 0 ? entries->ends[q - 1] : 0) : q);
         }
@@ -172,7 +172,7 @@ static inline void spfgen_tree_scatter(const int32_t *restrict row, const int32_
 }
 /* Entries in any order become rows: their number in each row is counted, then each goes to its place, then rows that are
    not in order are sorted. -1 where one stands twice, or this is not for them; all is given back then. */
-static int spfgen_tree_buckets(spfgen_entries *entries, const spfgen_tree *tree, size_t size, int threads,
+static int spfgen_tree_buckets(spfgen_appended *entries, const spfgen_tree *tree, size_t size, int threads,
                                const spfgen_allocator *memory, void **arrays) {
     const int64_t count = entries->count, rows = tree->rows;
     if (!entries->narrow || tree->wide[1] || count > INT32_MAX || rows > 4 * count + 65536) {
@@ -267,11 +267,11 @@ static int spfgen_tree_buckets(spfgen_entries *entries, const spfgen_tree *tree,
 /* Entries become the arrays of a tree, begins and keys of each level, then the values, of `size` bytes; `totals`: how many
    positions each level has. Columns that an array needs as they are become the array. -1 where the entries are not in
    order, or one stands twice, and all is left as it was, but one by one. */
-static int spfgen_tree_made(spfgen_entries *entries, const spfgen_tree *tree, size_t size, int threads,
+static int spfgen_tree_made(spfgen_appended *entries, const spfgen_tree *tree, size_t size, int threads,
                             const spfgen_allocator *memory, int64_t *totals, void **arrays) {
     const int last = tree->levels - 1;
     const bool in_rows = entries->grouped == tree->order[0] + 1 && (last > 0 || tree->begins[0]);
-    if (entries->grouped && !in_rows && !spfgen_entries_ungroup(entries)) {
+    if (entries->grouped && !in_rows && !spfgen_appended_ungroup(entries)) {
         return SPFGEN_ERROR_MEMORY;
     }
     bool fits = true; /* what is narrow in the arrays is so in the entries */
@@ -283,7 +283,7 @@ static int spfgen_tree_made(spfgen_entries *entries, const spfgen_tree *tree, si
         }
     }
     if (!fits || !spfgen_tree_totals(entries, tree, totals, threads)) {
-        if (entries->grouped && !spfgen_entries_ungroup(entries)) {
+        if (entries->grouped && !spfgen_appended_ungroup(entries)) {
             return SPFGEN_ERROR_MEMORY;
         }
         totals[0] = entries->count;
@@ -291,7 +291,7 @@ static int spfgen_tree_made(spfgen_entries *entries, const spfgen_tree *tree, si
         return is_rows ? spfgen_tree_buckets(entries, tree, size, threads, memory, arrays) : -1;
     }
     const int64_t count = entries->count;
-    int a = 0, first_of[SPFGEN_ENTRIES_RANK];
+    int a = 0, first_of[SPFGEN_APPENDED_RANK];
     for (int level = 0; level <= last; level++) {
         first_of[level] = a;
         if (tree->begins[level]) {
@@ -328,7 +328,7 @@ static int spfgen_tree_made(spfgen_entries *entries, const spfgen_tree *tree, si
             return SPFGEN_ERROR_MEMORY;
         }
     } else if (last > 0) {
-        int64_t at[SPFGEN_ENTRIES_RANK] = {0}; /* how many positions each level has up to here */
+        int64_t at[SPFGEN_APPENDED_RANK] = {0}; /* how many positions each level has up to here */
         for (int64_t q = 0; q < count; q++) {
             const int step = q > 0 ? spfgen_tree_step(entries, tree, q) : 0;
             for (int level = 0; level <= last; level++) {
@@ -341,7 +341,7 @@ static int spfgen_tree_made(spfgen_entries *entries, const spfgen_tree *tree, si
                 }
                 k += tree->begins[level];
                 for (int f = level ? tree->end[level - 1] : tree->begins[0]; level < last && f < tree->end[level]; f++, k++) {
-                    spfgen_tree_set(arrays[k], tree->wide[k], at[level], spfgen_entries_at(entries, tree->order[f], q));
+                    spfgen_tree_set(arrays[k], tree->wide[k], at[level], spfgen_appended_at(entries, tree->order[f], q));
                 }
                 at[level]++;
             }

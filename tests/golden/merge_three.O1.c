@@ -1,5 +1,5 @@
-static int merge_three_entries(
-    const csr_f64_i32_t *A, const csr_f64_i32_t *B, const csr_f64_i32_t *C, csr_entries_f64_t *D,
+static int merge_three_loops(
+    const csr_f64_i32_t *A, const csr_f64_i32_t *B, const csr_f64_i32_t *C, csr_appended_f64_t *D,
     int threads)
 {
     if (!A || !B || !C || !D) {
@@ -10,7 +10,7 @@ static int merge_three_entries(
             || A->nnz < 0 || B->nnz < 0 || C->nnz < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
-    spfgen_entries *D_entries = &D->entries;
+    spfgen_appended *D_appended = &D->entries;
     const int64_t A_nnz = A->nnz;
     const int64_t B_nnz = B->nnz;
     const int64_t C_nnz = C->nnz;
@@ -30,19 +30,20 @@ static int merge_three_entries(
         return SPFGEN_ERROR_NULL;
     }
     threads = spfgen_threads(threads, (double)(A_nnz + B_nnz + C_nnz));
-    spfgen_entries *D_parts =
-            (spfgen_entries *)spfgen_workspace(threads, 1, sizeof(spfgen_entries));
+    spfgen_appended *D_parts =
+            (spfgen_appended *)spfgen_workspace(threads, 1, sizeof(spfgen_appended));
     if (!D_parts) {
         free(D_parts);
         return SPFGEN_ERROR_MEMORY;
     }
-    D_entries->count = 0;
-    D_entries->expected = (double)A_nnz + (double)B_nnz + (double)C_nnz;
+    D_appended->count = 0;
+    D_appended->expected = (double)A_nnz + (double)B_nnz + (double)C_nnz;
     /* D[i, j] = maximum(maximum(A[i, j], B[i, j]), C[i, j]) */
     /* parallel over i: its iterations write different places */
     #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < nrow; i++) {
-        spfgen_entries *D_own = spfgen_entries_part(D_entries, D_parts, threads, spfgen_thread());
+        spfgen_appended *D_own =
+                spfgen_appended_part(D_appended, D_parts, threads, spfgen_thread());
         const int64_t A_rowptr_i = A_rowptr[i];
         const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
         const int64_t B_rowptr_i = B_rowptr[i];
@@ -83,10 +84,10 @@ static int merge_three_entries(
             if (C_there) {
                 C_value = C_val[C_pj];
             }
-            if (spfgen_entries_room(D_own, 2, sizeof(double))) {
+            if (spfgen_appended_room(D_own, 2, sizeof(double))) {
                 const int64_t entry = D_own->count;
-                spfgen_entries_set(D_own, 0, entry, i);
-                spfgen_entries_set(D_own, 1, entry, j);
+                spfgen_appended_set(D_own, 0, entry, i);
+                spfgen_appended_set(D_own, 1, entry, j);
                 ((double *)D_own->values)[entry] =
                         spfgen_maximum_float64(spfgen_maximum_float64(A_value, B_value), C_value);
                 D_own->count = entry + 1;
@@ -102,10 +103,10 @@ static int merge_three_entries(
             }
         }
     }
-    spfgen_entries_join(D_entries, D_parts, threads, 2, sizeof(double), threads);
+    spfgen_appended_join(D_appended, D_parts, threads, 2, sizeof(double), threads);
     free(D_parts);
-    if (D_entries->failed) {
-        spfgen_entries_free(D_entries);
+    if (D_appended->failed) {
+        spfgen_appended_free(D_appended);
         return SPFGEN_ERROR_MEMORY;
     }
     return SPFGEN_OK;

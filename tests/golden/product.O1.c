@@ -1,5 +1,5 @@
-static int product_entries(
-    const csr_f64_i32_t *A, const csr_f64_i32_t *B, csr_entries_f64_t *C, int threads)
+static int product_loops(
+    const csr_f64_i32_t *A, const csr_f64_i32_t *B, csr_appended_f64_t *C, int threads)
 {
     if (!A || !B || !C) {
         return SPFGEN_ERROR_NULL;
@@ -8,7 +8,7 @@ static int product_entries(
             || B->ncol != C->ncol || B->ncol < 0 || B->nnz < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
-    spfgen_entries *C_entries = &C->entries;
+    spfgen_appended *C_appended = &C->entries;
     const int64_t A_nnz = A->nnz;
     const int64_t B_nnz = B->nnz;
     const int64_t nrow = A->nrow;
@@ -29,24 +29,24 @@ static int product_entries(
             + 3.0 * ((double)A_nnz * spfgen_over((double)B_nnz, (double)A_ncol)));
     /* rows that are longer than all that is stored are kept in hash tables */
     const bool C_hashed = B_ncol > 4194304 && B_ncol / 8 > A_nnz + B_nnz;
-    spfgen_entries *C_parts =
-            (spfgen_entries *)spfgen_workspace(threads, 1, sizeof(spfgen_entries));
+    spfgen_appended *C_parts =
+            (spfgen_appended *)spfgen_workspace(threads, 1, sizeof(spfgen_appended));
     spfgen_row *C_rows = (spfgen_row *)spfgen_workspace(1, threads, sizeof(spfgen_row));
     if (!C_parts || !C_rows) {
         free(C_parts);
         free(C_rows);
         return SPFGEN_ERROR_MEMORY;
     }
-    spfgen_entries_by_rows(C_entries, 0);
-    C_entries->count = 0;
-    C_entries->expected = (double)A_nnz + (double)B_nnz;
+    spfgen_appended_by_rows(C_appended, 0);
+    C_appended->count = 0;
+    C_appended->expected = (double)A_nnz + (double)B_nnz;
     /* parallel over i: each thread has entries of C of its own */
     /* work partition: parts of about the same number of entries, by A_rowptr */
     #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int part = 0; part < threads; part++) {
         const int64_t i_begin = spfgen_partition_int32(A_rowptr, 0, nrow, 1, part, threads);
         const int64_t i_end = spfgen_partition_int32(A_rowptr, 0, nrow, 1, part + 1, threads);
-        spfgen_entries *C_own = spfgen_entries_part(C_entries, C_parts, threads, part);
+        spfgen_appended *C_own = spfgen_appended_part(C_appended, C_parts, threads, part);
         for (int64_t i = i_begin; i < i_end; i++) {
             spfgen_row *C_row = C_rows + spfgen_thread();
             /*
@@ -77,12 +77,12 @@ static int product_entries(
             }
         }
     }
-    spfgen_entries_join(C_entries, C_parts, threads, 2, sizeof(double), threads);
+    spfgen_appended_join(C_appended, C_parts, threads, 2, sizeof(double), threads);
     spfgen_rows_free(C_rows, threads);
     free(C_parts);
     free(C_rows);
-    if (C_entries->failed) {
-        spfgen_entries_free(C_entries);
+    if (C_appended->failed) {
+        spfgen_appended_free(C_appended);
         return SPFGEN_ERROR_MEMORY;
     }
     return SPFGEN_OK;

@@ -76,7 +76,7 @@ def test_golden_plain(name: str, golden: Callable[[str, str], None]) -> None:
 
 def function_of(source: str, name: str) -> str:
     """The function of that name, or the one that lists the entries of its result; with the comment above it."""
-    found = re.search(rf"^(/\*((?!\*/).)*\*/\n)?(?:static )?int {name}(_entries)?\(.*?^}}\n", source, re.M | re.S)
+    found = re.search(rf"^(/\*((?!\*/).)*\*/\n)?(?:static )?int {name}(_loops)?\(.*?^}}\n", source, re.M | re.S)
     assert found is not None
     return found.group()
 

@@ -669,7 +669,7 @@ def _by_ends(assembly: Assembly, target: Target, name: str, writer: str) -> c.Fu
         c.Return(c.Select(_unplaced(status), c.Name(PLACE), status)),
     ]
     params = (
-        c.Param("const spfgen_entries *", "entries"),
+        c.Param("const spfgen_appended *", "entries"),
         c.Param(f"{target.struct} *", "made"),
         c.Param(ALLOCATOR, "memory"),
     )
@@ -762,7 +762,7 @@ def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str],
         ]
     whole = [_with_pool(s) for s in (*head, *body, *main)]
     params = (
-        c.Param("const spfgen_entries *", "entries"),
+        c.Param("const spfgen_appended *", "entries"),
         c.Param(f"{target.struct} *", "made"),
         c.Param("int", "threads"),
         c.Param(ALLOCATOR, "memory"),
@@ -819,7 +819,7 @@ def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int)
     lines: list[c.Stmt] = [c.Declare(INT, "count", c.Field(entries, "count"))]
     for k, column in enumerate(columns):
         lines += [
-            c.Declare(VECTOR, column.name, c.Call("spfgen_entries_column", (pool, entries, c.Int(k)))),
+            c.Declare(VECTOR, column.name, c.Call("spfgen_appended_column", (pool, entries, c.Int(k)))),
             *no_memory_free(column),
         ]
     held = c.Cast(f"const {kind.c} *", c.Field(entries, "values"))
@@ -829,7 +829,7 @@ def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int)
     own_count, at = c.Name("count"), c.Name("q")
     wide = [c.Name(names[f"wide {k}"]) for k in range(rank)]
     lines += [
-        c.Declare(VECTOR, last.name, c.Call("spfgen_entries_column", (pool, entries, c.Int(rank)))),
+        c.Declare(VECTOR, last.name, c.Call("spfgen_appended_column", (pool, entries, c.Int(rank)))),
         *no_memory_free(last),
         c.Declare(INT, total.name, c.Int(0)),
         loop(

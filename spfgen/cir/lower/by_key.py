@@ -4,7 +4,7 @@ For layouts whose ranks are those of one key (layout/keys.py). Each entry gets i
 come in order; the positions of each rank are counted, and sizes follow from that; arrays are allocated, and filled as
 packing does it (pack.py). Entries at one place are added up.
 
-    NAME_entries   the loops of the kernel: lists of entries (rt/entries.h)
+    NAME_loops     the loops of the kernel: lists of entries (rt/entries.h)
     NAME_T_keys    the keys of the entries of result T; NAME_T_kept drops fill values that have no place before
     NAME_T_fill    its arrays from sorted keys
     NAME_T         all of that, and memory
@@ -72,7 +72,7 @@ class _Maker:
         extents = [new_name(n, taken) for n in self.layout.parameters]
         names = [new_name(x, taken) for x in self.layout.coordinates]
         lines: list[c.Stmt] = [
-            c.Declare(f"const {INT}", n, c.Call("spfgen_entries_at", (c.Name("entries"), c.Int(k), c.Name("q"))))
+            c.Declare(f"const {INT}", n, c.Call("spfgen_appended_at", (c.Name("entries"), c.Int(k), c.Name("q"))))
             for k, n in enumerate(names)
         ]
         wanted = target_names(self.key, [c.Name(n) for n in names], [c.Name(e) for e in extents])
@@ -92,7 +92,7 @@ class _Maker:
         more, names = self.computed(names, taken)
         value = c.Load(c.Cast(f"const {self.entry.c} *", c.Field(c.Name("entries"), "values")), c.Name("q"))
         size = c.Call("sizeof", (c.Name(self.entry.c),))
-        copied = c.Do(c.Call("spfgen_entries_copy", (c.Name("entries"), c.Int(self.rank), size, *_names("kept", "q"))))
+        copied = c.Do(c.Call("spfgen_appended_copy", (c.Name("entries"), c.Int(self.rank), size, *_names("kept", "q"))))
         fits = joined("&&", [names.constraint(x) for x in self.key.checks])
         there = (c.If(c.Bin("!=", c.Name("kept"), c.Name("q")), copied), c.Assign(c.Name("kept"), "+=", c.Int(1)))
         lost = c.If(is_stored(value, self.layout.fill, self.entry), c.Return(c.Name(NO_PLACE)))

@@ -59,10 +59,10 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     if tensor.axis is not None:
         coordinates = (*coordinates, coordinates[tensor.axis] if plan.last is None else plan.last)
     for k, coordinate in enumerate(coordinates):
-        lines.append(c.Do(c.Call("spfgen_entries_set", (entries, c.Int(k), place, low.expr(coordinate, scope)))))
+        lines.append(c.Do(c.Call("spfgen_appended_set", (entries, c.Int(k), place, low.expr(coordinate, scope)))))
     values = c.Cast(f"{own.c} *", c.Field(entries, "values"))
     lines += [c.Assign(c.Load(values, place), "=", stored), c.Assign(count, "=", c.Bin("+", place, c.Int(1)))]
-    return [c.If(c.Call("spfgen_entries_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
+    return [c.If(c.Call("spfgen_appended_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
 
 
 def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
@@ -136,10 +136,10 @@ def divided(
         low.workspaces.append(Workspace(parts.name, KIND, count, when=scope.when))
         mine = c.Name(low.names.new(f"{name}_own"))
         entries = scope.entries.get(name) or low.entries[name]
-        part = c.Call("spfgen_entries_part", (entries, parts, count, number))
+        part = c.Call("spfgen_appended_part", (entries, parts, count, number))
         own.append(c.Declare(f"{KIND} *", mine.name, part))
         joined = (entries, parts, count, *_shape(tensor), c.Name("threads"))
-        after.append(c.Do(c.Call("spfgen_entries_join", joined)))
+        after.append(c.Do(c.Call("spfgen_appended_join", joined)))
         scope = replace(scope, entries={**scope.entries, name: mine})
     return own, after, scope
 
@@ -148,7 +148,7 @@ def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     """None yet; as many as there are values in all operands are about as many as there will be."""
     own, common = low.entries[name], low.program.tensor(name).common
     return [
-        *([] if common is None else [c.Do(c.Call("spfgen_entries_by_rows", (own, c.Int(common))))]),
+        *([] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (own, c.Int(common))))]),
         c.Assign(c.Field(own, "count"), "=", c.Int(0)),
         c.Assign(c.Field(own, "expected"), "=", _in_doubles(low.values_held())),
     ]
@@ -176,6 +176,6 @@ def failed(low: Lowering, used: Set[str]) -> list[c.Stmt]:
     lists = [name for name in low.entries.values() if name.name in used]
     if not lists:
         return []
-    free = [c.Do(c.Call("spfgen_entries_free", (name,))) for name in lists]
+    free = [c.Do(c.Call("spfgen_appended_free", (name,))) for name in lists]
     missing = any_of([c.Field(name, "failed") for name in lists])
     return [c.If(missing, c.Block((*free, c.Return(c.Name(MEMORY_ERROR)))))]

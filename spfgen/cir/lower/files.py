@@ -35,7 +35,7 @@ _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "worksp
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
     **dict.fromkeys(
-        ("entries_room", "entries_join", "entries_part", "entries_set", "entries_at", "entries_copy"), "entries"
+        ("appended_room", "appended_join", "appended_part", "appended_set", "appended_at", "appended_copy"), "entries"
     ),
     **dict.fromkeys(("keys_widest",), "keys"),
     **{f"assembly_{n}": "by_key" for n in ("open", "order", "rank", "close")},
@@ -51,7 +51,7 @@ _PLAIN = {
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(
         (
-            *("pool_take", "pool_free", "vector", "entries_column", "dropped", "kept", "moved", "moved_away"),
+            *("pool_take", "pool_free", "vector", "appended_column", "dropped", "kept", "moved", "moved_away"),
             *("not_above", "value_word", "same_value", "sorted", "ranks", "offsets", "running", "blocks", "patterns"),
             *("filler", "movable", "interval_ends"),
         ),

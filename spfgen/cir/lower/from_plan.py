@@ -129,7 +129,7 @@ class Lowering(Values):
         computed = [t.name for t in program.tensors if t.assembled is not None]
         self.rows: list[Workspace] = []
         """The workspaces of rows."""
-        self.entries = {name: c.Name(self.names.new(f"{name}_entries")) for name in computed}
+        self.entries = {name: c.Name(self.names.new(f"{name}_appended")) for name in computed}
 
     # --- the function ----------------------------------------------------------------------------
 

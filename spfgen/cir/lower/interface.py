@@ -51,7 +51,7 @@ def interface(program: Program, function: c.Function) -> Interface:
         taken.add(name)
         return name
 
-    kernel = replace(function, name=new(f"{program.name}_entries"), doc="", static=True)
+    kernel = replace(function, name=new(f"{program.name}_loops"), doc="", static=True)
     assemblies: dict[str, Assembled] = {}
     functions: list[c.Function] = [kernel]
     makers: dict[str, str] = {}
@@ -139,7 +139,7 @@ class _Caller:
             passed = (entries, c.Name(self.made[tensor.name]), c.Name("threads"), c.Name(self.memory))
             call = c.Call(self.makers[tensor.name], passed)
             lines.append(c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), c.Block((c.Assign(status, "=", call),))))
-            lines.append(c.Do(c.Call("spfgen_entries_free", (entries,))))
+            lines.append(c.Do(c.Call("spfgen_appended_free", (entries,))))
         failed = [self.freed(t) for t in self.results]
         done = [
             c.Assign(c.Un("*", c.Name(self.names[t.name])), "=", c.Un("*", c.Name(self.made[t.name])))

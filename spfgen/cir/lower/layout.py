@@ -11,7 +11,7 @@ from spfgen.ir import fresh
 from spfgen.lang.types import TYPES, has_meaning_in_c
 from spfgen.space.nodes import Program, Tensor
 
-KIND, FIELD = "spfgen_entries", "entries"
+KIND, FIELD = "spfgen_appended", "entries"
 """The type of a list of entries (rt/entries_type.h), and its name in the struct of a tensor."""
 MOST_RANK = 32
 """So many coordinates it has room for."""

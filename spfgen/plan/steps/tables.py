@@ -100,7 +100,7 @@ class Tables(Nests):
         """The table of a tensor's entries."""
         if name not in self.tables:
             tensor = self.tensors[name]
-            table = self.tables[name] = self.fresh(f"{name}_entries")
+            table = self.tables[name] = self.fresh(f"{name}_collected")
             self.kinds[table] = tensor.value_type
             self.tensors[table] = entries_of(table, tensor)
             self.labels.add(table)

@@ -20,6 +20,7 @@ planner itself takes results for a hundredth full. Time of tasks is that of one 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -307,6 +308,8 @@ def main(arguments: list[str]) -> int:
 Written by `python -m experiments.cluster.simulate`; do not edit. {ENTRIES:,} entries, {PER_ROW} in each row of a
 matrix, {COLUMNS} columns of factors; {LATENCY * 1e6:.0f} us and {BANDWIDTH * 8 / 1e9:.0f} Gbit/s between workers of one
 thread. Nanoseconds of a multiplication, measured: {kernels}.
+{os.cpu_count()} processors had {os.getloadavg()[0]:.0f} processes to run then: where that is more, kernels are slower
+than alone, and efficiencies are better.
 
 ## Strong scaling
 

@@ -30,7 +30,7 @@ _BY_REASON = {
         slice_assignment sparsity_modifying_assignment set_slice assign_empty assign_1d_slice setelement
         negative_index_assignment scalar_assign_2 index_scalar_assign setdiag_comprehensive setdiag resize
         setdiag_cooconvert setdiag_noconvert setdiag_dtype inplace_dense
-        inplace_success eliminate_zeros sort_indices astype""",
+        inplace_success eliminate_zeros eliminate_zeros_all_zero resize_blocked sort_indices astype""",
     OWN: """test_base: copy constructor1_base constructor_smallcol has_canonical_format has_sorted_indices pickle
         reshape reshape_copy sparse_format_conversions elementwise_multiply tocoo_gh10050 getnnz
         sparray_subscriptable matmul_dia

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -10,13 +9,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from spfgen.cir.lower.layout import FIELD
 from spfgen.disk_cache import compiled_of
 from spfgen.errors import DataError
 from spfgen.kernel import Kernel
 from spfgen.layout.nodes import ENTRIES
 from spfgen.pipeline import Generated, generate
 from spfgen.run.calls.call import RANGE, Bound
+from spfgen.run.files.read import Coordinates
 from spfgen.space.own import AT
 from tests.plans.effort import Effort
 from tests.plans.interpret import Choices, interpret
@@ -53,18 +52,23 @@ def by_the_interpreter(
             results = interpret(own.program, own.plans, found.tensors, found.sizes, Choices(), effort)
         except DataError:
             return RANGE
-        structs = {a.name: a.struct for a in found._assembled}
+        waiting = {a.name: a.pending for a in found._assembled}
+        made: dict[str, Coordinates] = {}
         for name, arrays in results.items():
-            if name in structs:
-                values = arrays[ENTRIES]
+            if name in waiting:
+                values, shape = arrays[ENTRIES], waiting[name].shape
                 at = arrays.get(AT, np.argwhere(values))
-                axis = own.program.tensor(name).axis
-                if axis is not None:  # intervals of one coordinate each
-                    at = np.column_stack([at, at[:, axis]])
-                delivered(getattr(structs[name], FIELD), at, values if AT in arrays else values[values != 0])
+                stored = values if AT in arrays else values[values != 0]
+                made[name] = Coordinates(shape, tuple(at.T), stored.astype(waiting[name].dtype))
             else:
                 for array, values in arrays.items():
                     found.tensors[name].arrays[array][...] = values
+
+        def take(own: Any) -> None:
+            packed = own.assembly.packed(own.name, made[own.name], 1)
+            found.tensors[own.name] = own.assembly.finished(own.name, packed, 1)
+
+        found._take = take  # type: ignore[method-assign]
         return 0
 
     with ExitStack() as stack:
@@ -73,20 +77,3 @@ def by_the_interpreter(
         enter(patch.object(Kernel, "bound", bound))
         enter(patch.object(Kernel, "_function", lambda self, made: None))
         yield ran
-
-
-def delivered(struct: Any, at: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
-    """The entries in memory that the caller gives back, as C hands them over."""
-    struct.count = struct.capacity = len(values)
-    for k in range(at.shape[1]):
-        struct.at[k] = copied(np.ascontiguousarray(at[:, k], dtype=np.int32 if struct.narrow else np.int64))
-    struct.values = copied(values)
-
-
-def copied(array: np.ndarray[Any, Any]) -> int | None:
-    library = ctypes.CDLL(None)
-    library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
-    place: int | None = library.malloc(max(1, array.nbytes))
-    assert place is not None
-    ctypes.memmove(place, array.ctypes.data, array.nbytes)
-    return place

@@ -105,3 +105,21 @@ def test_an_update_that_does_not_associate_is_made_for_each_value(layout: str) -
     assert found.tolist() == [3 << 3, 5 << 1]
     found = spfgen.evaluate("function f(p, q) { return 2*p + q }\ns f= A[i, j]", A=given, s=np.array(1))
     assert found == reduce(lambda p, q: 2 * p + q, shifts.reshape(-1), 1)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_the_shortest_ways_of_two_steps(layout: str) -> None:
+    """The first reads of rows of C are fetched ahead: that gives no name a value."""
+    rng = np.random.default_rng(5)
+    b, c = (np.where(rng.random(s) < 0.3, rng.integers(1, 9, s), np.inf) for s in ((7, 6), (6, 8)))
+    packed = {n: spfgen.pack(v, f"{layout} fill inf") for n, v in {"B": b, "C": c}.items()}
+    found = spfgen.evaluate("A[i,j] = min(k: B[i,k] + C[k,j])", **packed)
+    np.testing.assert_array_equal(found, (b[:, :, None] + c[None]).min(axis=1))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "dense"])
+def test_a_sum_over_a_slice(layout: str) -> None:
+    """The extent of the slice is known before memory of threads is taken."""
+    a = np.arange(42.0).reshape(6, 7) * (np.arange(42).reshape(6, 7) % 3 > 0)
+    found = spfgen.evaluate("y[j] = A[i(1:4), j]", A=spfgen.pack(a, layout))
+    np.testing.assert_array_equal(found, a[1:4].sum(axis=0))

@@ -142,7 +142,9 @@ class Lowering(Values):
         memory = taken(self.workspaces)
         threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
         free = [*entries.rows_freed(self), *given_back(self.workspaces)]
-        rest = [*named([*threads, *self.choices], self.names), *memory, *nests, *free]
+        early = [*named([*threads, *self.choices], self.names), *memory]
+        extents, nests = _moved(early, nests)
+        rest = [*extents, *early, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
         rest = [*self.missing(used), *rest]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}
@@ -633,6 +635,18 @@ class Lowering(Values):
         keys = print_expr(self.all(plan.conditions, inner))
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
         return [comment, *lines, self.loop(plan, scope, [*own, *body], private), *after]
+
+
+def _moved(early: Sequence[c.Stmt], nests: Sequence[c.Stmt]) -> tuple[list[c.Stmt], list[c.Stmt]]:
+    """What the nests declare outside of all loops and what stands before them speaks of, as extents; and the rest."""
+    declared = {s.name: s for s in nests if isinstance(s, c.Declare)}
+    asked, wanted = list(early), set[str]()
+    while asked:
+        names = {n.name for n in walk(asked.pop()) if isinstance(n, c.Name)} & declared.keys() - wanted
+        wanted |= names
+        asked += [declared[n] for n in names]
+    first = [s for s in nests if isinstance(s, c.Declare) and s.name in wanted]
+    return first, [s for s in nests if not isinstance(s, c.Declare) or s.name not in wanted]
 
 
 def _in_fused(body: list[c.Stmt], own: list[c.Stmt], loops: int) -> list[c.Stmt]:

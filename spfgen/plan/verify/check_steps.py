@@ -37,6 +37,7 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
+    Prefetch,
     Probe,
     Products,
     Reach,
@@ -247,6 +248,9 @@ class _Checker:
             case State(name, low, high, body=body):
                 self.known(plan, scope, *low, *high, *plan.extents)
                 return self.statement(body, replace(scope, places=scope.places | {name}))
+            case Prefetch(_, _, high, _, start, _, body):
+                self.known(plan, scope, *high, start)
+                return self.statement(body, scope)
             case Table(name, _, dim, low, high, call, extent, body=body):
                 self.known(plan, scope, *low, *high, extent)
                 self.known(plan, scope.knowing([dim]), call)

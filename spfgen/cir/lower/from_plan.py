@@ -645,7 +645,7 @@ def _moved(early: Sequence[c.Stmt], nests: Sequence[c.Stmt]) -> tuple[list[c.Stm
         names = {n.name for n in walk(asked.pop()) if isinstance(n, c.Name)} & declared.keys() - wanted
         wanted |= names
         asked += [declared[n] for n in names]
-    first = [s for s in nests if isinstance(s, c.Declare) and s.name in wanted]
+    first: list[c.Stmt] = [s for s in nests if isinstance(s, c.Declare) and s.name in wanted]
     return first, [s for s in nests if not isinstance(s, c.Declare) or s.name not in wanted]
 
 

@@ -200,9 +200,9 @@ class _Caller:
         said = c.Field(c.Name(self.names[tensor.name]), field_name(parameter))
         self.at_most = False
         value = self.size(dim, set())
-        if value is None:
-            return said
         given = c.Call("spfgen_max", (said, c.Int(0)))
+        if value is None:
+            return given
         return c.Select(c.Bin("!=", said, c.Int(0)), given, value) if self.at_most else value
 
     def size(self, dim: str, asking: set[str]) -> c.Expr | None:

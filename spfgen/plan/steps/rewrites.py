@@ -128,7 +128,7 @@ STEPS: tuple[Pass[Given, Made], ...] = (
     ),
 )
 """All of them, the first one first."""
-CHANGING = frozenset({"tables as scalars", "index-set splitting", "interval results"})
+CHANGING = frozenset({"tables as scalars", "unswitching", "index-set splitting", "interval results"})
 """Those that change what nodes say; all others move them, and name what they read."""
 
 

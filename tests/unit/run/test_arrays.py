@@ -651,7 +651,6 @@ def test_what_numpy_raises_is_raised() -> None:
         (lambda: np.sum(tensor, axis=0, out=[0, 0, 0]), TypeError),
         (lambda: np.sort(tensor), TypeError),
         (lambda: np.concatenate([tensor, tensor], dtype=int), TypeError),
-        (lambda: np.trace(tensor, axis1=1, axis2=0), TypeError),
         (lambda: np.tensordot(tensor, tensor, 3), ValueError),
         (lambda: np.transpose(tensor, (0, 0)), ValueError),
         (lambda: np.reshape(tensor, 4), ValueError),

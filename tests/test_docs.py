@@ -17,7 +17,7 @@ DOCS = pages.ROOT / "docs"
 PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PAGES)
 def test_blocks_of_pages(name) -> None:
     text, pictures = pages.made(DOCS / name)

@@ -10,7 +10,7 @@ import spfgen
 NUMBERS = (-1.0, 0.0, 1.0, 2.0, 3.0, np.nan)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("fill", [0.0, 2.0, np.nan])
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo_unsorted"])

@@ -150,7 +150,7 @@ int failing(void) {
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "coo", "bcsr(R=2, C=2)", "dia", "csf(rank=2)", "sym_csr"])
 def test_every_allocation_may_fail_once(layout: str) -> None:
     """Nothing is left allocated, and the result holds what it held."""

@@ -118,7 +118,7 @@ STEPS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bcsr(R=2, C=3)"])
 @pytest.mark.parametrize("case", STEPS)
 def test_what_is_more_than_sums_of_products(case: str, layout: str) -> None:
@@ -172,7 +172,7 @@ REPEATED = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", REPEATED)
 def test_places_that_are_written_several_times(case: str) -> None:
     text, meaning = REPEATED[case]
@@ -182,7 +182,7 @@ def test_places_that_are_written_several_times(case: str) -> None:
     check(kernel(A=csr(a), **({"x": x} if layouts else {})), meaning(a, x))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("operand", ["csr", "csc", "coo", "bcsr(R=2, C=3)", "dia"])
 def test_each_level_and_operands_in_other_layouts(operand: str, level: int) -> None:
@@ -201,7 +201,7 @@ def test_a_slice_of_a_tensor_of_rank_three(layout: str) -> None:
     check(result, dense, dense if layout in EXACT else None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["sv", "coo", "csf3", "dense"])
 def test_other_ranks(layout: str) -> None:
     if layout == "csf3":
@@ -217,7 +217,7 @@ def test_other_ranks(layout: str) -> None:
 SHIPPED = [(rank, name) for rank in (1, 2, 3) for name in known_layouts(rank)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rank", "name"), SHIPPED)
 def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     """The same as dense numpy, packed: what the layout stores, refused where it has no place for it."""
@@ -242,7 +242,7 @@ def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     assert stored(result) == stored(wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (4, 4, 4)])
 def test_empty_operands(layout: str, shape: tuple[int, int, int]) -> None:
@@ -334,7 +334,7 @@ def test_rows_are_gathered() -> None:
     assert "gather" not in copy.explain()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "layouts", "merges"), [
     ("C[i,j] = A[i,j] + B[i,j]", ("csr", "csr"), True),
     ("C[i,j] = 2*A[i,j] - B[i,j] - A[i,j]", ("csc", "csc"), True),
@@ -500,7 +500,7 @@ def test_a_pattern_is_computed_once() -> None:
         spfgen.compile("y[i] = A[i,j]", A="csr", y="dense").symbolic(A=a)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("result", ["csr", "coo", "bcsr", "csc", "dcsr"])
 def test_two_kernels_of_a_product(result: str) -> None:
     """What `generate --phases` writes: one makes the pattern, the other computes values in it."""
@@ -515,7 +515,7 @@ def test_two_kernels_of_a_product(result: str) -> None:
     assert all(made.arrays[n] is v for n, v in values.items())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("text", ["C[i,j] = A[i,k]*B[k,j]", "C[j,i] = A[i,j] + B[j,i]"])
 def test_memory_that_is_limited(text: str, threads: int) -> None:
@@ -655,7 +655,7 @@ def test_the_text_says_whose_pattern_it_is() -> None:
     assert assembled == {"within_it": set(), "sharing": set(), "found": set(), "reading": {"C"}, "computed": {"C"}}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("prune", [False, True])
 @pytest.mark.parametrize(
@@ -704,7 +704,7 @@ layout listed(m, n) {
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("first", [0, 1])
 def test_rows_that_a_layout_lists(first: int, level: int) -> None:

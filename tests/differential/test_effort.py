@@ -59,7 +59,7 @@ def effort(text: str, fills: dict[str, str], rows: int, columns: int, operands: 
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", SPARSE)
 def test_what_is_stored_decides(case: str) -> None:
     """The same entries in a matrix of four times the extents: nothing more is visited, looked for or combined. What a
@@ -71,7 +71,7 @@ def test_what_is_stored_decides(case: str) -> None:
     assert small.total < 400
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", ["the larger one", "exclusive or", "one above the other", "a sum of four"])
 def test_a_list_is_not_gone_through_for_each_column(case: str) -> None:
     """For a given column the rows of a sorted list rise, too, but nothing says where they are."""
@@ -81,7 +81,7 @@ def test_a_list_is_not_gone_through_for_each_column(case: str) -> None:
     assert small.total < 400
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", ["the larger one", "a mask", "its complement", "one above the other"])
 def test_rows_count_where_they_are_gone_through(case: str) -> None:
     """csr has all rows, whatever is stored in them; columns cost nothing."""
@@ -124,7 +124,7 @@ RUNS: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "layouts"), [(text, one) for text, (_, all_) in RUNS.items() for one in all_])
 def test_runs_count_not_points(text: str, layouts: str) -> None:
     """Runs that are four times as long take as much work; four times as many runs take about four times as much, be it
@@ -175,7 +175,7 @@ ONCE: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["dense", "csr", "csc"])
 @pytest.mark.parametrize("text", ONCE)
 def test_what_loops_do_not_change_is_done_once(text: str, layout: str) -> None:
@@ -202,7 +202,7 @@ def test_the_greatest_of_a_row_is_looked_for_in_rows_that_have_entries() -> None
     assert small.total < 100
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "layouts"),
     [
@@ -267,7 +267,7 @@ def test_nested_reductions_meet_what_is_stored(text: str, layout: str) -> None:
     assert small.total < 400
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(3, 2, 0), (3, 0, 2), (0, 3, 2)])
 @pytest.mark.parametrize("text", ["y[i] = min(j: max(k: A[i,j,k]))", "y[i] = max(j: sum(k: A[i,j,k]))"])
 def test_nested_reductions_of_nothing(text: str, shape: tuple[int, ...]) -> None:

@@ -51,7 +51,7 @@ def packed():
     return {name: spfgen.pack(array, f"csr fill {FILLS[name]}") for name, array in DENSE.items()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", CASES)
 def test_the_same_as_dense_numpy(packed, text: str) -> None:
     with np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ def test_what_is_not_stored_contributes_nothing(text: str) -> None:
     assert np.allclose(total, wanted.sum(1), rtol=1e-12, equal_nan=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("layout", ["csr", "csr_rle", "coo_unsorted", "dense"])
 @pytest.mark.parametrize("text", ["Y[i,j] = C[i,j]/sum(k: C[i,k])", "Y[i,j] += C[i,j]/(1 + sum(k: C[i,k]))"])

@@ -88,7 +88,7 @@ def case(statement: str, layouts: dict[str, str], dims: dict[str, str], seeds: i
     return Case(f"kernel NAME {{\n{declared}\n    {statement}\n}}", of, (), tuple(data))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", known_layouts(2))
 def test_shipped_layouts(layout: str) -> None:
     for statement, dims in (
@@ -222,7 +222,7 @@ NODES = {
 """Kernels whose plans have all kinds of nodes."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NODES)
 def test_plans_of_all_kinds(name: str) -> None:
     refused, wrong = problem(NODES[name])
@@ -260,7 +260,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spfgen.plan.from_space.Verified", lambda given, nests: lambda nests: None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["register tile", "work partition", "early exit"])
 def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

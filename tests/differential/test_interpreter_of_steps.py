@@ -20,7 +20,7 @@ ALL_STATEMENTS = frozenset({*get_args(STATEMENTS), Append, Gather})
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", test_steps.EQUATIONS)
 def test_equations(case: str) -> None:
     with by_the_interpreter() as ran:
@@ -28,7 +28,7 @@ def test_equations(case: str) -> None:
     assert ran
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", test_steps.KERNELS)
 def test_kernels(case: str) -> None:
     with by_the_interpreter() as ran:

@@ -122,7 +122,7 @@ def test_the_kernels_of_the_language() -> None:
     np.testing.assert_array_equal(large, interpret(KERNELS["first_large"], {"A": left / 9})["f"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "operands", "wanted"),
     [

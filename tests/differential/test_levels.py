@@ -276,7 +276,7 @@ def test_rows_that_need_one_another_are_a_block(rows: int) -> None:
     assert bound.tensors["x"].to_numpy().tolist() == [1, *[0] * (rows - 1)] * 4000
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", [LOWER, UPPER])
 def test_without_levels_the_plain_loop_runs(text: str, layout: str) -> None:

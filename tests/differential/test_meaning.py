@@ -222,7 +222,7 @@ def program(case: Means, layout: str) -> Program:
     return Program(case.text, layouts, sizes=tuple(n for n, _ in case.sizes))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize("level", [0, pytest.param(1, marks=pytest.mark.exhaustive), 2])
 def test_kernels_compute_what_numpy_does(level: int, half: int) -> None:

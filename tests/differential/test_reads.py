@@ -38,7 +38,7 @@ def case(layout: str, text: str) -> Case:
     return Case(f"kernel NAME {{ {declared}  {text} }}", dims, (), DATA)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("layout", "text"), TEXTS)
 def test_the_result_is_right(layout: str, text: str) -> None:
     (outcome,) = runner.run([case(layout, text)])

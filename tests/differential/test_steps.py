@@ -111,7 +111,7 @@ def packed(operands: dict[str, Any], layouts: dict[str, str]) -> dict[str, Any]:
     return {n: spfgen.pack(v, layouts[n]) if n in layouts else v.copy() for n, v in operands.items()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("case", EQUATIONS)
 def test_equations(case: str, level: int) -> None:
@@ -205,7 +205,7 @@ KERNELS: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("case", KERNELS)
 def test_kernels(case: str, level: int) -> None:
@@ -244,7 +244,7 @@ def test_coordinates_that_are_stored_several_times() -> None:
         np.testing.assert_allclose(spfgen.evaluate(text, **operands), expected, atol=1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["sv_unsorted", "sv", "dense"])
 def test_a_place_that_only_one_entry_writes(layout: str) -> None:
     """The neighbour on the right counts at the first place alone: all iterations of that loop have one place."""
@@ -420,7 +420,7 @@ READ_AGAIN: list[tuple[str, np.ndarray]] = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["dense", "csr", "coo_unsorted", "dcsr", "hash_pairs"])
 @pytest.mark.parametrize("local", [False, True])
 @pytest.mark.parametrize(("text", "wanted"), READ_AGAIN, ids=[t for t, _ in READ_AGAIN])
@@ -477,7 +477,7 @@ def test_views_of_views_of_views() -> None:
     np.testing.assert_allclose(kernel(A=spfgen.pack(S, "csr"), sizes={"l": 2}), S.ravel())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "sizes", "array", "wanted"),
     [

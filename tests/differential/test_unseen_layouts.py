@@ -162,7 +162,7 @@ def made(name: str, seed: int) -> tuple[Any, Array]:
     return spfgen.tensor(LAYOUTS[name], shape=SHAPE, **arrays), dense
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MAKERS)
 def test_matrix_times_vector(name: str) -> None:
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=LAYOUTS[name], x="dense", y="dense")
@@ -187,7 +187,7 @@ def test_element_wise_product(name: str, other: str) -> None:
     np.testing.assert_array_equal(kernel(A=tensor, B=second), dense * expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MAKERS)
 def test_sum_of_the_strict_lower_triangle(name: str) -> None:
     kernel = spfgen.compile("s = A[i, j] where j < i", A=LAYOUTS[name])
@@ -239,7 +239,7 @@ def test_products_of_blocks_with_bits(text: str) -> None:
         np.testing.assert_allclose(found, dense.T @ dense)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pitch", [9, 7, 5])
 def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
     """Places behind the end of the array stand for nothing, as everywhere."""
@@ -254,7 +254,7 @@ def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
         np.testing.assert_array_equal(kernel(A=tensor), expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("nk", "nl"), [(2, 6), (6, 2), (0, 3), (3, 0)])
 def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     """A quotient of one part is not asked for in the other, whose positions go further."""

@@ -89,7 +89,7 @@ def test_imports_follow_the_pipeline(path: Path) -> None:
         assert earlier, f"{path} imports {name} against the direction of the pipeline"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("folder", ROOMS)
 def test_rooms_have_an_order(folder: str) -> None:
     rooms = ROOMS[folder]

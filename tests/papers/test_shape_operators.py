@@ -346,7 +346,7 @@ NESTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NESTS)
 def test_nests(check: Check, name: str) -> None:
     text, numpy, data, sizes = NESTS[name]

@@ -19,7 +19,7 @@ Check = Callable[..., None]
 Array = np.ndarray[Any, Any]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "layouts", few(["A: csr; c: sv", "A: coo; c: sv", "A: csc; c: sv_unsorted", "A: csc; c: sv"], 3)
 )
@@ -99,7 +99,7 @@ def test_fig_2_masked_power_of_ones(check: Check) -> None:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "fill"), [("A[i, j] + B[i, j]", 0), ("max(A[i, j], B[i, j])", 0), ("A[i, j] - B[i, j] + 1", 1)]
 )

@@ -29,7 +29,7 @@ EVEN = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EVEN)
 def test_section_1_even_places(check: Check, name: str) -> None:
     check(
@@ -54,7 +54,7 @@ MASKS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mask", MASKS)
 def test_table_4_masks(check: Check, mask: str) -> None:
     """Conditions on indices: triangles, bands, diagonals, chunks."""
@@ -207,7 +207,7 @@ for j {{
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workspace", ["dense", "sv_unsorted", "sv"])
 @pytest.mark.parametrize("layouts", few(["A: csc; B: csc", "A: csr; B: csr"]))
 def test_fig_16_gustavson(check: Check, workspace: str, layouts: str) -> None:
@@ -297,7 +297,7 @@ def test_fig_18_breadth_first_pull(check: Check, layouts: str) -> None:
 RELAX = "for j { if f[j] { for i { let n = d[j] + A[i, j]  e[i] min= n  g[i] or= n < d[i] } } }"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", few(["csc", "csr", "coo"]))
 @pytest.mark.parametrize("frontier", ["dense", "sv"])
 def test_fig_18_bellman_ford(check: Check, layout: str, frontier: str) -> None:
@@ -425,7 +425,7 @@ def test_fig_20_histogram(check: Check) -> None:
         check(f"h[{quotient}] += 1", expected, data, layouts, in_place=("h",))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mask", ["dense", "csr_rle", "csr", "csc"])
 def test_fig_20_masked_histogram(check: Check, mask: str) -> None:
     def expected(m: Array, p: Array, h: Array) -> Array:

@@ -27,7 +27,7 @@ UFUNCS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", UFUNCS)
 @pytest.mark.parametrize("shape", ["n m", "n m k"], ids=["matrices", "cubes"])
 def test_fig_20_ufuncs(check: Check, name: str, shape: str) -> None:
@@ -74,7 +74,7 @@ ALL_OF_NUMPY = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ALL_OF_NUMPY)
 def test_functions_of_two_arguments(check: Check, kind: str) -> None:
     names, data = ALL_OF_NUMPY[kind]
@@ -101,7 +101,7 @@ OF_ONE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", OF_ONE)
 def test_functions_of_one_argument(check: Check, kind: str) -> None:
     names, data = OF_ONE[kind]
@@ -128,7 +128,7 @@ def test_functions_of_three_arguments(check: Check) -> None:
     check("r[i] = clip(a[i], -1, 2)", lambda a: np.clip(a, -1, 2), {"a": data["a"]}, ["a: sv; r: dense"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "numpy", "kind"),
     [
@@ -156,7 +156,7 @@ def test_operators(check: Check, text: str, numpy: Callable[..., Array], kind: C
 WORDS = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("outer", "inner"), list(permutations(WORDS, 2)))
 def test_fig_24_fused_functions(check: Check, outer: str, inner: str) -> None:
     check(
@@ -188,7 +188,7 @@ SLICES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SLICES)
 def test_fig_27_and_28_sums_of_slices(check: Check, name: str) -> None:
     text, numpy = SLICES[name]

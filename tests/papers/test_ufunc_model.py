@@ -257,7 +257,7 @@ REDUCED = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", REDUCED)
 def test_section_7_2_reductions(check: Check, name: str) -> None:
     """Identities leave out what is not stored, annihilators end a reduction early; both do not change the result."""
@@ -266,7 +266,7 @@ def test_section_7_2_reductions(check: Check, name: str) -> None:
     check(f"B[i, j] = {name}(k: A[i, j, k])", numpy, {"A": data}, layouts, empty=name not in ("max", "min"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "fill", "data"),
     [

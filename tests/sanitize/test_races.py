@@ -158,7 +158,10 @@ def finds() -> list[Case]:
     return [*every_find(DATA)][::2]
 
 
-@pytest.mark.parametrize("made", [cases, finds], ids=["layouts", "finds"])
+@pytest.mark.parametrize(
+    "made",
+    [pytest.param(cases, id="layouts"), pytest.param(finds, id="finds", marks=pytest.mark.exhaustive)],
+)
 def test_parallel_kernels_have_no_races(made: Callable[[], list[Case]], tmp_path: Path) -> None:
     build, calls = prepared(made(), threads=3)
     parallel = [n for n, text in build.sources.items() if "#pragma omp parallel" in text]

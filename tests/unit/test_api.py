@@ -184,7 +184,7 @@ def test_results_are_dense_where_nothing_else_is_said() -> None:
     assert {n: v.tolist() for n, v in twice(A=DENSE, x=X).items()} == {"y": [42, 100], "z": [84, 200]}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("statement", "types", "number", "result"),
     [

@@ -337,7 +337,7 @@ def test_an_output_that_exists_is_refused_before_any_work(run, tmp_path, monkeyp
     assert target.read_text() == "mine"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -73,7 +73,7 @@ def test_quiet_and_verbose(run: Any, tmp_path: Path) -> None:
     assert not logging.getLogger("spfgen").handlers, "they are there for the command only"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "bcsr(R=2, C=2)", "jds"])
 def test_tensors_in_files_are_used_as_they_are(run: Any, tmp_path: Path, layout: str) -> None:
     dense = np.triu(np.arange(30.0).reshape(5, 6))

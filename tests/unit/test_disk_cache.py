@@ -108,7 +108,7 @@ def test_what_makes_another_entry(cache, monkeypatch) -> None:
     assert folder.fingerprint() == before
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("content", [b"", b"nonsense", pickle.dumps(3), pickle.dumps(object)])
 def test_an_entry_that_holds_something_else(cache, content) -> None:
     kernel, layouts = example()

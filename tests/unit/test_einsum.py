@@ -78,7 +78,7 @@ def test_labels_in_lists() -> None:
         same(spfgen.einsum(*arguments), np.einsum(*arguments))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ["einsum_path", (1, 2), (0, 1)], False])
 @pytest.mark.parametrize(
     ("subscripts", "shapes"),
@@ -177,7 +177,7 @@ def test_what_is_not_stored_contributes_nothing() -> None:
 KINDS = ["bool", "int8", "uint8", "int32", "uint16", "int64", "uint64", "float32", "float64", "complex64", "complex128"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_types(kind) -> None:
     """Sums of small integers overflow as numpy's do."""

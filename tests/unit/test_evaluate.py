@@ -44,7 +44,7 @@ def no_copies() -> None:
 # --- layouts of operands -------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),
@@ -226,7 +226,7 @@ def test_indices_out_of_range(attribute, value) -> None:
 # --- targets and sizes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "int32", "float32"])
 def test_a_sum_has_the_type_that_numpy_gives_it(kind) -> None:
     """Written sums are those of numpy.sum; implied ones keep the type, as those of numpy.einsum do."""
@@ -429,7 +429,7 @@ def test_random_operands(statement, n, first, second, canonical, seed) -> None:
     assert np.allclose(found, STATEMENTS[statement](a.toarray(), b.toarray()))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "fill", "stored"), [("A[i,j] + 1", 1, 2), ("2 - A[i,j]/2", 2, 2), ("A[i,j]*3", 0, 2)])
 def test_the_fill_value_of_a_sum(text: str, fill: float, stored: int) -> None:
     """As that of any other function: what no operand stores is not stored."""

@@ -59,7 +59,7 @@ def value(formula: str, kernel_bound) -> float:
     return float(eval(text, {"Min": min, "Max": max, "floor": math.floor, "ceil": math.ceil}))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_memory_and_work_are_those_of_calls(name) -> None:
     kernel, call = bound(name)

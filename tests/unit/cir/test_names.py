@@ -41,7 +41,7 @@ MANY = {"NAME": "NAN", "SIZE": "INT64_MIN", "PTR": "as", "COL": "p", "VAL": "__L
 OTHERS = {"NAME": "free", "SIZE": "SPFGEN_OK", "PTR": "lambda", "COL": "INFINITY", "VAL": "spfgen_min"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", [MANY, OTHERS, {"PTR": "xor", "COL": "abs", "SIZE": "distinct"}])
 def test_names_in_a_layout(names: dict[str, str]) -> None:
     """In C macros, in the solver's language words, or the name of a variable and of an array at once."""

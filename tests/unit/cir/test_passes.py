@@ -41,7 +41,7 @@ def test_what_a_pass_does_not_know_it_leaves_alone(step: Pass) -> None:
     assert [n.body for n in walk(after) if isinstance(n, Unknown)] == [inner]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["register tile", *C_PASSES])
 def test_the_result_is_the_same_after_each_pass(name: str) -> None:
     """`--stop-after` takes the names of both lists."""

@@ -14,7 +14,7 @@ from spfgen.tuning import PREFETCH_LONG, PREFETCH_SHORT, PREFETCH_VALUES, VECTOR
 STATEMENT = "y[i] = A[i,j]*x[j]"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128, np.int64])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_rows_of_each_length(kind: type, index: type) -> None:
@@ -30,7 +30,7 @@ def test_rows_of_each_length(kind: type, index: type) -> None:
     assert np.array_equal(y, a.toarray() @ x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
 def test_vectors_of_each_length(kind: type) -> None:
     """All remainders, from loops with fewer values than a vector to those with two vectors."""
@@ -47,7 +47,7 @@ def test_vectors_from_a_later_place() -> None:
     assert kernel(A=spfgen.pack(a, "dia")) == a.sum()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
 def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> None:
@@ -125,7 +125,7 @@ def test_large_and_short(layout: str) -> None:
     assert np.array_equal(kernel(A=a, x=np.ones(a.shape[1])), expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "dcsr", "ell"])
 def test_large_and_long(layout: str) -> None:
     """As much, in segments as long, as it takes to fetch values in each round; one is shorter than a round."""

@@ -59,7 +59,7 @@ def test_what_is_left_alone(made: c.Function) -> None:
     assert with_tile_functions(made) == [made]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "text",
     [

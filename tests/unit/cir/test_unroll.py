@@ -49,7 +49,7 @@ def test_segments_of_all_lengths(times: int) -> None:
     assert np.allclose(kernel(A=spfgen.pack(a, "csr"), x=odd), expected, equal_nan=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 4, 8])
 def test_a_loop_around_another(rows: int) -> None:
     """Both are unrolled: each iteration declares what is its own, and the loop inside of each has its rest."""
@@ -60,7 +60,7 @@ def test_a_loop_around_another(rows: int) -> None:
     assert np.allclose(kernel(A=spfgen.pack(a, "csr"), x=x), a @ x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 7])
 def test_a_loop_that_runs_downwards(size: int) -> None:
     text = "x[i] = (b[i] - sum(j > i: L[i,j]*x[j]))/L[i,i]"

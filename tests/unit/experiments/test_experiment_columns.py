@@ -35,7 +35,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", CASES)
 def test_everyone_is_right_or_missing(name: str) -> None:
     case: Case = CASES[name]

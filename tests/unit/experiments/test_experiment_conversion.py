@@ -32,7 +32,7 @@ def test_entries_of_a_matrix() -> None:
     assert np.array_equal(values, dense[coords])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @needs_compiler
 @pytest.mark.parametrize("task", TASKS)
 def test_each_task(task: str) -> None:

@@ -53,7 +53,7 @@ def test_whoever_takes_part_is_right(case: Case) -> None:
         assert complaint(found if runner.result is None else runner.result()) == "", contestant.title
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("leaves", [0.1, 0.6, 1.0])
 def test_a_game_level_by_level(leaves: float) -> None:
     """Pruned leaves count as 0, whole nodes of them, too; what is computed level by level is what numpy computes."""

@@ -78,7 +78,7 @@ def test_both_layouts_are_one_matrix() -> None:
     assert rows.products == np.count_nonzero(rows.matrix.toarray()[:, rows.index])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @needs_compiler
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("density", [1e-5, 0.3, 1.0])
@@ -88,7 +88,7 @@ def test_loops_written_by_hand_are_right(threads: int, density: float) -> None:
     assert {entry.status for entry in found.values()} == {RIGHT}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @needs_compiler
 @pytest.mark.parametrize("layout", ["csr", "csc"])
 @pytest.mark.parametrize("threads", [1, 2])

@@ -52,7 +52,7 @@ def test_the_layout_chosen_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None
     assert entry.remark.startswith("csr, chosen in ")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("types", [("float64", "int32"), ("float32", "int64")])
 @pytest.mark.parametrize("name", ["mkl", "mkl-ie", "eigen", "graphblas", "taco", "taco-best"])
 def test_optional_peers_are_right_or_missing(name: str, types: tuple[str, str]) -> None:
@@ -61,7 +61,7 @@ def test_optional_peers_are_right_or_missing(name: str, types: tuple[str, str]) 
     assert entries or types != spmv.USUAL
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @needs_compiler
 @pytest.mark.parametrize(
     ("layout", "block"), [("bcsr", 2), ("dia", 1), ("ell", 1), ("coo", 1), ("csc", 1), ("dcsr", 1)]

@@ -50,7 +50,7 @@ def data(rank: int) -> np.ndarray:
     return np.where(rng.random(shape) < 0.3, rng.integers(1, 9, shape), 0).astype(float)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", LEVELS)
 def test_levels_are_layouts(text) -> None:
     levels = parse_levels(text)

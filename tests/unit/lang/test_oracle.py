@@ -416,7 +416,7 @@ def as_text(target, op, terms, condition):
     return f"{text} where {condition}" if condition else text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", range(10))
 def test_against_nested_loops(batch):
     for seed in range(60 * batch, 60 * batch + 60):

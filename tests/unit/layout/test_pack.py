@@ -203,7 +203,7 @@ def packed_dense(layout, dense, **more):
     return pack(layout, dense.shape, coords, dense[coords], **more)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_what_is_packed_comes_back(layout):
     random = np.random.default_rng(23)
@@ -460,7 +460,7 @@ def test_a_zero_of_the_other_sign_needs_no_place() -> None:
     assert np.signbit(packed.to_numpy()[0, 0])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "x"),
     [

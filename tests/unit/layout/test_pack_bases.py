@@ -66,7 +66,7 @@ def test_arrays(name: str) -> None:
     assert packed.arrays["val"].tolist() == [2, 3, 1, 4]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_there_and_back(name: str) -> None:
     """From other layouts, into them, and through a kernel; with nothing in it, too."""

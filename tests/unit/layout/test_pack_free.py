@@ -326,7 +326,7 @@ LIMITED = {"chains_of_two", "half_of_blocks"}
 """Layouts that do not hold everything: four entries of a row, symmetric matrices."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", names(OPEN))
 def test_there_and_back(name: str) -> None:
     """Arrays of several shapes and densities, empty ones and full ones."""
@@ -339,7 +339,7 @@ def test_there_and_back(name: str) -> None:
 DENSE = np.array([[1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 0, 0, 0, 0], [0, 9, 0, 0, 0, 0, 0], [8, 0, 0, 0, 0, 7, 7]])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -413,7 +413,7 @@ def test_in_c() -> None:
     assert all(np.array_equal(fast.arrays[n], a) for n, a in slow.arrays.items())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["chunks", "bits_with_starts", "rows_by_their_place"])
 def test_products_into_them(name: str) -> None:
     own = spfgen.parse(OPEN).layouts[name]

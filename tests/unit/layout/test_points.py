@@ -141,7 +141,7 @@ def random_arrays(layout, random):
     return sizes, arrays
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_enumeration_is_what_plain_loops_find(layout):
     random = np.random.default_rng(17)

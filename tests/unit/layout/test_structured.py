@@ -53,7 +53,7 @@ def test_many_coordinates_of_few_values_are_converted() -> None:
     assert (made.arrays["val"] == 1).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("use", [p[0] for p in PICTURES])
 def test_products_with_a_vector(use: str) -> None:
     dense = np.array(next(d for u, d, _ in PICTURES if u == use), float)

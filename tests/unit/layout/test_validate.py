@@ -139,7 +139,7 @@ def _outcome(layout, sizes, arrays, fact, thorough):
     return not isinstance(found, Broken), found is not False
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_the_fast_checks_find_what_trying_everything_finds(monkeypatch, layout):
     monkeypatch.setattr(check_numpy, "CHUNK", 8)

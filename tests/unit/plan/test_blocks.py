@@ -59,7 +59,7 @@ def test_nothing_is_fetched_ahead_where_another_subscript_changes_in_the_loop() 
     assert np.array_equal(kernel(A=spfgen.pack(a, "csr_rle"), B=b), wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("rows", [0, 1, BLOCK_PLACES - 1, BLOCK_PLACES, BLOCK_PLACES + 1, 3 * BLOCK_PLACES + 5])
 @pytest.mark.parametrize("more", [-7, 300])

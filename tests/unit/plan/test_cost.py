@@ -152,7 +152,7 @@ def compiled(costs: Sequence[Expr]) -> Any:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_c_and_python_agree(name: str) -> None:
     """Up to log2, which C takes linear between powers of two: at most 9 percent below."""
@@ -185,7 +185,7 @@ def test_log2_in_c() -> None:
         assert exact - 0.09 <= function(n) <= exact + 1e-9
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_variant_that_runs_is_the_cheapest(name: str, tmp_path: Path) -> None:
     """The choice as it stands in the kernel: its statements, compiled alone."""

@@ -90,7 +90,7 @@ def test_matrix_times_vector(layout: str, order: tuple[str, ...], kinds: Mapping
     assert {loop: m.kind for loop, m in all_meetings(made, order).items()} == kinds
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "coo", "csc", "bcsr(R=2, C=2)", "dense"])
 def test_a_triangular_solve_in_place(layout: str) -> None:
     """The rows need each other: no loop over them may be parallel."""

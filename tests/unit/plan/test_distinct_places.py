@@ -41,7 +41,7 @@ def test_places_that_a_column_names(threads: int) -> None:
     assert np.array_equal(kernel(A=sp.csc_array(dense), x=x), dense @ x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [np.float64, np.int8, np.complex64, np.bool_])
 @pytest.mark.parametrize("layout", ["csr", "csr_unsorted"])
 def test_products(layout: str, kind: type) -> None:

@@ -54,7 +54,7 @@ DRIVES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("text", "layouts", "driver", "looked_for"), DRIVES)
 def test_who_drives(text: str, layouts: dict[str, Layout], driver: str, looked_for: set[str]) -> None:
     target = text[0]
@@ -97,7 +97,7 @@ def test_the_schedule_decides(text: str, layouts: dict[str, str], one: list[str]
     assert all(np.array_equal(r, results[0]) for r in results)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", list(permutations(["A.pi", "B.pi", "x.p"])))
 def test_every_order_of_three(order: tuple[str, ...]) -> None:
     text = "s = x[i]*A[i, j]*B[i, j]"

@@ -259,7 +259,7 @@ FACTOR = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("statement", FACTOR)
 def test_a_scatter_needs_a_factor_of_all_that_is_added(statement: str) -> None:
     tensors = {n: "dense" for n in "xzZ" if f"{n}[" in statement} | {"y": "sv"}
@@ -285,7 +285,7 @@ def test_a_scatter_needs_a_factor_of_all_that_is_added(statement: str) -> None:
         assert np.array_equal(found, value + (op == "+="))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "place", "layouts", "reason"),
     [
@@ -335,7 +335,7 @@ def test_what_is_not_stored_is_not_multiplied(special: str, layout: str, kind: s
 MIXED = [(a, b) for a in ("int32", "int8", "uint8", "bool", "int64") for b in ("float64", "float32", "complex128")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("of_y", "of_x"), MIXED)
 def test_whole_numbers_that_are_not_stored_are_not_multiplied(of_y: str, of_x: str) -> None:
     """Whole numbers have no sign of their own for «not stored»; beside floats 0 is not enough."""
@@ -421,7 +421,7 @@ layout permuted(nrow, ncol) {
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", sorted(ALL))
 def test_keys_that_are_read_from_another_place(algorithm: str) -> None:
     """The column of an element is that of a place which its position does not say."""

@@ -58,7 +58,7 @@ PROPERTIES: dict[str, tuple[frozenset[str], tuple[bool, bool] | None, list[int]]
 X = np.arange(1.0, 7.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     expected, _, _ = PROPERTIES[properties]
@@ -109,7 +109,7 @@ def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) ->
         assert (run(kernel, x=X, y=lie) == wanted) == (name == "loop")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_the_cheapest_is_right_too(properties: str) -> None:
     """Nothing is forced; then what is not allowed is not taken."""

@@ -61,7 +61,7 @@ def uneven(columns: int, mean: float, longest: int = 0) -> sp.csc_array:
     return made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     ("columns", "mean", "longest"), [(0, 1, 0), (300, 0, 0), (700, 1, 0), (3000, 0.1, 0), (900, 2, 3000), (300, 4, 0)]
@@ -107,7 +107,7 @@ def test_which_lookups_are_swept(text: str, layout: str, count: int) -> None:
     assert sum(bool(w.hits) for w in found) == count
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("stored", [0, 1, 2, 7, 9, 40])
 @pytest.mark.parametrize("op", ["=", "+="])

@@ -60,7 +60,7 @@ def meant(text: str, mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarr
     return 2 * np.where(mask, a, b + 1) - a if "2*" in text else np.where(mask, a, b)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("mask", MASKS)
 def test_loops_are_split(mask: str, level: int) -> None:
@@ -151,7 +151,7 @@ def carried_out(text: str, result: str, given: Any, layout: str = "csr") -> tupl
     return found if isinstance(found, np.ndarray) else found.to_numpy(), effort, kernel
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", SPARSE)
 def test_the_part_of_a_row_under_a_mask_is_looked_for(case: str) -> None:
     """Rows of 200 entries, of which a band has 3: what is done grows with the logarithm of a row's length."""
@@ -213,7 +213,7 @@ def test_a_merge_begins_and_ends_where_the_mask_does(layout: str, bound: int) ->
 # --- types ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_what_is_left_of_a_value_keeps_the_type_of_the_whole(level: int, layout: str) -> None:

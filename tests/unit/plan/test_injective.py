@@ -102,7 +102,7 @@ def test_what_may_stand_twice_is_looked_for(properties: str) -> None:
         spec.kernels["sddmm"].compile()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("properties", [*DISTINCT, *EQUAL])
 def test_another_tensor_is_always_looked_for(properties: str) -> None:
     """Arrays of the same layout that are not shared have nothing to do with each other."""
@@ -121,7 +121,7 @@ def test_another_tensor_is_always_looked_for(properties: str) -> None:
 SHARED = ("csr", "csc", "dcsr", "dcsc", "coo", "csf", "bcsr(R=2, C=3)", "dia", "ell")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", SHARED)
 def test_sddmm_in_every_layout_that_stores_once(layout: str) -> None:
     text = f"kernel k {{ tensor A : {layout} tensor B, D : dense tensor C : {layout} shares A  C[i, j] = A[i, j]*B[i, k]*D[k, j] }}"  # noqa: E501
@@ -151,7 +151,7 @@ def test_ttm_shares_its_fibres() -> None:
     assert parallel(shared)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "col",
     [

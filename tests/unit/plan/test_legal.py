@@ -29,7 +29,7 @@ def loops(kernel: spfgen.Kernel) -> dict[str, Scan]:
     return {n.dim: n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("case", "schedule", "pragma", "loop"),
     [
@@ -95,7 +95,7 @@ TWO = "x[i] = sum(j: L[i, j]*b[j])*sum(j: L[i, j])"
 SHARES = "X[i, k] = sum(j: L[i, j]*B[j, k])/b[i]"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "layout", "schedule", "words"),
     [

@@ -226,7 +226,7 @@ def test_a_node_that_nobody_knows() -> None:
     assert not begins(Unheard(Seq(())), "y")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["lower", "sym_lower", "dense", "vbr", "dia", "skyline", "sell_sigma", "jds"])
 @pytest.mark.parametrize(
     "text", ["C[i, j] = A[i, j]*U[i, k]*X[k, j]", "s = A[i, j]*A[j, k]*A[k, i]", "y[i] = A[i, 0]*x[i]"]

@@ -85,7 +85,7 @@ def test_tiles_that_are_passed_over() -> None:
         assert np.array_equal(kernel(A=spfgen.pack(dense, "dcsr"), x=x), dense @ x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("where", ["j <= i", "j >= i", "i - 2 <= j and j <= i + 1"])
 def test_tiles_of_triangles_and_bands(where: str) -> None:
     """Tiles without a point are not in the loops over tiles."""
@@ -133,7 +133,7 @@ WINDOWS: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], list[float]]]] 
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("direction", ["increasing", "strictly increasing", "decreasing", "strictly decreasing", ""])
 def test_windows(name: str, direction: str) -> None:
@@ -214,7 +214,7 @@ RISES = "property increasing within ptr"
 OVER = "property forall s, p, q : ptr(s) <= p < q < ptr(s + 1) => start(p) + size(p) <= start(q)"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rises", "over", "expected"),
     [(RISES, OVER, 1), ("", OVER, 1), (RISES, "", 0), ("", "", 0)],

@@ -57,7 +57,7 @@ def with_node(kind: type[Timed] | type[Wrong], monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(passes, "PASSES", (*PASSES[:at], added, *PASSES[at:]))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", ["measure", "schedule", "initialise", PASSES[-1].name])
 def test_it_is_shown_checked_and_run(monkeypatch: pytest.MonkeyPatch, after: str) -> None:
     with_node(Timed, monkeypatch, after)

@@ -41,7 +41,7 @@ def private(kernel: Any) -> list[Scan]:
     return [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.private]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", REDUCTIONS)
 def test_all_numbers_of_threads_agree(text: str, layout: str) -> None:
@@ -73,7 +73,7 @@ kernel k {{
 ALL = ("property commutative", "property associative", "property identity 0")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("missing", [None, *ALL])
 def test_parts_need_the_properties(tmp_path: Path, missing: str | None) -> None:
     spec = tmp_path / "f.spf"
@@ -119,7 +119,7 @@ def copied(kernel: Any) -> list[str]:
     return [c.target.tensor for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) for c in n.copies]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["dense", "csr", "csc", "coo_unsorted", "bcsr(R=2, C=3)", "csr_rle"])
 @pytest.mark.parametrize("text", UPDATES)
 def test_arrays_that_are_updated(text: str, layout: str) -> None:

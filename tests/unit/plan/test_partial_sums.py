@@ -26,7 +26,7 @@ def partial(text: str, layouts: dict[str, str], level: int) -> set[str]:
     return {n.partial for p in made.generated.plans for n in walk(p, PLANS) if isinstance(n, Scan)} - {""}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_how_loops_add(name: str) -> None:
     text, layouts, wanted = KERNELS[name]

@@ -18,7 +18,7 @@ def fetched(kernel: spfgen.Kernel) -> set[str]:
     return {n.position for plan in kernel.generated.plans for n in walk(plan) if isinstance(n, Prefetch)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("statement", "layouts", "positions"),
     [

@@ -49,7 +49,7 @@ def test_a_schedule_keeps_its_loops() -> None:
     assert found(kernel) == ([], [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("layout", "kind", "op"),
     [

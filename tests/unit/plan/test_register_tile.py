@@ -35,7 +35,7 @@ def matrix(shape: tuple[int, int], density: float, dtype: str, seed: int) -> np.
     return full.astype(dtype)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("layout", "dtype", "columns"),
     [
@@ -123,7 +123,7 @@ def test_who_runs_a_loop_leaves_its_tiles() -> None:
     assert "omp parallel" not in alone.source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("schedule", "loops"),
     [

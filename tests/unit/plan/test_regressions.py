@@ -73,14 +73,14 @@ TEXTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", TEXTS)
 def test_it_compiles(name: str) -> None:
     kernel = spfgen.parse(f"{LAYOUT} kernel k {{ {TEXTS[name]} }}").kernels["k"].compile()
     assert kernel.name in kernel.source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "ell", "coo"])
 def test_a_table_of_reductions_of_a_split(layout: str) -> None:
     """The index that is split is none of the places of the table: each had several."""

@@ -37,7 +37,7 @@ def computed(text: str, layout: str, sizes: dict[str, int], arrays: dict[str, An
 BY_COLUMNS = {"col": [0, 1, 1], "row": [0, 0, 1], "val": [1.0, 2.0, 5.0]}  # 1 2 / 0 5
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "right"),
     [

@@ -63,7 +63,7 @@ def product_of(x: list[int], y: list[int]) -> tuple[Any, Any, float]:
     return xs, ys, sum(a * b for (i, a), (j, b) in pairs if i == j)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if DRIVERS[d][0]])
 def test_keys_that_run_one_way_are_followed(driver: str, found: str) -> None:
     """With the array or against it; against it from the end to the start, and then not by galloping."""
@@ -85,7 +85,7 @@ def test_keys_that_run_one_way_are_followed(driver: str, found: str) -> None:
         assert run(kernel, x=stored(layouts["x"], 6, x, xs), y=stored(layouts["y"], 6, [], [])) == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("driver", "found"), [(d, f) for d in DRIVERS for f in FOUND if not DRIVERS[d][0]])
 def test_keys_in_any_order_are_not_followed(driver: str, found: str) -> None:
     layouts: dict[str, Layout] = {"x": vector(driver), "y": vector(found)}
@@ -186,7 +186,7 @@ def test_columns_by_rows_keep_a_position_for_each_row(algorithm: str) -> None:
         assert np.array_equal(run(kernel, threads, A=A, B=B), A * B)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", WALKS)
 @pytest.mark.parametrize(
     ("blocks", "others"), [("R=2, C=3", "R=2, C=3"), ("R=2, C=2", "R=2, C=4"), ("R=2, C=3", "R=2, C=2")]
@@ -289,7 +289,7 @@ DRIVING = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("properties", DRIVING)
 def test_sorted_drivers_are_followed(properties: str) -> None:
     """A's columns fall: B's are followed from the end. With duplicates the same position is found again."""
@@ -327,7 +327,7 @@ FALLING = ("property decreasing", COLUMNS)
 PAIR = "y[i] = A[i, j]*x[j]"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("outer", ["sequential", "search", "hash", "array", "bitmap", "loop"])
 @pytest.mark.parametrize("inner", ["sequential", "gallop", "search"])
 def test_a_walk_inside_of_a_find_with_several_hits(outer: str, inner: str) -> None:

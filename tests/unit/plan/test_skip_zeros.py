@@ -32,7 +32,7 @@ def test_whose_zeros(left: str, right: str, expected: set[tuple[str, str]]) -> N
     assert skipped(spfgen.compile(STATEMENT, A=left, B=right, C="dense")) == expected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
 def test_products(kind: type, threads: int) -> None:
@@ -44,7 +44,7 @@ def test_products(kind: type, threads: int) -> None:
         assert np.array_equal(found, left @ right)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_zero_times_what_is_not_finite(value: float) -> None:
     """What is stored counts: the zeros of a block are."""

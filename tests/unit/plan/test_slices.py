@@ -30,7 +30,7 @@ def test_a_slice_has_its_sums_in_registers() -> None:
     assert "A_perm[4 * q_slice + q_own]" in source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 2, 4, 7])
 @pytest.mark.parametrize("statement", [SPMV, "y[i] += A[i, j]*x[j]"])
 def test_results(statement: str, threads: int) -> None:

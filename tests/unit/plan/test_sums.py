@@ -11,7 +11,7 @@ from spfgen.plan.nodes import Find, Scan, is_sum
 TEXT = "z[j] = A[i, j]*x[i]"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("schedule", "inside"),
     [

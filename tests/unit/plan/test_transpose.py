@@ -47,7 +47,7 @@ def test_both_are_offered(sddmm: spfgen.Kernel) -> None:
     assert copy.axis == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "text",
     [

@@ -138,7 +138,7 @@ MIXES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("left", "right", "both"), MIXES)
 def test_compiled_for_the_types_of_a_call(left: str, right: str, both: str) -> None:
     """The types are those of the operands; a new output has the type of both together."""
@@ -152,7 +152,7 @@ def test_compiled_for_the_types_of_a_call(left: str, right: str, both: str) -> N
     assert np.array_equal(found, wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("pointer", "column"), [("int32", "int64"), ("int64", "int32"), ("int64", "int64")])
 def test_index_types_of_a_call(pointer: str, column: str) -> None:
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense")

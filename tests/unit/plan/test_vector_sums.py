@@ -59,7 +59,7 @@ def test_that_all_blocks_are_whole_is_proved(range_: str, expected: list[int]) -
     assert lanes(kernel.compile()) == expected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.complex128])
 @pytest.mark.parametrize("op", ["=", "+="])
 def test_sums(kind: type, op: str) -> None:

@@ -41,7 +41,7 @@ def nest(request: pytest.FixtureRequest) -> tuple[Instance, Plan]:
     return instance, plan
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_the_plan_itself_passes(nest: tuple[Instance, Plan]) -> None:
     check_nest(*nest)
 

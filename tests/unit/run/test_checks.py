@@ -92,7 +92,7 @@ def in_python(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -
     return validate._in_python(validate._prepared(layout, arrays), sizes, arrays)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_all_ways_find_the_same(layout: Layout) -> None:
     """C, Python and numpy the same instance; and something whenever trying all instances finds something."""

@@ -397,7 +397,7 @@ sys.exit(bool({"numpy", "scipy", "islpy", "z3", "sympy", "lark"} & set(sys.modul
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("as_users_have_it")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("inverse", ["arctan", "arcsin", "arccos"])

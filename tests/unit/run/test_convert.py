@@ -95,7 +95,7 @@ def test_packed_in_c_as_with_numpy(layout, monkeypatch):
     assert len(used) >= 6, "the way through C was not taken"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", IN_C, ids=label)
 def test_unpacked_in_c_as_with_numpy(layout):
     for shape in {1: [(40,), (0,)], 2: [(9, 10), (0, 3), (1, 1)], 3: [(5, 6, 7)]}[layout.rank]:
@@ -113,7 +113,7 @@ PAIRS = [("csr", "csc"), ("csc", "bcsr"), ("csr", "bcsr"), ("csr", "dia"), ("csr
          ("bcsr", "counted"), ("with_diagonal", "dcsr"), ("csr", "by_columns"), ("csc", "csf")]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", PAIRS, ids=" to ".join)
 def test_converted_in_c(names):
     source, target = (get(n, **({"rank": 2} if n in SPECIAL else {})) for n in names)
@@ -131,7 +131,7 @@ def test_converted_in_c(names):
 MATRICES = [x for x in LAYOUTS if x.rank == 2]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("source", MATRICES, ids=label)
 def test_every_layout_converts_to_every_other(source):
     packed = stored(source, (8, 12))
@@ -377,7 +377,7 @@ def test_what_lies_far_apart():
         assert apart < tuning.CONVERT_SOME_APART if near else apart > tuning.CONVERT_MANY_APART
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3, 5])
 def test_entries_in_order_are_copied(monkeypatch, threads):
     seen = calls_of(monkeypatch, "sequence")

@@ -65,7 +65,7 @@ def corrupted(arrays: dict[str, Array], name: str, random: np.random.Generator) 
     return {**arrays, name: array}, f"{name}({', '.join(map(str, place))})"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_each_property_when_it_is_broken(layout: Layout) -> None:
     random = np.random.default_rng(17)
@@ -94,7 +94,7 @@ def _is_broken(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array], 
     return broken_one_by_one(Data(layout, sizes, arrays), *opened(fact.formula)) is not None
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_large_arrays(layout: Layout) -> None:
     """Too large for all instances: C and numpy agree, and what they say is about the place that was changed."""

@@ -111,7 +111,7 @@ def test_two_types(first, second) -> None:
         check(first, second, (LAYOUTS[(number + 2) % 6], LAYOUTS[(number + 4) % 6]), number)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "kind", "numpy"),
     [

@@ -59,7 +59,7 @@ def dense_for(layout, fill, dtype: str, seed: int) -> np.ndarray:
     return summed(shape, coords, kept, fill)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_every_layout_keeps_fill_values(layout) -> None:
     fills = [(f, t) for f, t in FILLS if not layout.is_pattern or fill_text(f) not in "01"]
@@ -82,7 +82,7 @@ def test_every_layout_keeps_fill_values(layout) -> None:
         assert not differs(other.to_coo().values, fill).all() or same(other.convert(own).to_numpy(), dense)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["csr", "bcsr", "four_arrays"])
 @pytest.mark.parametrize("number", range(len(FILLS)))
 def test_in_c(name: str, number: int) -> None:

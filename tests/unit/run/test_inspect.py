@@ -154,7 +154,7 @@ def test_texts() -> None:
     assert all(line == line.rstrip() for line in lines)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (0, 0), (0, 4), (2, 2, 0), (1, 1, 1, 1)])
 def test_nothing_is_too_small(shape) -> None:
     for array in (np.zeros(shape), np.ones(shape)):
@@ -194,7 +194,7 @@ PICTURES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("ending", "start", "shape"), PICTURES)
 def test_pictures(tmp_path, ending, start, shape) -> None:
     pytest.importorskip("matplotlib")

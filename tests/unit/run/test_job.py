@@ -280,7 +280,7 @@ def test_calls_that_are_wrong(spmv, monkeypatch, change, error, words) -> None:
 # --- results -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ending", ["npy", "npz", "mtx", "mtx.gz", "tns", "tns.gz"])
 def test_a_vector_in_every_kind_of_file(spmv, tmp_path, ending) -> None:
     path = tmp_path / f"y.{ending}"
@@ -297,7 +297,7 @@ def test_a_vector_in_every_kind_of_file(spmv, tmp_path, ending) -> None:
     assert path.read_bytes() != b"other"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ending", ["npz", "mtx", "tns"])
 def test_a_sparse_matrix_in_a_file(tmp_path, ending) -> None:
     text = "kernel f { tensor A : csr\n tensor C : csr shares A\n C[i, j] = 2*A[i, j] }"

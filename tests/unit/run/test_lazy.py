@@ -53,7 +53,7 @@ TREES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_trees(name, enough, monkeypatch) -> None:

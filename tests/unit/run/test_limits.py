@@ -58,7 +58,7 @@ REFUSED: list[tuple[str, Callable[[], Any]]] = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("expr", "run"), REFUSED)
 def test_what_would_wrap_around_is_refused(expr: str, run: Callable[[], Any]) -> None:
     with pytest.raises(DataError, match="fits in 64 bits") as caught:

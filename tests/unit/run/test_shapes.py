@@ -63,7 +63,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_functions(layout) -> None:
     turn = sum(map(ord, layout.name)) % 3

@@ -76,7 +76,7 @@ def test_few_places_of_many(name, keys, matrix, looked_at, monkeypatch) -> None:
         np.testing.assert_array_equal(dense_of(found), dense[key])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["csr", "csc", "coo", "dcsr", "jds"])
 def test_work_of_a_permutation_follows_from_the_entries(name, matrix, looked_at, monkeypatch) -> None:
     for name_of in ("PACK_BY_NUMPY", "CONVERT_COMPILED"):  # C does it

@@ -35,7 +35,7 @@ print(*[run(eval(text)) for text in sys.argv[1:]])
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 @pytest.mark.parametrize(
     ("setting", "threads", "counts"),
@@ -82,7 +82,7 @@ def test_subnormal_numbers_survive(threads) -> None:
     assert sys.float_info.min / 4 > 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_special_values_are_kept(value) -> None:
     given = np.array([[value, 1.0], [0.0, 2.0]])

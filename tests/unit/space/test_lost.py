@@ -21,7 +21,7 @@ def doubted(text: str, **layouts: Any) -> list[list[str]]:
     return [[show_value(f) for f in d.factors] for d in program.doubts]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "layouts"),
     [

@@ -25,6 +25,9 @@ def otherwise(
 ) -> Mapping[str, Tensor]:
     """The results of a call that ended with this status. Raises DataError, which says what has no place."""
     names = [n for n, t in tensors.items() if is_pending(t)]
+    outputs = {t.name for t in kernel.program.tensors if t.is_output} - set(names)
+    # The call that failed has updated these, so that this one gets copies of them.
+    tensors = {n: t.copy() if n in outputs else t for n, t in tensors.items()}
     given = {n: t for n, t in tensors.items() if n not in names}
     updated = [t.name for t in kernel.program.tensors if t.is_output and t.is_input]
     if status == INDEX and not wide and not updated:
@@ -33,7 +36,7 @@ def otherwise(
     listed = kernel._in_coordinates()
     bound = listed.bound(given, sizes, threads, "never", prune=pruned)
     found = _results(bound, names)
-    if updated:  # the call that failed has updated it, and so has this one
+    if updated:
         told = " and ".join(f"`{n}`" for n in names)
         raise DataError(
             f"expected {told} in index arrays of {kernel.name} as the kernel declares them, but they are too narrow",

@@ -429,7 +429,7 @@ def compile(  # noqa: A001
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
-    from spfgen.run.calls.foreign import dense_layout
+    from spfgen.run.calls.detect_layout import dense_layout
     from spfgen.space.assembled import with_assembled
 
     if not isinstance(statements, str):
@@ -645,7 +645,7 @@ def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] 
 
 
 def _no_layout(value: object) -> UsageError:
-    from spfgen.run.elsewhere import check_import
+    from spfgen.run.dlpack import check_import
 
     check_import(value)
     return UsageError(f"expected a layout or its name, but this is {a_type(value)}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spfgen.pipeline import Generated
     from spfgen.run.assembly import Assembly
     from spfgen.run.calls.call import Bound, Entry
-    from spfgen.run.calls.lost import Places
+    from spfgen.run.calls.pattern_overflow import Places
     from spfgen.run.drawings.symbolic import Symbolic
     from spfgen.run.tensor import Tensor
     from spfgen.space.nodes import Program
@@ -564,7 +564,7 @@ def _rebuilt(
     max_workspace: int | None,
 ) -> Kernel:
     """A kernel from a pickle: compiled again, or loaded from the cache."""
-    from spfgen.run.calls.form import canonical
+    from spfgen.run.calls.layout_signature import canonical
 
     known = {name: canonical(layout) for name, layout in layouts.items()}
     return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned, prune=prune, max_workspace=max_workspace)
@@ -589,7 +589,7 @@ class _Calls:
         self._results: dict[tuple[Any, ...], Mapping[str, str]] = {}
         self.places: Places | None = None
         if program.doubts:
-            from spfgen.run.calls.lost import Places
+            from spfgen.run.calls.pattern_overflow import Places
 
             self.places = Places(program)
 
@@ -724,7 +724,7 @@ def checked_bytes(value: object) -> int | None:
 
 
 def _checked_mode(validate: str) -> str:
-    from spfgen.run.calls.seen import checked_mode
+    from spfgen.run.calls.validation_cache import checked_mode
 
     return checked_mode(validate)
 

@@ -51,7 +51,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.plan import left_out
+from spfgen.plan import unproved_passes
 from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.everywhere import filled
@@ -73,8 +73,8 @@ from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared
 from spfgen.space.from_lang import join
 from spfgen.space.from_steps import join_steps
+from spfgen.space.local_tensors import own_tensor
 from spfgen.space.nodes import Program, Tensor
-from spfgen.space.own import own_tensor
 from spfgen.version import __version__
 
 LOGGER = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Generated:
     header: str
     obligations: tuple[Answer, ...] = ()
     """What Z3 was asked on the way, each question once."""
-    left_out: tuple[left_out.LeftOut, ...] = ()
+    left_out: tuple[unproved_passes.LeftOut, ...] = ()
     """Passes whose result was not proved."""
     compared: comparisons.Compared = field(default_factory=comparisons.Compared, compare=False, repr=False)
     """What was compared with what was asked for on the way."""
@@ -127,7 +127,7 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)),
         working,
         recorded() as answers,
-        left_out.recorded() as left,
+        unproved_passes.recorded() as left,
         comparisons.recorded() as found,
     ):
         last = stop_after if stop_after in C_PASSES else ""

@@ -117,7 +117,7 @@ def quick_compilation() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def proofs_are_there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass whose result is not proved is a fault here, where it is left out elsewhere; but not of random programs."""
-    monkeypatch.setattr("spfgen.plan.left_out.STRICT", request.node.get_closest_marker("fuzz") is None)
+    monkeypatch.setattr("spfgen.plan.unproved_passes.STRICT", request.node.get_closest_marker("fuzz") is None)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from spfgen.run.arrays.entries import Entries
 from spfgen.run.arrays.lazy import LazyArray
 from spfgen.run.arrays.made import tensor_from
 from spfgen.run.calls.bind import is_pydata, is_scipy
-from spfgen.run.elsewhere import is_elsewhere
+from spfgen.run.dlpack import is_elsewhere
 from spfgen.run.tensor import Tensor
 
 Shape = int | Sequence[int]

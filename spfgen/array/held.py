@@ -13,7 +13,7 @@ from spfgen.errors import ArgumentError, ConversionError, a_type
 from spfgen.run.arrays.entries import Entries
 from spfgen.run.arrays.lazy import LazyArray
 from spfgen.run.arrays.made import of_coordinates, packed_in
-from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.tensor import Array, Tensor
 
 Held = Any

@@ -52,7 +52,7 @@ def _by_name(found: Ranges) -> dict[str, int]:
 
 
 def _known(steps: Sequence[Any], found: Ranges, said: Mapping[str, int]) -> dict[str, Shape]:
-    from spfgen.run.calls.foreign import dense_layout
+    from spfgen.run.calls.detect_layout import dense_layout
 
     shapes: dict[str, Shape] = {}
     for access in accesses_in(steps):

@@ -202,7 +202,7 @@ class Local:
 
     def _parameters(self, target: str) -> tuple[str, ...]:
         from spfgen.api import handle_of
-        from spfgen.run.calls.foreign import dense_layout
+        from spfgen.run.calls.detect_layout import dense_layout
 
         layout, rank = self.unit.layouts[target], len(self.unit.found.shapes[target])
         if not rank:

@@ -16,8 +16,8 @@ from spfgen.cluster.parts import AUTO, Empty, GatherPairs, Made, PickPart, Split
 from spfgen.cluster.placed import placed
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
+from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.calls.entries import own_entries
-from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 

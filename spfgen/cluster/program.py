@@ -76,7 +76,7 @@ def called(kernel: Any, operands: Mapping[str, Any], sizes: Mapping[str, int] | 
 def _declared(kernel: Any, declared: lang.TensorDecl) -> Any:
     """The layout of a result with its types; None for that of numpy."""
     from spfgen.api import handle_of
-    from spfgen.run.calls.foreign import dense_layout
+    from spfgen.run.calls.detect_layout import dense_layout
 
     layout = kernel.layouts[declared.name]
     use = declared.use

@@ -86,7 +86,7 @@ class _No(Exception):
 
 @lru_cache(maxsize=1024)
 def _plan(layout: Layout, axis: int) -> Plan | None:
-    if layout.turned or not layout.rank:
+    if layout.value_transforms or not layout.rank:
         return None
     try:
         return _Shifts(layout, axis).plan()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
 from spfgen.cluster.parts import Made
 from spfgen.errors import DataError, SpfgenError, UsageError
-from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.store import (
     ABOUT,
     DAMAGE,

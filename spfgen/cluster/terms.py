@@ -10,7 +10,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.run.arrays.entries import entries_of, normal
 from spfgen.run.arrays.made import tensor_from
 from spfgen.run.arrays.reductions import axes_of
-from spfgen.run.calls.form import canonical
+from spfgen.run.calls.layout_signature import canonical
 from spfgen.run.tensor import Array, Tensor
 
 

@@ -448,7 +448,7 @@ def fill_of(value: Any) -> Any:
 
 def _unknown_extents(steps: Sequence[Any], target: str) -> Exception:
     from spfgen.errors import UsageError
-    from spfgen.run.calls.foreign import dense_layout
+    from spfgen.run.calls.detect_layout import dense_layout
 
     access = next(a for a in accesses_in(steps) if a.tensor == target)
     names = dense_layout(len(access.subscripts)).parameters

@@ -38,7 +38,7 @@ def check_layout(layout: Layout) -> None:
     """
     for value in layout.values:
         _affine(layout, Encoder(), value.when)
-    if layout.turned and not apart(layout):
+    if layout.value_transforms and not apart(layout):
         raise SpecError(
             f"expected alternatives of layout `{layout.name}` that do not meet: they do different things to the value",
             layout.span,

@@ -36,7 +36,7 @@ from spfgen.ir import children, fresh, walk
 from spfgen.lang.expressions import SHORT_FORMS, Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import read_fill
-from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, Turned, ValueArray
+from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, ValueArray, ValueTransform
 
 _EXTENT_HINT = "an extent is made of sizes: declare `size {name}`, or take an extent of the header"
 _POSITION_HINT = "only sizes and the positions of the relation's first tuple can stand here"
@@ -139,7 +139,7 @@ class _Parts:
             hints,
             _doc(self.clauses),
             declaration.span,
-            self.turned,
+            self.value_transforms,
         )
 
     def raise_errors(self) -> None:
@@ -159,7 +159,7 @@ class _Parts:
         reader, tree = found[0]
         first = None
         alternatives = []
-        turned: list[Turned] = []
+        turned: list[ValueTransform] = []
         for mapping in tree.children:
             positions, coordinates, formula = self.mapping(reader, mapping, rank)
             if first is None:
@@ -174,8 +174,8 @@ class _Parts:
             self.check_mapping(formula, positions, coordinates)
             self.check_bounded(reader, mapping, formula)
             alternatives.append(rename(formula, {a: b for a, b in names.items() if a != b}))
-            turned.append(Turned(alternatives[-1], self.operators(reader, mapping)))
-        self.turned = tuple(turned) if any(t.operators for t in turned) else ()
+            turned.append(ValueTransform(alternatives[-1], self.operators(reader, mapping)))
+        self.value_transforms = tuple(turned) if any(t.operators for t in turned) else ()
         assert first is not None
         formula = alternatives[0] if len(alternatives) == 1 else Or(tuple(alternatives))
         return first[0], first[1], formula

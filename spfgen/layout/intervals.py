@@ -26,7 +26,7 @@ KINDS = ("pointer", "ends", "counts", "slots", "covered", "most", "least")
 def interval_axis(layout: Layout) -> int | None:
     """Which coordinate it is that places hold an interval of; None where they store something else, or packing would
     ask for more than the ends of intervals."""
-    if layout.is_pattern or layout.turned:
+    if layout.is_pattern or layout.value_transforms:
         return None
     tables = scan_of(layout)
     loops = [k for k, s in enumerate(tables[0]) if isinstance(s, Expand)] if len(tables) == 1 else []

@@ -105,7 +105,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class ValueTransform:
     """An alternative of the relation, and what is done to the stored value there: names of operators (lang/ops.py) of
     one argument that undo themselves, `negative` and `conjugate`, the first one first."""
 
@@ -156,7 +156,7 @@ class Layout(Public):
     hints: tuple[Hint, ...] = ()
     doc: str = ""
     span: Span | None = _span()
-    turned: tuple[Turned, ...] = ()
+    value_transforms: tuple[ValueTransform, ...] = ()
     """Where some alternatives say what becomes of the value there: all of them."""
     fill_text: str = field(default="0", init=False)
     _hash: int | None = field(default=None, init=False, compare=False, repr=False)
@@ -164,7 +164,7 @@ class Layout(Public):
     def __post_init__(self) -> None:
         object.__setattr__(self, "fill", plain_fill(self.fill))
         object.__setattr__(self, "fill_text", fill_text(self.fill))
-        if self.turned and self.fill_text not in ("0", "nan"):
+        if self.value_transforms and self.fill_text not in ("0", "nan"):
             raise DataError(
                 f"expected the fill value 0 or nan for layout `{self.name}`, which turns what it stores, but it is "
                 f"{self.fill_text}",
@@ -220,9 +220,9 @@ class Layout(Public):
         return any(v.implied for v in self.values)
 
     @property
-    def alternatives(self) -> tuple[Turned, ...]:
+    def alternatives(self) -> tuple[ValueTransform, ...]:
         """The relation in parts that do the same with all values."""
-        return self.turned or (Turned(self.relation),)
+        return self.value_transforms or (ValueTransform(self.relation),)
 
     @property
     def facts(self) -> tuple[Property, ...]:

@@ -19,7 +19,7 @@ from spfgen.layout.duplicates import Duplicates, checked_duplicates
 from spfgen.layout.fill import differs_as_number, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import assemble, check_shared
-from spfgen.layout.pack_entries import Entries, Together, Unfit, sorted_entries
+from spfgen.layout.pack_entries import DuplicateCoordinate, Entries, Unfit, sorted_entries
 from spfgen.layout.pack_orders import orders_of
 from spfgen.layout.pack_plan import chunk_plan, pack_plan
 from spfgen.layout.pack_rules import KeyOrder, PackPlan
@@ -87,7 +87,7 @@ def assembled(state: Entries) -> Entries:
         raise
     except DataError as error:
         told = differs_as_number(begin.values, layout.fill)
-        if isinstance(error, Together) and not told.all():
+        if isinstance(error, DuplicateCoordinate) and not told.all():
             columns = {name: column[told] for name, column in begin.columns.items()}
             return assembled(replace(begin, columns=columns, values=begin.values[told]))
         found = chunked(layout)

@@ -17,10 +17,10 @@ from spfgen.layout.hints import hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout
 from spfgen.layout.pack_chosen import make_places, make_starts, rank_chunks, write_digits
 from spfgen.layout.pack_entries import (
-    Elsewhere,
+    DuplicateCoordinate,
     Entries,
     Rows,
-    Together,
+    WrongBranch,
     capacity,
     check_known,
     entry_rows,
@@ -70,14 +70,14 @@ def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> No
     while True:
         try:
             return _assemble(state, plan, orders, first)
-        except Elsewhere as others:
+        except WrongBranch as others:
             first[others.entries] = others.pieces + 1
             state.sizes, state.arrays, state.starts = dict(begin.sizes), {}, {}
             state.columns, state.values = dict(begin.columns), begin.values
 
 
 def _assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...], first: Array) -> None:
-    """As `assemble`; entries take no alternative before their `first`. Raises Elsewhere."""
+    """As `assemble`; entries take no alternative before their `first`. Raises WrongBranch."""
     _allot(state, plan, first)
     _learn(state, plan)
     order_of = dict(zip(plan.ranks, orders, strict=True))
@@ -436,7 +436,7 @@ def _make_room(
     full: Array,
     width: int,
 ) -> None:
-    """Drop the entries of over-full groups that have no value. Raises Elsewhere where they have an alternative, and
+    """Drop the entries of over-full groups that have no value. Raises WrongBranch where they have an alternative, and
     DataError when that is not enough."""
     state.elsewhere(_movable(state, rows, group, slot, width))
     empty = ~differs(state.values[rows.rows], state.layout.fill)
@@ -644,7 +644,7 @@ def _store_values(state: Entries) -> None:
     if not stored.all():
         state.keep(stored)
         places = {n: p[stored] for n, p in places.items()}
-    if layout.turned:
+    if layout.value_transforms:
         state.values = turned(layout, state.values, state.known, state.arrays)
     done = np.zeros(state.count, dtype=bool)
     for value in layout.values:
@@ -711,7 +711,7 @@ def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) ->
     wrong = np.flatnonzero((times > 0) & ~known)
     if len(wrong):
         at = tuple(int(c[first[wrong[0]]]) for c in both)
-        raise Together(
+        raise DuplicateCoordinate(
             f"expected a value at {at}, which layout `{layout.name}` stores together with others, but there is none"
         )
     _report_twice(layout, points)
@@ -723,6 +723,6 @@ def _report_twice(layout: Layout, points: list[Array]) -> None:
     twice = np.flatnonzero(np.bincount(ranks, minlength=len(first)) > 1)
     if len(twice):
         at = tuple(int(c[first[twice[0]]]) for c in points)
-        raise Together(
+        raise DuplicateCoordinate(
             f"expected entries that layout `{layout.name}` stores once, but it has two places for that at {at}"
         )

@@ -33,7 +33,7 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
 
-class Elsewhere(Exception):
+class WrongBranch(Exception):
     """Entries have no place in the alternative of the relation that they were given; there is another one for them.
 
     `entries` are their numbers, `pieces` what they were given.
@@ -45,11 +45,11 @@ class Elsewhere(Exception):
         self.pieces = pieces
 
 
-class Together(DataError):
+class DuplicateCoordinate(DataError):
     """Entries that a layout would store with others, which are not there, or twice."""
 
 
-class Unfit(Together):
+class Unfit(DuplicateCoordinate):
     """Entries with which the arrays, in the order and with the fillings that packing has chosen, break a property."""
 
 
@@ -94,8 +94,8 @@ class Entries:
         claim(prod(shape), f"`{array}` of layout `{self.layout.name}` is {extents}")
 
     def keep(self, mask: Array) -> None:
-        """Drop the other rows. Raises Elsewhere when there is an alternative for them, else DataError when one of them
-        has a value; a zero of the other sign is none here."""
+        """Drop the other rows. Raises WrongBranch when there is an alternative for them, else DataError when one
+        of them has a value; a zero of the other sign is none here."""
         if mask.all():
             return
         self.elsewhere(~mask & self.more)
@@ -114,9 +114,9 @@ class Entries:
         self.number, self.more = self.number[mask], self.more[mask]
 
     def elsewhere(self, mask: Array) -> None:
-        """Raises Elsewhere when there are such rows."""
+        """Raises WrongBranch when there are such rows."""
         if mask.any():
-            raise Elsewhere(self.number[mask], self.piece[mask])
+            raise WrongBranch(self.number[mask], self.piece[mask])
 
 
 @dataclass(frozen=True)

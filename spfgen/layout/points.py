@@ -519,7 +519,7 @@ def turned(layout: Layout, values: Array, columns: Columns, arrays: Mapping[str,
 
     A 0 keeps its sign. Raises DataError where the type of the values has no such operator.
     """
-    for alternative in layout.turned:
+    for alternative in layout.value_transforms:
         if not alternative.operators:
             continue
         rows = holds(alternative.relation, columns, arrays, len(values)) & (values != 0)
@@ -598,7 +598,7 @@ def to_coordinates(
         for v, r in zip(layout.values, rows, strict=True)
     ]
     everything = np.concatenate(rows)
-    if layout.turned:
+    if layout.value_transforms:
         columns: dict[str, Any] = {**sizes, **{n: c[everything] for n, c in points.columns.items()}}
         return (
             tuple(points.columns[c][everything] for c in layout.coordinates),

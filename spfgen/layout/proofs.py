@@ -37,7 +37,7 @@ def apart(layout: Layout) -> bool:
     about = f"{layout.name}: alternatives do not meet"
     return all(
         implied([one.relation, other.relation], facts_of(layout), NEVER, thorough=True, about=about).proved
-        for one, other in combinations(layout.turned, 2)
+        for one, other in combinations(layout.value_transforms, 2)
         if one.operators != other.operators
     )
 

@@ -60,7 +60,7 @@ class Table:
 
 def table_of(layout: Layout) -> Table | None:
     """None where the layout has no key; remembered on the disk."""
-    if layout.turned or layout.is_pattern or not layout.rank:
+    if layout.value_transforms or layout.is_pattern or not layout.rank:
         return None
     plain = layout if layout.fill_text == "0" else replace(layout, fill=0)  # which is nothing to its key
     name = folder.hash_of(plain.structure, folder.fingerprint())

@@ -118,7 +118,7 @@ def view_of(layout: Layout, parts: tuple[Part, ...], limited: str | None = None)
             for v in layout.values
         ),
         layout.fill,
-        turned=tuple(replace(t, relation=substitute(t.relation, values)) for t in layout.turned),
+        value_transforms=tuple(replace(t, relation=substitute(t.relation, values)) for t in layout.value_transforms),
     )
     return View(made, tuple(starts), tuple(places), limits)
 

@@ -1,9 +1,9 @@
 """Statements whose value is an expression over sums: the sums are made where the point is known, then it is stored.
 
 The loops over the target's points are those of the statement; inside of them each sum has a nest of its own, whose
-first steps are the same (parts.py). A sum whose steps go along with those of another one rides in its loops
-(riding.py). Loops that nothing sparse depends on stay inside the sums, which then have one value for each of their
-iterations.
+first steps are the same (parts.py). A sum whose steps go along with those of another one is fused into its loops
+(reduction_fusion.py). Loops that nothing sparse depends on stay inside the sums, which then have one value for each of
+their iterations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
 from spfgen.plan.build import parts
 from spfgen.plan.build.own_names import own_names, used_names, with_own_names
 from spfgen.plan.build.parts import Part, steps_of
-from spfgen.plan.build.riding import Nest, alike, fused, step_of
+from spfgen.plan.build.reduction_fusion import Nest, alike, fused, step_of
 from spfgen.plan.choices import STARTED
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (

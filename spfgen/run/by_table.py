@@ -15,8 +15,8 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed, check_fill
 from spfgen.layout.points import Array
 from spfgen.layout.table import Shaped, Table, table_of
-from spfgen.run.calls.form import form_of, remember
 from spfgen.run.calls.functions import address, has_shared, shared
+from spfgen.run.calls.layout_signature import form_of, remember
 from spfgen.run.conversion import Fall, Room, room_of
 
 ROW = 34

@@ -25,8 +25,8 @@ from spfgen.layout.order import in_order
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, affine_value, shape_of
 from spfgen.layout.proofs import one_coordinate, stored_once
-from spfgen.run.calls.form import form_of, remember
 from spfgen.run.calls.functions import Function, empty, loaded, zeros
+from spfgen.run.calls.layout_signature import form_of, remember
 
 MOST_KNOWN = 256
 

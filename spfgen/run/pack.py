@@ -24,8 +24,8 @@ from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.by_table import by_table
-from spfgen.run.calls.form import Form, form_of
 from spfgen.run.calls.functions import Function, address, loaded
+from spfgen.run.calls.layout_signature import LayoutSignature, form_of
 from spfgen.run.conversion import Fall, pads, prepared
 from spfgen.run.threads import threads_allowed, threads_by_default
 from spfgen.run.ways import Run, given_of, starts
@@ -97,7 +97,7 @@ def coordinates(
 ) -> tuple[tuple[Array, ...], Array]:
     """As layout.points.to_coordinates, faster (the order of the entries may differ)."""
     stored = _stored(layout, arrays)
-    if stored >= small and not layout.turned:
+    if stored >= small and not layout.value_transforms:
         with suppress(ToolError):
             return _coordinates(layout, sizes, arrays, team(threads, stored))
     values = {v.name: arrays[v.name] for v in layout.values}
@@ -120,7 +120,7 @@ def _unpacking(layout: Layout, types: Types) -> list[Function]:
     return loaded(made, f"Unpacking {layout.name}")
 
 
-def _contiguous(form: Form, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def _contiguous(form: LayoutSignature, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {n: np.ascontiguousarray(arrays[n]) for n in form.arrays}
 
 
@@ -181,7 +181,7 @@ def _converted(
     Raises Fall, NoKey, ToolError.
     """
     stored = _stored(source, arrays)
-    if stored > MOST or source.turned or target.turned:
+    if stored > MOST or source.value_transforms or target.value_transforms:
         raise Fall
     form = form_of(source)
     own = _contiguous(form, arrays)

@@ -21,7 +21,7 @@ from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file
 from spfgen.lang.spec import builtin
 from spfgen.layout.nodes import Layout
-from spfgen.run.calls.form import canonical
+from spfgen.run.calls.layout_signature import canonical
 from spfgen.run.files.write import replace_file
 from spfgen.run.tensor import Tensor, check_unchanged, make_tensor
 

@@ -21,8 +21,8 @@ from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, MARK_TYPES, TYPES
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
-from spfgen.run.calls.form import Form, canonical, form_of, no_call, remember
-from spfgen.run.calls.seen import broken
+from spfgen.run.calls.layout_signature import LayoutSignature, canonical, form_of, no_call, remember
+from spfgen.run.calls.validation_cache import broken
 from spfgen.run.files.read import Coordinates
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.threads import MOST_THREADS, checked_threads
@@ -199,13 +199,13 @@ class Tensor(Operators):
 
     def to_torch(self, format: str | None = None) -> Any:  # noqa: A002
         """A tensor of torch: in its "csr" or "csc" where the layout is one of these, else in "coo"; or "strided"."""
-        from spfgen.run.elsewhere import to_torch
+        from spfgen.run.dlpack import to_torch
 
         return to_torch(self, format)
 
     def to_jax(self) -> Any:
         """A BCOO array of jax.experimental.sparse."""
-        from spfgen.run.elsewhere import to_jax
+        from spfgen.run.dlpack import to_jax
 
         return to_jax(self)
 
@@ -524,7 +524,7 @@ def with_ones(layout: Layout, arrays: Mapping[str, object], dtype: Any = bool) -
 
 
 def _fitted(
-    form: Form, arrays: Mapping[str, Array], given: Mapping[str, int]
+    form: LayoutSignature, arrays: Mapping[str, Array], given: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, Array]]:
     """(sizes, arrays in their declared shapes); what does not depend on contents is remembered."""
     key = (*[a.shape for a in arrays.values()], *given.items())

@@ -16,12 +16,14 @@ from spfgen.layout.keys import Level
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed
 from spfgen.layout.points import Array
-from spfgen.run.calls.form import Form, form_of
 from spfgen.run.calls.functions import Function, address, ordering, shared, zeros
+from spfgen.run.calls.layout_signature import LayoutSignature, form_of
 from spfgen.run.conversion import Conversion, Digits, Fall
 
 
-def given_of(form: Form, sizes: Mapping[str, int], arrays: Mapping[str, Array], to: bool = False) -> dict[str, int]:
+def given_of(
+    form: LayoutSignature, sizes: Mapping[str, int], arrays: Mapping[str, Array], to: bool = False
+) -> dict[str, int]:
     """A layout's sizes and arrays for C; the arrays are contiguous, and kept by the caller."""
     of_sizes, of_arrays = form.given_to if to else form.given
     given = dict(zip(of_sizes, [sizes[n] for n in form.sizes], strict=True))

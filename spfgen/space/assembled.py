@@ -124,7 +124,7 @@ def _factors(value: object) -> tuple[list[object], list[lang.Access]]:
 
 def _is_everywhere(access: lang.Access, layouts: Mapping[str, Layout]) -> bool:
     """Whether there is a value at each point, whatever the index arrays hold."""
-    from spfgen.space.lost import holds_all
+    from spfgen.space.pattern_overflow import holds_all
 
     layout = layouts.get(access.tensor)
     if layout is None:

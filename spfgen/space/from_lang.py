@@ -19,9 +19,9 @@ from spfgen.space.assembled import as_assembled
 from spfgen.space.extents import Extents
 from spfgen.space.following import Following
 from spfgen.space.from_steps import join_steps
-from spfgen.space.lost import doubts
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
+from spfgen.space.pattern_overflow import doubts
 from spfgen.space.result_types import result_types
 from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.size import check_size

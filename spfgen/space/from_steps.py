@@ -20,10 +20,10 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.following import conditions_in
 from spfgen.space.index_extents import IndexExtents
-from spfgen.space.lost import doubts_of_steps
 from spfgen.space.names import check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program
 from spfgen.space.normal import Inside, Normal
+from spfgen.space.pattern_overflow import doubts_of_steps
 from spfgen.space.recurrences import in_order
 from spfgen.space.results import check_fills, regions_in, with_fills, with_patterns, with_result_types
 from spfgen.space.schedule import finds_of_steps, read_schedule_of_steps

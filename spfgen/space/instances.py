@@ -40,7 +40,7 @@ from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.digits import with_digits
-from spfgen.layout.nodes import Layout, Turned, ValueArray
+from spfgen.layout.nodes import Layout, ValueArray, ValueTransform
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Piece, Space, TooManyPieces
@@ -189,7 +189,7 @@ def _unbound(statement: lang.Statement, index: Var) -> SpecError:
 
 
 def _choice(
-    access: lang.Access, label: str, tensor: Tensor, value: ValueArray, part: Turned, ranges: Ranges
+    access: lang.Access, label: str, tensor: Tensor, value: ValueArray, part: ValueTransform, ranges: Ranges
 ) -> _Choice:
     layout = tensor.layout
     quantified = [

@@ -224,7 +224,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class PatternObligation:
     """A part of a value that may differ from the fill where `target` stores nothing: where all `factors` store
     something, under the condition. Nobody asked for it to be left out there, so a call finds out whether anything would
     be. With a `statement` that says where, by its values, the factors are all that it reads; `where_empty`: only if an
@@ -270,7 +270,7 @@ class Program:
     level: int = 2
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
     limits: Limits = Limits()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[PatternObligation, ...] = ()
     derived: tuple[tuple[Expr, Expr, bool], ...] = ()
     steps: bool = False
     numbers: Mapping[str, int] = field(default_factory=dict)

@@ -41,7 +41,7 @@ def _is_constant(access: lang.Access, index: str, layouts: Mapping[str, Layout])
 
 def is_constant_along(layout: Layout, coordinate: str) -> bool:
     """Whether all that is stored at one place has neighbouring values of this coordinate."""
-    if not layout.positions or layout.turned:
+    if not layout.positions or layout.value_transforms:
         return False
     *_, last = layout.positions
     places = [p for v in layout.values for p in v.position]

@@ -73,7 +73,7 @@ def beyond_products(statement: Any, known: Operands) -> str:
 
 def is_summed(layout: Layout) -> bool:
     """What is not stored is 0, and what is stored the value, perhaps with another sign."""
-    return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.turned)
+    return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.value_transforms)
 
 
 def recurs(statement: lang.Statement) -> bool:

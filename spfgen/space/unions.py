@@ -45,7 +45,7 @@ def _terms(value: object) -> Iterator[object]:
 
 def _in_order(layout: Layout) -> bool:
     """Whether each coordinate is stored once, and those that have all others in common come in strict order."""
-    if not layout.rank or not layout.indexes or layout.turned or layout.is_pattern:
+    if not layout.rank or not layout.indexes or layout.value_transforms or layout.is_pattern:
         return False
     # Packing is imported where it is needed: generating C does without numpy.
     from spfgen.errors import Unsupported

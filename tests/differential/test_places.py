@@ -10,7 +10,7 @@ import scipy.sparse
 
 import spfgen
 from spfgen.errors import DataError
-from spfgen.run.calls import lost
+from spfgen.run.calls import pattern_overflow
 
 FULL = np.arange(1.0, 10).reshape(3, 3)
 UPPER = np.triu(np.ones((3, 3)))
@@ -112,7 +112,7 @@ def test_values_may_lose_something_where_others_did_not() -> None:
 
 def test_places_that_values_lead_to_are_looked_at_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is not made a second time to see what it stores, and nothing is written where something is lost."""
-    monkeypatch.setattr(lost, "_Listed", None)
+    monkeypatch.setattr(pattern_overflow, "_Listed", None)
     kernel = spfgen.compile("C[p[e,a], p[e,b]] += E[e,a,b]", C="csr", p="dense<int64>", E="dense")
     p, values = np.array([[0, 1], [1, 2]]), np.arange(8.0).reshape(2, 2, 2) + 1
     expected = np.zeros((3, 3))

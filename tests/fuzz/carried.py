@@ -16,7 +16,7 @@ from spfgen.layout.nodes import ENTRIES
 from spfgen.pipeline import Generated, generate
 from spfgen.run.calls.call import RANGE, Bound
 from spfgen.run.files.read import Coordinates
-from spfgen.space.own import AT
+from spfgen.space.local_tensors import AT
 from tests.plans.effort import Effort
 from tests.plans.interpret import Choices, interpret
 

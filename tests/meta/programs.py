@@ -16,8 +16,8 @@ from spfgen.plan.nodes import Plan
 from spfgen.plan.verify import compared
 from spfgen.plan.verify.compared import Compared
 from spfgen.run.calls.call import Bound
+from spfgen.space.local_tensors import AT
 from spfgen.space.nodes import Program
-from spfgen.space.own import AT
 from tests.fuzz import carried, interpreted, rewritten, runner, test_random_expressions, test_random_loops
 from tests.fuzz.programs import Case
 from tests.fuzz.test_random_programs import drawn

@@ -76,8 +76,8 @@ from spfgen.plan.nodes import (
     Versions,
     Workspace,
 )
+from spfgen.space.local_tensors import AT
 from spfgen.space.nodes import Group, Monoid, Operand, Program, Read, Tensor, Value, size_values
-from spfgen.space.own import AT
 from tests.plans import interpret_steps as steps
 from tests.plans.effort import Effort
 from tests.plans.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan

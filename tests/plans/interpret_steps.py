@@ -35,8 +35,8 @@ from spfgen.plan.nodes import (
     Scan,
     Store,
 )
+from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Monoid, Read
-from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar, Types
 from tests.plans.memory import Memory, Number, WrongPlan
 

@@ -26,7 +26,7 @@ TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "complex64": 1e-4, "float64": 1e-
 
 def as_in_tests() -> None:
     """The settings of tests/conftest.py, for this process."""
-    from spfgen.plan import left_out
+    from spfgen.plan import unproved_passes
     from spfgen.run import compile as compiler
     from tests.conftest import quick_settings
 
@@ -34,7 +34,7 @@ def as_in_tests() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     for name, value in quick_settings().items():
         setattr(compiler, name, value)
-    left_out.STRICT = True
+    unproved_passes.STRICT = True
 
 
 def kernel_of(program: Program) -> Kernel:

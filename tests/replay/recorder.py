@@ -17,7 +17,7 @@ from typing import Any
 from spfgen import api, pipeline
 from spfgen.errors import SpecError, SpfgenError
 from spfgen.kernel import Kernel
-from spfgen.run.calls import lost
+from spfgen.run.calls import pattern_overflow
 from spfgen.run.tensor import Tensor
 from spfgen.space.assembled import may_be_assembled
 from tests.replay.corpus import ALIKE, CALLS, MOST, Call, Program, as_json, packed, rounded
@@ -95,14 +95,14 @@ def _kernels(recorder: Recorder) -> None:
             made(self, kernel, layouts, *args, **settings)
 
     Kernel.__init__ = init  # type: ignore[method-assign]
-    looked = lost.Places.look
+    looked = pattern_overflow.Places.look
 
     @wraps(looked)
-    def look(self: lost.Places, *args: Any) -> None:
+    def look(self: pattern_overflow.Places, *args: Any) -> None:
         with recorder.within():
             looked(self, *args)
 
-    lost.Places.look = look  # type: ignore[method-assign, assignment]
+    pattern_overflow.Places.look = look  # type: ignore[method-assign, assignment]
 
 
 def _calls(recorder: Recorder) -> None:

@@ -21,7 +21,7 @@ from scipy import special
 import spfgen
 from spfgen.errors import CopyWarning, DataError, SpecError, UsageError
 from spfgen.run.calls import evaluate as module
-from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.calls.detect_layout import tensor_of
 
 SPMV = "y[i] = A[i, j]*x[j]"
 X = np.arange(1.0, 7.0)

@@ -13,8 +13,8 @@ from spfgen import tuning
 from spfgen.cir.checks.names import BROKEN, HOLDS, MEMORY, UNCHECKED
 from spfgen.cir.lower.layout import free_name, structs
 from spfgen.cir.lower.register_tile import REGISTERS
-from spfgen.cir.rewrite.branches import with_branches
 from spfgen.cir.rewrite.outline_parts import NOINLINE
+from spfgen.cir.rewrite.vectorizer_barrier import with_branches
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.nodes import Call, Cast, Declare, File, Float, For, Function, Name, Struct, Text
 from spfgen.cir.tree.outline import AS_IS, INLINE

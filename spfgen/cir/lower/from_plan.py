@@ -72,8 +72,8 @@ from spfgen.plan.nodes import (
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
+from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Group, Monoid, Operand, Program, size_values
-from spfgen.space.own import COUNT
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 

@@ -32,8 +32,8 @@ from spfgen.plan.nodes import (
     Store,
 )
 from spfgen.plan.steps.env import FLAGS
+from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Monoid, Read
-from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar
 
 if TYPE_CHECKING:

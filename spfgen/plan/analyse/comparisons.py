@@ -8,7 +8,7 @@ from spfgen.facts.formula import calls, other_arguments, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import Stored
 from spfgen.plan.nodes import PLANS, Collect, Find, Load, Plan, Scan
-from spfgen.space.own import COUNT
+from spfgen.space.local_tensors import COUNT
 
 
 def looks_at_all(node: object, stored: Mapping[str, Stored]) -> bool:

@@ -35,8 +35,8 @@ from spfgen.plan.nodes import (
     Store,
     Versions,
 )
+from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Program
-from spfgen.space.own import COUNT
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import IndexArray
 from spfgen.plan.nodes import PLANS, Collect, Plan
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
+from spfgen.space.local_tensors import AT
 from spfgen.space.nodes import Program, Tensor, size_values
-from spfgen.space.own import AT
 
 _TRIED = (2**62, 2**60, 2**56, 2**48, 2**40, 2**31, 2**15, 2**7)
 """The sizes of which one is found up to which nothing can be too large."""

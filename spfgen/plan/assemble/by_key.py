@@ -98,7 +98,7 @@ def assembly_by_key(tensor: Tensor) -> KeyAssembly | Unsupported | None:
     layout = tensor.assembled
     if layout is None:
         return None
-    if tensor.axis is not None or layout.turned or layout.is_pattern or not layout.rank:
+    if tensor.axis is not None or layout.value_transforms or layout.is_pattern or not layout.rank:
         return Unsupported(f"layout `{layout.name}` does not store one value for each entry")
     try:
         key = key_plan(layout, key_orders(layout))

@@ -240,7 +240,9 @@ def _store(s: State, plan: PackPlan, is_chosen: bool) -> None:
     stored = Or(tuple(compare(at(p), ">=", 0) for p in places.values()))
     s.columns |= {f"place in {n}": p for n, p in places.items()}
     s.keep(s.vec("kept", COUNT, stored), "entries with a place for their value")
-    turns = [(s.vec("turned", COUNT, _condition(s, a.relation)), a.operators) for a in layout.turned if a.operators]
+    turns = [
+        (s.vec("turned", COUNT, _condition(s, a.relation)), a.operators) for a in layout.value_transforms if a.operators
+    ]
     before: list[str] = []
     for value in layout.values:
         place = places[value.name]

@@ -20,8 +20,8 @@ from spfgen.plan.nodes import Bound, Table
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import linear, with_floors
+from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Instance
-from spfgen.space.own import COUNT
 
 NAME, ALGORITHM = "inverse", "inverse array"
 

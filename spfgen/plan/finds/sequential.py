@@ -22,7 +22,7 @@ from spfgen.plan.nodes import Key, Rejected, State
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.named import Constraint
-from spfgen.space.own import COUNT
+from spfgen.space.local_tensors import COUNT
 
 NAME, GALLOP = "sequential", "gallop"
 ALGORITHMS = {NAME: "sequential iteration", GALLOP: "galloping"}

@@ -20,8 +20,8 @@ from spfgen.plan.finds.query import Known, Query
 from spfgen.plan.nodes import PLANS, Do, Key, Rejected, Table
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
+from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Operand, Read, Value
-from spfgen.space.own import COUNT
 
 HASH, ARRAY, BITMAP, SCATTER = "hash", "array", "bitmap", "scatter"
 ALGORITHMS = {HASH: "hash map", ARRAY: "position array", BITMAP: "bitmap", SCATTER: "scatter"}

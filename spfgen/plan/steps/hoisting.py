@@ -15,9 +15,9 @@ from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Let, Pla
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.inverses import Inverses
 from spfgen.plan.steps.reductions import one_index, outermost
-from spfgen.plan.steps.streamed import Grouped
+from spfgen.plan.steps.scalarize_tables import Grouped
+from spfgen.space.local_tensors import entries_of, own_tensor
 from spfgen.space.nodes import Program
-from spfgen.space.own import entries_of, own_tensor
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Equation, Gathered, Steps
 from spfgen.space.typed import Scalar

@@ -32,7 +32,7 @@ from spfgen.plan.steps.places import Places
 from spfgen.plan.steps.product_nests import as_products
 from spfgen.plan.steps.rewrites import Given, Made, rewritten
 from spfgen.plan.verify.check_steps import check_steps
-from spfgen.space.lost import reads_what_is_written
+from spfgen.space.pattern_overflow import reads_what_is_written
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation, Gather, Gathered
 from spfgen.space.typed import Holds, Scalar

@@ -1,9 +1,9 @@
 """What loops compute has a place in its target, or the call fails: a sparse target that is given stores only some.
 
-Equations outside of loops are looked at before the call (space/lost.py). What loops and conditions do, and what places
-that are values lead to, depends on values, so it is asked while they run, where it is not proved: before a value is
-stored, whether the target has its place, and where not, whether the value is another than what the target is there. An
-equation outside of loops is asked whole before it writes anything.
+Equations outside of loops are looked at before the call (space/pattern_overflow.py). What loops and
+conditions do, and what places that are values lead to, depends on values. Where it is not proved, the kernel asks while
+it runs: before it stores a value, whether the target has its place, and where not, whether the value is another than
+what the target is there. An equation outside of loops is asked whole before it writes anything.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from spfgen.lang.show import show_statement
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan
 from spfgen.plan.steps.env import LOST, Env, cast, number_of
 from spfgen.plan.steps.equations import Equations
-from spfgen.space.lost import is_given, regions_of, same_pattern
 from spfgen.space.nodes import Tensor
+from spfgen.space.pattern_overflow import is_given, regions_of, same_pattern
 from spfgen.space.regions import Region
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Scalar

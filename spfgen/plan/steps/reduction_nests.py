@@ -21,13 +21,13 @@ from spfgen.plan.choices import ONE_REDUCTION
 from spfgen.plan.context import Context
 from spfgen.plan.from_space import plan_instance, plan_reduction
 from spfgen.plan.nodes import PLANS, Assign, Block, Do, Finish, Let, Plan, Scan, chain
+from spfgen.plan.steps.annihilator_exit import ends, shortened
 from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
 from spfgen.plan.steps.said import said_of, written_in
-from spfgen.plan.steps.shortened import ends, shortened
 from spfgen.plan.transform.simplify import without_unused
+from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Instance, Monoid, Read, value_of
-from spfgen.space.own import OWN
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Equation, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar

@@ -15,9 +15,9 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.choices import REDUCTION_EXITS
 from spfgen.plan.nodes import Assign, Block, Break, If, Let, Plan
+from spfgen.plan.steps.annihilator_exit import shortened
 from spfgen.plan.steps.env import Env, Leaf, OutOfOrder, accumulator, cast, joined, number_of
-from spfgen.plan.steps.own_totals import Total, may_share, with_own_totals
-from spfgen.plan.steps.shortened import shortened
+from spfgen.plan.steps.privatize_totals import Total, may_share, with_own_totals
 from spfgen.plan.steps.values import Values
 from spfgen.sets.affine import expression
 from spfgen.sets.uf import solved_for

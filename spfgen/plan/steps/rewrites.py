@@ -11,12 +11,12 @@ from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import PLANS, Block, Plan, Products
-from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import with_invariants_outside
 from spfgen.plan.steps.lookups import with_lookups_outside
-from spfgen.plan.steps.streamed import Apart, Grouped, streamed
+from spfgen.plan.steps.privatize_copies import with_copies
+from spfgen.plan.steps.scalarize_tables import Apart, Grouped, streamed
 from spfgen.plan.steps.unswitching import with_conditions_outside
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.read_in_place import with_reads_in_place

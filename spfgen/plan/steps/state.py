@@ -17,8 +17,8 @@ from spfgen.plan.nodes import Array, Define, Plan
 from spfgen.plan.steps.env import POINT, Env
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
+from spfgen.space.local_tensors import COUNT, own_tensor
 from spfgen.space.nodes import Program, Read, Tensor
-from spfgen.space.own import COUNT, own_tensor
 from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.steps import Equation, Gathered, Linked, Steps
 from spfgen.space.typed import Types

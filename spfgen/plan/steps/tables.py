@@ -15,8 +15,8 @@ from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
 from spfgen.plan.steps.nests import Nests
 from spfgen.plan.steps.product_nests import is_product
+from spfgen.space.local_tensors import entries_of
 from spfgen.space.nodes import Program, Tensor, size_values
-from spfgen.space.own import entries_of
 from spfgen.space.steps import Equation, Steps
 from spfgen.space.typed import Scalar
 

@@ -17,8 +17,8 @@ from spfgen.plan.analyse.comparisons import looks_at_all
 from spfgen.plan.nodes import Assign, Block, Define, If, Let, Plan, Probe
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, cast, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
+from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Operand, Read, value_of
-from spfgen.space.own import COUNT
 from spfgen.space.regions import SHORT, Region, apart
 from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar

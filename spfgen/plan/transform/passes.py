@@ -17,7 +17,7 @@ from spfgen.errors import InternalError, Unsupported
 from spfgen.facts.formula import Formula
 from spfgen.facts.prove import Facts
 from spfgen.ir import walk
-from spfgen.plan import left_out
+from spfgen.plan import unproved_passes
 from spfgen.plan.analyse.depend import is_apart
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
@@ -142,9 +142,9 @@ def passed(
                 verify(made)
                 plans = made
             except Fault as fault:
-                if step.level == 0 or isinstance(fault, Difference) or left_out.STRICT:
+                if step.level == 0 or isinstance(fault, Difference) or unproved_passes.STRICT:
                     raise InternalError(f"after the pass `{step.name}`: {fault}") from None
-                left_out.note(step.name, str(fault))
+                unproved_passes.note(step.name, str(fault))
         if step.name == context.stop_after:
             break
     return plans

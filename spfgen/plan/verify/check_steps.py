@@ -49,8 +49,8 @@ from spfgen.plan.nodes import (
     Store,
     Table,
 )
+from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Operand, Program, Read
-from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar
 
 

@@ -27,11 +27,11 @@ from spfgen.run.arrays.reversed import reversed_layout
 from spfgen.run.arrays.segments import merged, segments_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
-from spfgen.run.calls.foreign import NUMPY, tensor_of
-from spfgen.run.calls.form import refilled
-from spfgen.run.calls.seen import trust
+from spfgen.run.calls.detect_layout import NUMPY, tensor_of
+from spfgen.run.calls.layout_signature import refilled
+from spfgen.run.calls.validation_cache import trust
 from spfgen.run.conversion import pads
-from spfgen.run.elsewhere import is_elsewhere, own
+from spfgen.run.dlpack import is_elsewhere, own
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged, plain_array
 
@@ -231,7 +231,7 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
     values as they are."""
     from spfgen.layout.proofs import stored_once
 
-    if tensor.layout.turned or tensor.layout.is_pattern or not stored_once(tensor.layout).proved:
+    if tensor.layout.value_transforms or tensor.layout.is_pattern or not stored_once(tensor.layout).proved:
         return None
     check_unchanged(tensor)
     if fill is None:
@@ -255,7 +255,7 @@ def own_values(tensor: Tensor) -> Array | None:
     from spfgen.layout.proofs import stored_once
 
     layout = tensor.layout
-    if layout.turned or layout.is_pattern or len(layout.values) != 1 or not stored_once(layout).proved:
+    if layout.value_transforms or layout.is_pattern or len(layout.values) != 1 or not stored_once(layout).proved:
         return None
     check_unchanged(tensor)
     values = tensor.arrays[layout.values[0].name]

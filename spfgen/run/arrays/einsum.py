@@ -23,8 +23,8 @@ from spfgen.run.arrays.contract import all_of, summed
 from spfgen.run.arrays.entries import entries_of
 from spfgen.run.arrays.made import in_layout, is_full
 from spfgen.run.calls.bind import is_number
+from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.calls.evaluate import evaluate
-from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.calls.samples import ready
 from spfgen.run.later import numpy_serves
 from spfgen.run.tensor import DTYPES, Tensor, plain_array

@@ -19,7 +19,7 @@ from spfgen.run.arrays.entries import Entries, normal, own_entries
 from spfgen.run.arrays.made import in_layout, tensor_from
 from spfgen.run.arrays.reductions import axis_of
 from spfgen.run.arrays.words import worded
-from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 

@@ -24,8 +24,8 @@ from spfgen.run.arrays.entries import entries_of, normal, numbered, same
 from spfgen.run.arrays.segments import Segments, segments_of
 from spfgen.run.arrays.words import OutOfRange
 from spfgen.run.calls.bind import is_scipy
-from spfgen.run.calls.foreign import tensor_of
-from spfgen.run.calls.form import remember
+from spfgen.run.calls.detect_layout import tensor_of
+from spfgen.run.calls.layout_signature import remember
 from spfgen.run.conversion import pads
 from spfgen.run.files.read import Coordinates
 from spfgen.run.pack import coordinates

@@ -418,6 +418,6 @@ def _joined(operands: Sequence[Any], axis: int) -> Any:
 
 
 def _tensor(value: Any) -> Tensor:
-    from spfgen.run.calls.foreign import tensor_of
+    from spfgen.run.calls.detect_layout import tensor_of
 
     return tensor_of(value, "the operand")

@@ -12,8 +12,8 @@ from spfgen.lang.spec import SOLVED
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays.entries import Entries, pruned
 from spfgen.run.calls.bind import packed
-from spfgen.run.calls.foreign import NUMPY, candidates
-from spfgen.run.calls.form import refilled, remember
+from spfgen.run.calls.detect_layout import NUMPY, candidates
+from spfgen.run.calls.layout_signature import refilled, remember
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 

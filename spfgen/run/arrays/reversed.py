@@ -9,7 +9,7 @@ from functools import lru_cache
 from spfgen.facts.formula import conjuncts
 from spfgen.lang.spec import bound_formats
 from spfgen.layout.nodes import Layout
-from spfgen.run.calls.foreign import candidates
+from spfgen.run.calls.detect_layout import candidates
 
 _NAME = re.compile(r"'([^']*)'")
 _TEXT = re.compile(r", text='(?:[^'\\]|\\.)*'|, text=\"[^\"]*\"")
@@ -19,7 +19,7 @@ _TEXT = re.compile(r", text='(?:[^'\\]|\\.)*'|, text=\"[^\"]*\"")
 def reversed_layout(layout: Layout) -> tuple[Layout, Mapping[str, str]] | None:
     """The layout with the dimensions the other way round, and the names there of the sizes and arrays here; None where
     none of those that come with spfgen is proved to be it: it says the same in other names."""
-    if layout.constants or layout.turned or layout.is_pattern:
+    if layout.constants or layout.value_transforms or layout.is_pattern:
         return None
     for form in [f for library in sorted({b.library for b in layout.bindings}) for f in bound_formats(library)]:
         for candidate in candidates(form, layout.rank):

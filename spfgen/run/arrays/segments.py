@@ -24,9 +24,9 @@ from spfgen.layout.pack import key_orders
 from spfgen.layout.proofs import stored_once
 from spfgen.run.arrays.reductions import Groups
 from spfgen.run.by_table import as_they_are, fit, table
-from spfgen.run.calls.form import refilled, remember
 from spfgen.run.calls.functions import address, has_shared, shared
-from spfgen.run.calls.seen import trust
+from spfgen.run.calls.layout_signature import refilled, remember
+from spfgen.run.calls.validation_cache import trust
 from spfgen.run.conversion import Fall
 from spfgen.run.tensor import Array, Tensor, check_unchanged
 
@@ -47,7 +47,7 @@ def scratch(name: str, count: int, dtype: np.dtype[Any]) -> Array:
 
 
 @dataclass(frozen=True)
-class Form:
+class CompressedAxis:
     """The names of the arrays: of where segments begin, of the coordinates in them, of the values. `along` is the
     dimension that has a segment for each coordinate."""
 
@@ -57,17 +57,17 @@ class Form:
     along: int
 
 
-_FORMS: dict[Layout, Form | None] = {}
+_FORMS: dict[Layout, CompressedAxis | None] = {}
 
 
-def form_of(layout: Layout) -> Form | None:
+def form_of(layout: Layout) -> CompressedAxis | None:
     """None for layouts that are no segments."""
     if layout not in _FORMS:
         remember(_FORMS, layout, _form(layout))
     return _FORMS[layout]
 
 
-def _form(layout: Layout) -> Form | None:
+def _form(layout: Layout) -> CompressedAxis | None:
     found = table(layout) if layout.rank == 2 else None
     shaped = None if found is None else found.at((4, 4))
     if shaped is None or not shaped.numbers.lead or len(layout.arrays) != 3 or len(shaped.numbers.columns) != 1:
@@ -79,7 +79,7 @@ def _form(layout: Layout) -> Form | None:
     begin = layout.index(lead)
     if other == along or len(begin.extents) != 1 or {lead, column, layout.values[0].name} != {*layout.arrays}:
         return None
-    return Form(lead, column, layout.values[0].name, along)
+    return CompressedAxis(lead, column, layout.values[0].name, along)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Segments:
     """A tensor as segments: those of `begin[k]` to `begin[k + 1]`."""
 
     tensor: Tensor
-    form: Form
+    form: CompressedAxis
     begin: Array
     column: Array
     values: Array

@@ -20,9 +20,9 @@ from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack_entries import sorted_entries
-from spfgen.run.calls.form import refilled
-from spfgen.run.calls.seen import broken, trust
-from spfgen.run.elsewhere import settled
+from spfgen.run.calls.layout_signature import refilled
+from spfgen.run.calls.validation_cache import broken, trust
+from spfgen.run.dlpack import settled
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import (
     DTYPES,

@@ -20,7 +20,7 @@ from spfgen.lang.expressions import did_you_mean
 from spfgen.layout.fill import filled
 from spfgen.public import Public
 from spfgen.run.assembly import Assembly, Memory, pending
-from spfgen.run.calls.seen import equal
+from spfgen.run.calls.validation_cache import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
@@ -281,8 +281,8 @@ class Bound(Public):
                 ("subscripts count from 0; the results of this call are incomplete",),
             )
         if status == PLACE:
-            from spfgen.run.calls.lost import say_where
-            from spfgen.space.lost import is_given  # which is about relations: other calls do without
+            from spfgen.run.calls.pattern_overflow import say_where
+            from spfgen.space.pattern_overflow import is_given  # which is about relations: other calls do without
 
             say_where(self.program, self.tensors, self.sizes)
             given = [t for t in self.program.tensors if t.is_output and is_given(t)]

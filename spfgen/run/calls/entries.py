@@ -15,11 +15,11 @@ from spfgen.layout.duplicates import Duplicates, checked_duplicates
 from spfgen.layout.fill import differs, fits, other_zeros, same_fill, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.bind import converted, coordinates, is_pydata, is_scipy, packed
-from spfgen.run.calls.foreign import candidates
-from spfgen.run.calls.form import refilled
-from spfgen.run.calls.seen import broken
+from spfgen.run.calls.detect_layout import candidates
+from spfgen.run.calls.layout_signature import refilled
+from spfgen.run.calls.validation_cache import broken
 from spfgen.run.conversion import pads
-from spfgen.run.elsewhere import settled
+from spfgen.run.dlpack import settled
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, as_array, check_unchanged, plain_array, size_number
 from spfgen.space.tensors import types_of

@@ -20,9 +20,9 @@ from spfgen.lang.trace import Functions, among, check_used
 from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.calls.bind import is_number
-from spfgen.run.calls.foreign import candidates, dense_layout, layout_for_output, tensor_of
-from spfgen.run.calls.form import canonical, remember
-from spfgen.run.calls.seen import checked_mode
+from spfgen.run.calls.detect_layout import candidates, dense_layout, layout_for_output, tensor_of
+from spfgen.run.calls.layout_signature import canonical, remember
+from spfgen.run.calls.validation_cache import checked_mode
 from spfgen.run.tensor import Tensor
 from spfgen.run.threads import checked_threads
 

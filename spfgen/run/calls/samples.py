@@ -12,7 +12,7 @@ from spfgen import folder
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.bind import packed
 from spfgen.run.calls.evaluate import evaluate
-from spfgen.run.calls.form import canonical
+from spfgen.run.calls.layout_signature import canonical
 from spfgen.run.files.read import Coordinates
 from spfgen.run.later import Task, is_ready
 from spfgen.run.tensor import Tensor

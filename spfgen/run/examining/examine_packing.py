@@ -11,7 +11,7 @@ from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.layout.fill import differs, summed
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
-from spfgen.layout.pack_entries import Together
+from spfgen.layout.pack_entries import DuplicateCoordinate
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.layout.validate import violation
 
@@ -51,7 +51,7 @@ def tried(layout: Layout, seed: int) -> Trial:
                 coords, values = storable(layout, shape, coords, values)
                 coords, values = _stored_values(layout, coords, values)
                 back = _there_and_back(layout, shape, coords, values)
-        except Together:  # what is left has no place either
+        except DuplicateCoordinate:  # what is left has no place either
             continue
         except SpfgenError as error:
             return Trial(count, packed, lost, f"an array of {_text(shape)} is not packed: {error.message}")

@@ -148,7 +148,7 @@ def all_layouts():
             yield get(name, **({"rank": rank} if free else {}))
 
 
-LAYOUTS = [x for x in all_layouts() if x.name not in (*REFUSED, *SHARED) and not x.turned]
+LAYOUTS = [x for x in all_layouts() if x.name not in (*REFUSED, *SHARED) and not x.value_transforms]
 
 
 def label(layout):

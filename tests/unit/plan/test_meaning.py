@@ -14,7 +14,7 @@ from spfgen.errors import InternalError
 from spfgen.explain import explain_json, explain_text
 from spfgen.facts.formula import Bin, Num
 from spfgen.ir import rewrite, walk
-from spfgen.plan import left_out
+from spfgen.plan import unproved_passes
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -149,7 +149,7 @@ def test_what_is_not_proved_is_left_out(name: str, monkeypatch: pytest.MonkeyPat
     one, other = np.where(rng.random((6, 5)) < 0.5, rng.random((6, 5)), 0), rng.random((5, 4))
     left = 0
     text, layouts = KERNELS["tiles"]
-    monkeypatch.setattr(left_out, "STRICT", False)
+    monkeypatch.setattr(unproved_passes, "STRICT", False)
     for what, change in SABOTAGE.items():
         changed: list[bool] = []
         passes = tuple(sabotaged(p, change, changed) if p.name == name else p for p in PASSES)
@@ -169,7 +169,7 @@ def test_what_is_not_proved_is_left_out(name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_needed_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_out, "STRICT", False)
+    monkeypatch.setattr(unproved_passes, "STRICT", False)
     text, layouts = KERNELS["tiles"]
     for step in (p for p in PASSES if not p.level):
         wrong = tuple(sabotaged(p, SABOTAGE["another value"], []) if p is step else p for p in PASSES)

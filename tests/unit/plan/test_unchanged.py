@@ -12,7 +12,7 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, Bin
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply
-from spfgen.plan import left_out
+from spfgen.plan import unproved_passes
 from spfgen.plan.nodes import Append, Block, If, Plan, Scan
 from spfgen.plan.steps import rewrites
 from spfgen.plan.transform.passes import Pass
@@ -64,7 +64,7 @@ def test_a_plan_that_was_not_planned_is_refused(kind: str) -> None:
 def test_a_pass_that_changes_something_is_left_out(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Pass("invariants", "", lambda _, m: m.with_parts(lambda p: _negated(p)), 1)
     monkeypatch.setattr(rewrites, "STEPS", (wrong, *rewrites.STEPS))
-    monkeypatch.setattr(left_out, "STRICT", strict)
+    monkeypatch.setattr(unproved_passes, "STRICT", strict)
     text, layouts = MERGE
     if strict:
         with pytest.raises(InternalError, match="after the pass `invariants`: it has changed"):

@@ -23,7 +23,7 @@ from spfgen.run import compile as compiling
 from spfgen.run import conversion, ways
 from spfgen.run import pack as packing
 from spfgen.run.calls import functions
-from spfgen.run.calls.form import form_of
+from spfgen.run.calls.layout_signature import form_of
 from spfgen.run.pack import convert_arrays, coordinates, pack_entries
 from tests.unit.layout.test_pack import LAYOUTS, get, label, storable
 

@@ -15,7 +15,7 @@ from spfgen.errors import DataError, SpecError, Unsupported, UsageError
 from spfgen.lang.fills import fill_number, fill_text
 from spfgen.layout.fill import differs, summed
 from spfgen.layout.pack import pack, storable
-from spfgen.run.calls.form import refilled
+from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.pack import convert_arrays, coordinates, pack_entries
 from spfgen.run.tensor import Tensor
 from tests.fuzz import unseen

@@ -9,7 +9,7 @@ import spfgen
 from spfgen import tuning
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.arrays.eager import dense_of
-from spfgen.run.calls.form import refilled
+from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.tensor import Tensor
 from tests.unit.layout.test_pack import label
 from tests.unit.run.test_arrays import LAYOUTS, agrees, drawn

@@ -16,7 +16,7 @@ import spfgen
 from spfgen import tuning
 from spfgen.errors import DataError, SpecError, UsageError
 from spfgen.run import validate
-from spfgen.run.calls import form
+from spfgen.run.calls import layout_signature
 
 DENSE = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 3.0, 0.0, 4.0], [5.0, 0.0, 0.0, 6.0]])
 MATRICES = [
@@ -455,7 +455,7 @@ def test_fills_that_do_not_fit_a_type_are_refused(fill, kinds):
 
 def test_layouts_that_were_forgotten_are_first_again() -> None:
     """A table that is full forgets all layouts: what is known of each must not outlive that."""
-    layout = form.canonical(spfgen.pack(DENSE, "csr").layout)
-    form._FIRST.update(dict.fromkeys(range(form.REMEMBERED), layout))
-    form.canonical(replace(layout, name="another"))
-    assert form.canonical(replace(layout)) is form.canonical(layout)
+    layout = layout_signature.canonical(spfgen.pack(DENSE, "csr").layout)
+    layout_signature._FIRST.update(dict.fromkeys(range(layout_signature.REMEMBERED), layout))
+    layout_signature.canonical(replace(layout, name="another"))
+    assert layout_signature.canonical(replace(layout)) is layout_signature.canonical(layout)

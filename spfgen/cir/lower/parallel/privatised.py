@@ -27,8 +27,8 @@ from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import ONE
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Copy, Partition, Scan
+from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Operand
-from spfgen.space.own import OWN
 from spfgen.space.typed import Scalar
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ REMEMBERED = 4096
 """So many results are kept for each question and layout."""
 
 
-class Form:
+class LayoutSignature:
     """`indexes`, `values`: names of arrays; `sizes`: names of parameters and sizes, in the order of the C struct."""
 
     def __init__(self, layout: Layout) -> None:
@@ -59,7 +59,7 @@ class Form:
         return found
 
 
-def _words(form: Form, to: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _words(form: LayoutSignature, to: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple([f"{to}size:{n}" for n in form.sizes]), tuple([f"{to}array:{n}" for n in form.arrays])
 
 
@@ -70,14 +70,14 @@ def remember(table: dict[Any, Any], key: Any, value: Any) -> None:
     table[key] = value
 
 
-_FORMS: dict[int, Form] = {}
+_FORMS: dict[int, LayoutSignature] = {}
 
 
-def form_of(layout: Layout) -> Form:
+def form_of(layout: Layout) -> LayoutSignature:
     """By identity, because to compare layouts is to compare formulas; a form keeps its layout alive."""
     form = _FORMS.get(id(layout))
     if form is None or form.layout is not layout:
-        form = Form(layout)
+        form = LayoutSignature(layout)
         remember(_FORMS, id(layout), form)
     return form
 

@@ -16,7 +16,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import SpecTree, parse_tree
 from spfgen.pipeline import resolve
 from spfgen.plan import fused
-from spfgen.plan.build import riding
+from spfgen.plan.build import reduction_fusion
 from spfgen.plan.context import context_of
 from spfgen.plan.nodes import Do, Guard, Plan, Scan, Seq
 from spfgen.plan.verify.meaning import Fault, compare_all
@@ -112,6 +112,6 @@ def test_every_change_is_noticed(checked: tuple[Plan, Any], name: str) -> None:
 
 def test_a_wrong_ride_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it taken without being read back, the whole nest would be refused."""
-    monkeypatch.setattr(riding, "compare_all", lambda *_: None)
+    monkeypatch.setattr(reduction_fusion, "compare_all", lambda *_: None)
     with pytest.raises(InternalError, match="leaves out a point"):
         computed("y[i] = A[i, i]*(2 + sum(j: A[i, j]))", "list_by_columns", {"n": 2, "m": 2}, BY_COLUMNS)

@@ -32,7 +32,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.steps.env import FLAGS
 from spfgen.plan.steps.invariant import MOVABLE, ends_loop
-from spfgen.plan.steps.own_totals import may_share
+from spfgen.plan.steps.privatize_totals import may_share
 from spfgen.space.nodes import Operand, Read
 
 WHY = "its iterations only combine values with places of {}, of which each part has a copy where copies pay"

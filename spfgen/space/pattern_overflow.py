@@ -35,7 +35,7 @@ from spfgen.sets.named import Space, pieces
 from spfgen.sets.uf import Encoder, comparisons, linear
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Doubt, Instance, Tensor
+from spfgen.space.nodes import Instance, PatternObligation, Tensor
 from spfgen.space.regions import Region, Regions
 from spfgen.space.steps import Equation
 
@@ -43,10 +43,10 @@ MOST = 64
 """Products of sums are multiplied out to so many parts; beyond, one factor stands for all."""
 
 
-def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents) -> tuple[Doubt, ...]:
+def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents) -> tuple[PatternObligation, ...]:
     """What may have no place in its target, of all statements that do not ask for it to be left out."""
     asked = {d.name for d in kernel.tensors if d.shares is not None and not d.shares.indices}
-    found: dict[Doubt, None] = {}
+    found: dict[PatternObligation, None] = {}
     for number, statement in enumerate(kernel.statements):
         target = tensors[statement.target.tensor]
         if statement.within or target.name in asked or holds_all(target.layout):
@@ -57,18 +57,18 @@ def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents)
             conditions = [c for c in conditions if _variables(c) <= own]  # others say less: there may be such an index
             where = conjunction(conditions) if conditions else None
             if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, extents.ranges(number)):
-                found[Doubt(statement.target, part.factors, where)] = None
+                found[PatternObligation(statement.target, part.factors, where)] = None
     return tuple(found)
 
 
 def doubts_of_steps(
     kernel: lang.Kernel, body: Sequence[Any], tensors: Mapping[str, Tensor], regions: Regions, ranges: Ranges
-) -> tuple[Doubt, ...]:
+) -> tuple[PatternObligation, ...]:
     """The same of equations that are more than sums of products, in normal form: where their regions are. What loops
     do, and what follows from what the kernel computes or values lead to, is looked at while it runs
     (plan/steps/places.py)."""
     asked = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
-    found: dict[Doubt, None] = {}
+    found: dict[PatternObligation, None] = {}
     for statement, equation in zip(kernel.statements, body, strict=True):
         if not isinstance(equation, Equation) or not isinstance(statement, lang.Statement):
             continue
@@ -91,7 +91,7 @@ def doubts_of_steps(
             if region.links or equation.at or not names <= {*ranges.limits, *kernel.sizes}:
                 found[replace(_of_statement(statement), asked=True)] = None
             elif not _is_placed(alone, part, tensors, ranges):
-                found[Doubt(access, part.factors, conjunction(where) if where else None)] = None
+                found[PatternObligation(access, part.factors, conjunction(where) if where else None)] = None
     return tuple(found)
 
 
@@ -103,10 +103,10 @@ def reads_what_is_written(equation: Equation, body: Sequence[Any], names: Mappin
     return any(isinstance(n, lang.Access) and n.tensor in others for n in walk(equation))
 
 
-def _of_statement(statement: lang.Statement, where_empty: bool = False) -> Doubt:
+def _of_statement(statement: lang.Statement, where_empty: bool = False) -> PatternObligation:
     parts = (*statement.target.subscripts, statement.value)
     read = tuple(n for part in parts for n in walk(part) if isinstance(n, lang.Access))
-    return Doubt(statement.target, read, None, statement, where_empty)
+    return PatternObligation(statement.target, read, None, statement, where_empty)
 
 
 def _variables(node: Any) -> set[str]:

@@ -36,8 +36,8 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.steps.env import number_of
 from spfgen.plan.steps.invariant import ends_loop, written
+from spfgen.space.local_tensors import AT, COUNT
 from spfgen.space.nodes import Operand, Read
-from spfgen.space.own import AT, COUNT
 from spfgen.space.typed import Scalar
 
 Apart = Callable[[str, Sequence[Expr]], bool]

@@ -1,4 +1,4 @@
-"""Whether a call would compute what has no place in its target (space/lost.py says of what that is in doubt).
+"""Whether a call would compute what has no place in its target (space/pattern_overflow.py says where that is in doubt).
 
 Two sums of ones are compared: one over all points at which a part of the value may differ from 0, one over those that
 the target stores besides. A kernel makes both, so they are right for every layout. Patterns that were looked at are
@@ -26,11 +26,11 @@ from spfgen.ir import fresh, rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_value
 from spfgen.layout.nodes import Layout, coordinate_list, everywhere
-from spfgen.run.calls.form import form_of, refilled, remember
-from spfgen.run.calls.seen import fingerprint
+from spfgen.run.calls.layout_signature import form_of, refilled, remember
+from spfgen.run.calls.validation_cache import fingerprint
 from spfgen.run.tensor import Tensor
-from spfgen.space.lost import holds_all
-from spfgen.space.nodes import Doubt, Program
+from spfgen.space.nodes import PatternObligation, Program
+from spfgen.space.pattern_overflow import holds_all
 
 if TYPE_CHECKING:
     from spfgen.api import Kernel
@@ -42,7 +42,7 @@ class Places:
 
     program: Program
     seen: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
-    counts: dict[Doubt, _Count | _Listed] = field(default_factory=dict)
+    counts: dict[PatternObligation, _Count | _Listed] = field(default_factory=dict)
 
     def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], mode: str) -> None:
         """Raises DataError where something that is computed has no place. The mode "always" remembers nothing."""
@@ -62,7 +62,7 @@ class Places:
                 self.look(doubt, tensors, sizes)
             remember(self.seen, key, (marks, tuple(weakref.ref(a) for a in _indexes(doubt, tensors))))
 
-    def look(self, doubt: Doubt, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+    def look(self, doubt: PatternObligation, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
         """Raises DataError where something of it has no place."""
         count = self.counts.get(doubt)
         if count is None:
@@ -79,23 +79,23 @@ def say_where(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[st
         Places(program).look(doubt, tensors, sizes)
 
 
-def _names(doubt: Doubt) -> list[str]:
+def _names(doubt: PatternObligation) -> list[str]:
     return list(dict.fromkeys(a.tensor for a in (doubt.target, *doubt.factors)))
 
 
-def _indexes(doubt: Doubt, tensors: Mapping[str, Tensor]) -> list[Any]:
+def _indexes(doubt: PatternObligation, tensors: Mapping[str, Tensor]) -> list[Any]:
     """The index arrays of all tensors that take part."""
     return [tensors[n].arrays[a.name] for n in _names(doubt) for a in tensors[n].layout.indexes]
 
 
-def _mark(doubt: Doubt, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> tuple[Any, Any]:
+def _mark(doubt: PatternObligation, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> tuple[Any, Any]:
     """By what the patterns are known, and what shows that they have not changed."""
     own = [v for n in _names(doubt) for v in tensors[n].sizes.values()]
     indexes = _indexes(doubt, tensors)
     return (*own, *sorted(sizes.items()), *map(id, indexes)), tuple(map(fingerprint, indexes))
 
 
-def _is_same(doubt: Doubt, tensors: Mapping[str, Tensor], equal: Callable[[Any, Any], bool]) -> bool:
+def _is_same(doubt: PatternObligation, tensors: Mapping[str, Tensor], equal: Callable[[Any, Any], bool]) -> bool:
     """Whether a factor at the place of the target has the target's index arrays, or equal ones."""
     target = tensors[doubt.target.tensor]
     factors = [tensors[a.tensor] for a in doubt.factors if a.subscripts == doubt.target.subscripts]
@@ -114,7 +114,7 @@ class _Count:
     nothing else speaks of (`free`) multiply the number of points by their extents, without a loop over them.
     """
 
-    def __init__(self, doubt: Doubt, program: Program, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, doubt: PatternObligation, program: Program, tensors: Mapping[str, Tensor]) -> None:
         parameters = program.parameters
         self.target, self.where, self.parameters = doubt.target, doubt.where, parameters
         plain = {s.name for s in doubt.target.subscripts if isinstance(s, Var)}
@@ -202,7 +202,7 @@ class _Count:
 class _Listed:
     """A kernel for the statement with a result that has a place for all that is computed."""
 
-    def __init__(self, doubt: Doubt, program: Program, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, doubt: PatternObligation, program: Program, tensors: Mapping[str, Tensor]) -> None:
         from spfgen.api import Kernel
 
         assert doubt.statement is not None
@@ -270,7 +270,7 @@ def _ones(tensor: Tensor) -> Tensor:
     return Tensor(layout, tensor.sizes, arrays)
 
 
-def _no_place(doubt: Doubt, first: Sequence[int], tensors: Mapping[str, Tensor]) -> DataError:
+def _no_place(doubt: PatternObligation, first: Sequence[int], tensors: Mapping[str, Tensor]) -> DataError:
     target = doubt.target
     what = show_value(lang.product_of(doubt.factors)) if doubt.factors else "a number"
     if doubt.statement is not None:

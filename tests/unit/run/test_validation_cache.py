@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import spfgen
 from spfgen.errors import DataError, UsageError
-from spfgen.run.calls import seen
+from spfgen.run.calls import validation_cache
 
 SPMV = "y[i] = A[i, j]*x[j]"
 LAYOUTS = {"A": "csr", "x": "dense", "y": "dense"}
@@ -50,7 +50,7 @@ def test_when_a_matrix_is_checked(checks, validate, count) -> None:
     assert checks.count("csr") == count
 
 
-@pytest.mark.parametrize("size", [4, seen.FINGERPRINT, 40 * seen.FINGERPRINT])
+@pytest.mark.parametrize("size", [4, validation_cache.FINGERPRINT, 40 * validation_cache.FINGERPRINT])
 def test_indices_changed_in_place(size) -> None:
     given, run, x = sp.eye_array(size, format="csr"), kernel(), np.arange(float(size))
     assert np.array_equal(run(A=given, x=x), x)
@@ -83,12 +83,12 @@ def test_the_same_arrays_with_other_sizes(checks) -> None:
 
 def test_nothing_is_kept_of_arrays_that_are_gone() -> None:
     gc.collect()
-    before = len(seen._RECORDS)
+    before = len(validation_cache._RECORDS)
     run = kernel()
     for k in range(50):
         run(A=tensor(k + 1), x=np.ones(k + 1))
     gc.collect()
-    assert len(seen._RECORDS) <= before + 1
+    assert len(validation_cache._RECORDS) <= before + 1
 
 
 def test_an_identity_that_is_used_again() -> None:

@@ -12,7 +12,7 @@ import spfgen
 from spfgen.errors import DataError
 from spfgen.lang.parse import parse_statements
 from spfgen.lang.show import show_statement, show_value
-from spfgen.space.lost import holds_all
+from spfgen.space.pattern_overflow import holds_all
 
 
 def doubted(text: str, **layouts: Any) -> list[list[str]]:
@@ -192,9 +192,9 @@ def test_what_is_stored_counts_whatever_its_value() -> None:
 
 def test_an_equal_pattern_needs_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampled product into the pattern of the samples, in arrays of its own."""
-    from spfgen.run.calls import lost
+    from spfgen.run.calls import pattern_overflow
 
-    monkeypatch.setattr(lost._Count, "first_lost", None)
+    monkeypatch.setattr(pattern_overflow._Count, "first_lost", None)
     samples, b, d = csr(matrix((5, 6))), matrix((5, 3), 1), matrix((3, 6), 1)
     found = spfgen.evaluate("C[i, j] = S[i, j]*B[i, k]*D[k, j]", S=samples, B=b, D=d, C=samples.copy())
     np.testing.assert_array_equal(found.toarray(), samples.toarray() * (b @ d))

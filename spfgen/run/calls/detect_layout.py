@@ -21,9 +21,9 @@ from spfgen.lang.spec import SOLVED, builtin, builtins_binding
 from spfgen.layout.from_lang import extents_as_written
 from spfgen.layout.nodes import SCALAR, Binding, Layout
 from spfgen.run.calls.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
-from spfgen.run.calls.form import refilled
-from spfgen.run.calls.seen import broken
-from spfgen.run.elsewhere import settled
+from spfgen.run.calls.layout_signature import refilled
+from spfgen.run.calls.validation_cache import broken
+from spfgen.run.dlpack import settled
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, check_unchanged, make_tensor, named, plain_array
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir.rewrite.branches import BRANCH, with_branches
+from spfgen.cir.rewrite.vectorizer_barrier import BRANCH, with_branches
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, loop
 from spfgen.errors import ToolError

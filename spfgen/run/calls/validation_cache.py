@@ -16,7 +16,7 @@ from typing import Any
 
 from spfgen.errors import DataError, UsageError
 from spfgen.layout.nodes import Layout
-from spfgen.run.calls.form import form_of
+from spfgen.run.calls.layout_signature import form_of
 
 FINGERPRINT = 4096
 MODES = ("once", "always", "never")

@@ -17,6 +17,7 @@ from spfgen.cir import pack as code
 from spfgen.cir.convert import Pair
 from spfgen.cir.pack import Made, Types
 from spfgen.errors import DataError, Unsupported
+from spfgen.folder import fingerprint, hash_of
 from spfgen.lang.fills import fill_text
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.keys import Field, KeyPlan, key_plan, solved_sizes
@@ -27,6 +28,7 @@ from spfgen.layout.points import Array, affine_value, shape_of
 from spfgen.layout.proofs import one_coordinate, stored_once
 from spfgen.run.calls.functions import Function, empty, loaded, zeros
 from spfgen.run.calls.layout_signature import form_of, remember
+from spfgen.run.later import is_ready
 
 MOST_KNOWN = 256
 
@@ -97,7 +99,6 @@ class _Known:
 
     source: Layout
     target: Layout
-    waited: int = 0
     conversion: Conversion | None = None
 
 
@@ -118,7 +119,7 @@ def prepared(
     """The conversion of `source` with arrays of these types to `target` with index arrays of these `kinds`, positions
     counted in `place`; `packs`: the source is what a user gave, in no order, with entries at one coordinate.
 
-    Raises Fall as long as it does not pay to compile something for so many `entries` and those that came before;
+    Raises Fall as long as it is not compiled (run/later.py says when) and so many `entries` need not wait for it;
     NoKey, Unsupported, ToolError; DataError when the fill value is none of the values' type.
     """
     name = (id(source), id(target), *[t.char for t in types], kinds, place, packs)
@@ -128,15 +129,27 @@ def prepared(
             _KNOWN.clear()
         known = _KNOWN[name] = _Known(source, target)
     if known.conversion is None:
-        known.waited += entries + tuning.CONVERT_START
-        if known.waited < tuning.CONVERT_COMPILED:
+        own = tuple(t.name for t in types)
+        said = (source, target, own, kinds, place, packs)
+
+        def mark() -> str:
+            return hash_of("conversion", source.structure, target.structure, repr(said[2:]), fingerprint())
+
+        least, at_once = tuning.PACK_BY_NUMPY, tuning.CONVERT_COMPILED
+        if not is_ready(name, mark, lambda: ("conversion", said), entries, least, at_once):
             raise Fall
-        known.waited = 0  # what fails now is tried again after as many entries
         check_fill(target, types[len(source.indexes)])
-        made = _made(source, target, tuple(t.name for t in types), kinds, place, packs)
-        made.of(made.ways[0])
-        known.conversion = made
+        known.conversion = compiled(*said)
     return known.conversion
+
+
+def compiled(
+    source: Layout, target: Layout, own: tuple[str, ...], kinds: tuple[str, ...], place: str, packs: bool
+) -> Conversion:
+    """With the functions of the first way. Raises NoKey, Unsupported, ToolError."""
+    made = _made(source, target, own, kinds, place, packs)
+    made.of(made.ways[0])
+    return made
 
 
 def _made(

@@ -4,7 +4,8 @@
 leaves it in the cache, and a mark that says so, and this process goes on with numpy until then. `eager`: where a kernel
 pays, it is compiled at once. `never`: kernels are used that were compiled before, as by `spfgen warm`.
 
-It is about operations on arrays. What is compiled by name (`compile`, `evaluate`) is compiled when it is asked for.
+It is about operations on arrays, packing and conversion. What is compiled by name (`compile`, `evaluate`) is compiled
+when it is asked for.
 """
 
 from __future__ import annotations
@@ -58,8 +59,16 @@ class _State:
 _STATES: dict[Hashable, _State] = {}
 
 
-def is_ready(name: Hashable, mark: Callable[[], str], task: Callable[[], Task], work: int, least: int = 0) -> bool:
-    """Whether to use what a task makes; else numpy does this much work. Less than `least` is not worth a compilation.
+def is_ready(
+    name: Hashable,
+    mark: Callable[[], str],
+    task: Callable[[], Task],
+    work: int,
+    least: int = 0,
+    at_once: int = tuning.LATER_AT_ONCE,
+) -> bool:
+    """Whether to use what a task makes; else numpy does this much work. Less than `least` is not worth a compilation,
+    and with `at_once` nothing is waited for.
 
     `name` is for this process, `mark` for all. Raises UsageError.
     """
@@ -72,7 +81,7 @@ def is_ready(name: Hashable, mark: Callable[[], str], task: Callable[[], Task], 
         return True
     said = mode()
     if said == "eager":
-        return work >= least
+        return work >= min(least, at_once)
     if said == WARM:
         state.is_ready = True
         marked(mark())
@@ -82,7 +91,7 @@ def is_ready(name: Hashable, mark: Callable[[], str], task: Callable[[], Task], 
         state.is_ready = folder.load(MARKS, state.mark) is not None
     if state.is_ready or said == "never" or state.is_refused:
         return state.is_ready
-    if work >= tuning.LATER_AT_ONCE:
+    if work >= at_once:
         return True
     state.worked += work + tuning.LATER_START
     if state.worked >= tuning.LATER_WORK:
@@ -212,4 +221,14 @@ def _statement(sample: Any) -> None:
     tried(sample)
 
 
-_TASKS: dict[str, Callable[[Any], None]] = {"shared functions": _shared_functions, "statement": _statement}
+def _conversion(argument: Any) -> None:
+    from spfgen.run.conversion import compiled
+
+    compiled(*argument)
+
+
+_TASKS: dict[str, Callable[[Any], None]] = {
+    "shared functions": _shared_functions,
+    "statement": _statement,
+    "conversion": _conversion,
+}

@@ -188,7 +188,7 @@ def _converted(
     types = tuple([a.dtype for a in own.values()])
     kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
     place = "int32" if stored < 2**31 else "int64"
-    entries = stored if stored < small else tuning.CONVERT_COMPILED
+    entries = stored if small else tuning.CONVERT_COMPILED
     conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)
     digits = conversion.at(tuple([int(sizes[p]) for p in source.parameters]))
     given, parts = given_of(form, sizes, own), team(threads, stored)

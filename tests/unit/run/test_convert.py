@@ -20,7 +20,7 @@ from spfgen.layout.pack import Packed, key_orders, pack
 from spfgen.layout.points import to_coordinates
 from spfgen.layout.validate import violation
 from spfgen.run import compile as compiling
-from spfgen.run import conversion, ways
+from spfgen.run import conversion, later, ways
 from spfgen.run import pack as packing
 from spfgen.run.calls import functions
 from spfgen.run.calls.layout_signature import form_of
@@ -241,7 +241,8 @@ def test_tensors_use_it():
 
 
 def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
-    monkeypatch.setattr(tuning, "CONVERT_START", tuning.CONVERT_COMPILED // 3)
+    monkeypatch.setenv("SPFGEN_COMPILE", "background")
+    monkeypatch.setattr(tuning, "LATER_START", tuning.LATER_WORK // 3)
     csr, csc = get("csr"), get("csc")
     way = calls_of(monkeypatch, "counted")
     for count in (0, 1, 7, 30, 5):
@@ -249,7 +250,29 @@ def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
         got = convert_arrays(csr, packed.sizes, packed.arrays, csc)
         same(got, pack(csc, (6, count), *to_coordinates(csr, packed.sizes, packed.arrays, packed.arrays)))
         tries = len(way)
+        assert later.wait()
     assert tries >= 2, "the way through C was not taken"
+
+
+def test_numpy_packs_until_there_have_been_many(monkeypatch, tmp_path):
+    """The first call does not wait for a compiler, unless there are so many entries that it would be faster."""
+    monkeypatch.setenv("SPFGEN_COMPILE", "background")
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(conversion, "_KNOWN", {})
+    monkeypatch.setattr(later, "_STATES", {})
+    way, dense = calls_of(monkeypatch, "counted"), RANDOM.integers(1, 9, (7, 11)).astype(float)
+    coords = tuple(c[::-1] for c in np.nonzero(dense))
+    same(
+        pack_entries(get("csr"), (7, 11), coords, dense[coords], small=1),
+        pack(get("csr"), (7, 11), coords, dense[coords]),
+    )
+    assert not way
+    monkeypatch.setattr(tuning, "CONVERT_COMPILED", dense.size)
+    same(
+        pack_entries(get("csr"), (7, 11), coords, dense[coords], small=1),
+        pack(get("csr"), (7, 11), coords, dense[coords]),
+    )
+    assert way
 
 
 @pytest.mark.parametrize("name", ["csr", "csc", "coo", "dcsr", "bcsr", "dia"])
@@ -293,7 +316,7 @@ def test_scipy_arrays_are_converted_as_they_are(monkeypatch):
             got = spfgen.pack(matrix, layout)
             np.testing.assert_array_equal(got.to_numpy(), wanted)
             assert not any(np.shares_memory(a, b) for a in got.arrays.values() for b in (tidy.data, tidy.indices))
-    monkeypatch.setattr(tuning, "CONVERT_START", tuning.CONVERT_COMPILED)  # now in C
+    monkeypatch.setattr(tuning, "CONVERT_COMPILED", 0)  # now in C
     for matrix in (messy, tidy):
         got = spfgen.pack(matrix, "csc")
         np.testing.assert_array_equal(got.to_numpy(), wanted)

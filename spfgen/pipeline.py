@@ -1,31 +1,33 @@
-"""The compiler's table of contents: text to C in the order of its passes, each result verified.
+"""The compiler's table of contents: the stages from text to C, in order.
 
-| pass    | result | what it is                                  | where                    | verified by            |
+| stage   | result | what it is                                  | where                    | verified by            |
 |---------|--------|---------------------------------------------|--------------------------|------------------------|
 | parse   | lang   | what the user wrote                         | lang/parse.py            |                        |
 | resolve | layout | arrays, relation, facts; constants put in   | layout/from_lang.py      | layout/check.py        |
-| join    | space  | which points of which statement run         | space/from_lang.py       | space/check.py         |
-| plan    | plan   | in what order, each dimension found how     | plan/from_space.py       | plan/verify/meaning.py |
-| passes  | plan   | the same rewritten, by some 20 named passes | plan/transform/passes.py | plan/verify/meaning.py |
+| join    | space  | iteration spaces                            | space/from_lang.py       | space/check.py         |
+| plan    | plan   | loop nests, with a find for each position   | plan/from_space.py       | plan/verify/meaning.py |
+| passes  | plan   | the nests, rewritten                        | plan/transform/passes.py | plan/verify/meaning.py |
 | lower   | cir    | C as a tree                                 | cir/lower/from_plan.py   |                        |
-| passes  | cir    | the same rewritten, by a few named passes   | cir/rewrite/passes.py    | cir/tree/check.py      |
+| passes  | cir    | the C, rewritten                            | cir/rewrite/passes.py    | cir/tree/check.py      |
 | print   | text   | NAME.c and NAME.h                           | cir/tree/print.py        |                        |
 
-Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for`
-and `if`), and sums that would compare all that one tensor stores with all that another does, part from it in `join` and
-meet it again in `print`:
+Kernels of sums of products go through these stages. All other kernels (any function, fill values, views, `for`, `if`),
+and sums that would compare all entries of two tensors, have other stages from `join` to `lower`:
 
-| pass    | result | what it is                                  | where                    | verified by            |
+| stage   | result | what it is                                  | where                    | verified by            |
 |---------|--------|---------------------------------------------|--------------------------|------------------------|
-| join    | space  | steps in normal form: own indices, explicit | space/from_steps.py,     | tests beside           |
-|         |        | sums, views as relations of indices         | space/normal.py          | lang/interpret.py      |
-| plan    | plan   | region by region one tensor drives, others  | plan/from_steps.py,      | plan/verify/           |
-|         |        | are looked up; sorted ones are merged       | plan/steps/              | check_steps.py         |
-| lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  | cir/tree/check.py      |
+| join    | space  | steps in normal form: own indices, explicit | space/from_steps.py,     | tests only, by the     |
+|         |        | sums, views as relations of indices         | space/normal.py          | oracle                 |
+| plan    | plan   | nests for each region: one tensor drives,   | plan/from_steps.py,      | plan/verify/           |
+|         |        | others are looked up; sorted ones merge     | plan/steps/              | check_steps.py         |
+| passes  | plan   | the steps, rewritten                        | plan/steps/rewrites.py   | plan/verify/           |
+|         |        |                                             |                          | unchanged.py           |
+| lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  |                        |
 
-The passes that rewrite plans are those of plan/transform/passes.py for nests, of plan/steps/rewrites.py for steps, and
-of plan/transform/whole.py for all; tests carry plans out after each of them (tests/plans/interpret.py). `PASSES` below
-has all, with those of C: each says what it is about, and has a level of optimisation (lang/optimization.py).
+In both, plan/transform/whole.py makes the last marks in a plan, then plan/verify/whole.py compares it with the
+statements once more. `PASSES` lists all passes that rewrite plans or C. Each has a level of optimisation
+(lang/optimization.py) and a sentence about what it does. Tests interpret the plans after each pass
+(tests/plans/interpret.py).
 """
 
 from __future__ import annotations
@@ -141,12 +143,12 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
     return made
 
 
-COMPARED = "as sums they would compare all that one tensor stores with all that another does"
+COMPARED = "as sums they would compare all entries of two tensors"
 
 
 def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> tuple[Program, tuple[Plan, ...]]:
-    """The iteration spaces and their plans. Where sums of products would compare all that one tensor stores with all
-    that another does, they are steps as all else is, which look entries up in hash tables."""
+    """The iteration spaces and their plans. Sums of products that would compare all entries of two tensors are planned
+    as steps instead, which look entries up in hash tables."""
     program = _joined(kernel, layouts)
     plans = make_plans(program, stop_after)
     if program.steps or kernel.is_scheduled or not _compares_all(program, plans):

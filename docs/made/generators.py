@@ -28,7 +28,7 @@ def passes() -> Made:
     """Every pass that rewrites plans or C: its level and what it is about."""
     from spfgen.pipeline import PASSES
 
-    rows = ["| pass | level | what it is about |", "| --- | --- | --- |"]
+    rows = ["| pass | level | what it does |", "| --- | --- | --- |"]
     rows += [f"| {p.name} | {p.level} | {p.about} |" for p in PASSES]
     return "\n".join(rows), {}
 
@@ -37,7 +37,7 @@ def choices() -> Made:
     """Every choice that is made while loops are planned: its level and what it is about."""
     from spfgen.plan.choices import CHOICES
 
-    rows = ["| choice | level | what it is about |", "| --- | --- | --- |"]
+    rows = ["| decision | level | what it does |", "| --- | --- | --- |"]
     rows += [f"| {c.name} | {c.level} | {c.about} |" for c in CHOICES]
     return "\n".join(rows), {}
 
@@ -49,18 +49,19 @@ def folders() -> Made:
     lines = []
     plan = (
         "plan",
-        *(f"plan/{room}" for room in ("nodes", "analyse", "finds", "verify", "build", "transform", "steps")),
+        *(f"plan/{room}" for room in ("nodes", "analyse", "finds", "verify", "build", "transform", "steps", "assemble")),
     )
-    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower")))
+    rooms = (*(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower")), "cir/lower/parallel")
     run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
-    for folder in ("facts", "sets", "lang", "layout", "space", *plan, *cir, *run, "cluster"):
+    stages = ("facts", "sets", "lang", "lang/oracle", "layout", "space", *plan, "cir", *rooms, *run, "array", "cluster")
+    for folder in (*stages, ""):
         rows = ["| module | what it does |", "| --- | --- |"]
         for path in sorted((ROOT / "spfgen" / folder).glob("*.py")):
             said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
             if said:
                 sentence = " ".join(said.split("\n\n")[0].split()).replace("|", "\\|")
                 rows.append(f"| `{path.name}` | {sentence} |")
-        lines += folded(f"spfgen/{folder}/", rows)
+        lines += folded(f"spfgen/{folder}/".replace("//", "/"), rows)
     return "\n".join(lines), {}
 
 

@@ -66,40 +66,40 @@ def _statements(
 PASSES = (
     Pass(
         "forwarding",
-        "what an iteration has just stored goes to the next one in a register",
+        "passes a stored value to the next iteration in a register",
         _statements(lambda lines, known: with_forwarding(lines, known.values, known.names)),
         2,
     ),
     Pass(
         "scalar replacement",
-        "the end of one segment is where the next one begins: it is read once",
+        "reads the end of a segment, where the next one begins, once",
         _statements(lambda lines, known: with_scalar_replacement(lines, known.indices, known.names)),
         2,
     ),
     Pass(
         "outline",
-        "the body of a parallel loop that calls need becomes a function",
+        "makes a function of the body of a parallel loop, if calls need it",
         lambda groups, _: [[f] for functions in groups for f in outlined(functions[-1])],
         0,
     ),
     Pass(
         "simplify C",
-        "arithmetic with constants, empty blocks, names that nobody uses",
+        "folds constants; removes empty blocks and unused names",
         _of_each(_last(lambda f: [simplify(f)])),
         0,
     ),
     Pass(
         "tile functions",
-        "tiles of several widths are two functions: one tile, and all of them",
+        "makes two functions of tiles of several widths: one for a tile, one for all widths",
         _of_each(lambda functions: [w for f in functions for w in with_tile_functions(f)]),
         2,
     ),
     Pass(
-        "serial path", "a loop that one thread runs needs no team", _of_each(_last(lambda f: [*with_serial_path(f)])), 2
+        "serial path", "starts no team of threads for one thread", _of_each(_last(lambda f: [*with_serial_path(f)])), 2
     ),
     Pass(
         "trip counts",
-        "a part of a loop is written out for as many places as one tile has",
+        "specializes a part of a loop for the width of a tile",
         _of_each(lambda functions: [*specialized(functions[:-1], functions[-1]), functions[-1]]),
         2,
     ),

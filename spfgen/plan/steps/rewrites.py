@@ -76,43 +76,43 @@ def _without_tables(given: Given, made: Made) -> Made:
 STEPS: tuple[Pass[Given, Made], ...] = (
     Pass(
         "tables as scalars",
-        "a table of sums whose places come one after another is a variable",
+        "makes a scalar of a table of sums that are used in the order in which they are made",
         _without_tables,
         1,
     ),
     Pass(
         "invariants",
-        "what is the same in all iterations of a loop is done before it",
+        "moves loop-invariant steps out of loops",
         lambda _, made: made.with_parts(with_invariants_outside),
         1,
     ),
     Pass(
         "lookups",
-        "what is looked up is found in the outermost loop that knows it",
+        "moves a lookup to the outermost loop in which its key is known",
         lambda given, made: made.with_parts(lambda p: with_lookups_outside(p, given.fresh)),
         1,
     ),
     Pass(
         "unswitching",
-        "a condition that is the same in all iterations of a loop is asked before it",
+        "moves loop-invariant conditions out of loops",
         lambda _, made: made.with_parts(with_conditions_outside),
         1,
     ),
     Pass(
         "index-set splitting",
-        "a loop that asks where it is becomes several loops that need not ask",
+        "splits a loop at the indices where a condition changes",
         lambda given, made: made.with_parts(lambda p: with_split_loops(p, given.sizes, given.kinds)),
         1,
     ),
     Pass(
         "interval results",
-        "what is the same along a loop is appended once, as an interval",
+        "appends what is constant along a loop once, as an interval",
         lambda given, made: made.with_parts(lambda p: with_intervals(p, given.axes)),
         1,
     ),
     Pass(
         "copies of arrays",
-        "a loop that only updates an array runs on threads that have copies of it",
+        "runs a loop that only updates an array on several threads, each with a copy",
         lambda given, made: made.with_parts(
             lambda p: with_copies(p, given.kinds, given.computed, given.is_serial, given.context.deterministic)
         ),
@@ -120,7 +120,7 @@ STEPS: tuple[Pass[Given, Made], ...] = (
     ),
     Pass(
         "reads in place of steps",
-        "what is used once needs no name: it is read where it is used",
+        "puts a load that is used once where it is used",
         lambda _, made: replace(made, first=tuple(map(with_reads_in_place, made.first))).with_parts(
             with_reads_in_place
         ),

@@ -33,13 +33,13 @@ def _in_turn(plan: Plan, in_turn: bool = True) -> Plan:
 WHOLE: tuple[Pass[Context, Plan], ...] = (
     Pass(
         "clear on threads",
-        "what is cleared before all loops is cleared by all threads",
+        "clears on all threads what is cleared before the loops",
         lambda _, plan: _shared(plan),
         1,
     ),
     Pass(
         "parts in turn",
-        "a loop that threads share is in more parts than threads: one that is done early takes another",
+        "divides a parallel loop into more parts than threads; a thread that is done takes the next",
         lambda _, plan: _in_turn(plan),
         2,
     ),

@@ -111,3 +111,13 @@ def test_links_work_where_pages_are_read_as_files(name: str) -> None:
             headings = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.M)
             anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in anchors, f"{name} links to {target}"
+
+
+def test_the_architecture_page_names_modules_that_exist() -> None:
+    text = (DOCS / "architecture.md").read_text()
+    files = [p.as_posix() for p in pages.ROOT.rglob("*") if p.suffix in (".py", ".h", ".lark")]
+    named = set(re.findall(r"`([\w/]+\.(?:py|h|lark))`", text))
+    assert not [n for n in named - {"math.h"} if not any(f.endswith(f"/{n}") for f in files)]
+    folders = set(re.findall(r"<summary>(spfgen/.*)</summary>", text))
+    with_modules = {f"{p.parent.relative_to(pages.ROOT).as_posix()}/" for p in (pages.ROOT / "spfgen").rglob("*.py")}
+    assert folders == with_modules - {"spfgen/rt/"}  # C

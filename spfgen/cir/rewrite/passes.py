@@ -78,7 +78,7 @@ PASSES = (
     ),
     Pass(
         "outline",
-        "makes a function of the body of a parallel loop, if calls need it",
+        "makes functions of the nests that lowering has marked for it",
         lambda groups, _: [[f] for functions in groups for f in outlined(functions[-1])],
         0,
     ),

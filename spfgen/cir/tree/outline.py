@@ -1,4 +1,4 @@
-"""What lines of a function need to stand in a function of their own."""
+"""Outlining: statements of a function that become a function of their own."""
 
 from __future__ import annotations
 

@@ -47,13 +47,11 @@ def folders() -> Made:
     import ast
 
     lines = []
-    plan = (
-        "plan",
-        *(f"plan/{room}" for room in ("nodes", "analyse", "finds", "verify", "build", "transform", "steps", "assemble")),
-    )
-    rooms = (*(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower")), "cir/lower/parallel")
+    rooms = ("nodes", "analyse", "finds", "verify", "build", "transform", "steps", "assemble")
+    plan = ("plan", *(f"plan/{room}" for room in rooms))
+    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower", "lower/parallel")))
     run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
-    stages = ("facts", "sets", "lang", "lang/oracle", "layout", "space", *plan, "cir", *rooms, *run, "array", "cluster")
+    stages = ("facts", "sets", "lang", "lang/oracle", "layout", "space", *plan, *cir, *run, "array", "cluster")
     for folder in (*stages, ""):
         rows = ["| module | what it does |", "| --- | --- |"]
         for path in sorted((ROOT / "spfgen" / folder).glob("*.py")):

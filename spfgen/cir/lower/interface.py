@@ -148,10 +148,18 @@ class _Caller:
         lines.append(c.If(c.Bin("!=", status, c.Name("SPFGEN_OK")), c.Block((*failed, c.Return(status)))))
         lines += [*done, c.Return(c.Name("SPFGEN_OK"))]
         which = " and ".join(self.names[t.name] for t in self.results)
-        text = doc.replace("nothing has been written.", f"nothing has been written, and {which} holds what it held.")
+        text = doc.replace("nothing has been written.", self.after_errors(which))
         text += "\n\nArrays of results are new ones; what a result held before is not given back."
         text += "".join(self.unknown(t) for t in self.results)
         return c.Function("int", self.name, tuple(params), c.Block(tuple(lines)), text)
+
+    def after_errors(self, which: str) -> str:
+        """What other results hold when a result cannot be assembled: they are complete by then, or on the way."""
+        others = [self.names[t.name] for t in self.program.tensors if t.is_output and t not in self.results]
+        if not others:
+            return f"nothing has been written, and {which} holds what it held."
+        late = "SPFGEN_ERROR_INDEX, SPFGEN_ERROR_PLACE or SPFGEN_ERROR_MEMORY"
+        return f"{which} holds what it held, and {' and '.join(others)}, too, except after {late}."
 
     def unknown(self, tensor: Tensor) -> str:
         """Extents that the caller sets, or may set."""

@@ -265,6 +265,8 @@ def _nest(
     # A stored sum must be stored whatever happens below; one that is added is best kept within the guards.
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
     reduce_above = level if stored else _sum_level(instance, steps, first_loop, parallel, context)
+    if summed and reduce_above >= 0 and parallel is not None and parallel[0] in [s.dim for s in steps[reduce_above:]]:
+        parallel = None  # all of its iterations add to one sum: they write different places if there is but one
     for k in range(len(steps) - 1, -1, -1):
         body = wrapped(steps[k], body, parallel)
         if summed and k == reduce_above:

@@ -36,6 +36,17 @@ layout dense_fibres(n1, n2, n3) {
     index two[nf] { range 0 <= two(f) < n2 }
     value val[nf, n3] at [f, t]
 }
+layout lower_half(nrow, ncol) {
+    size nnz
+    relation { [r, p] -> [i, j] : 0 <= r < nrow and ptr(r) <= p < ptr(r + 1) and i = r and j = idx(p) }
+    index ptr[nrow + 1] { range 0 <= ptr(p) <= nnz  property increasing }
+    index idx[nnz] {
+        range 0 <= idx(p) < nrow
+        property strictly increasing within ptr
+        property forall r, p : ptr(r) <= p < ptr(r + 1) => idx(p) <= r
+    }
+    value val[nnz] at [p]
+}
 layout bidiagonal(n, m) {
     relation { [p] -> [p, p] : 0 <= p < n; [q] -> [q, q + 1] : 0 <= q < n }
     value val[n] at [p]
@@ -69,6 +80,8 @@ TEXTS = {
     "a condition of a find that is not affine": "tensor y : dense  tensor D : coo  tensor C : vbr"
     "  tensor E : dense_fibres  y[j, j] = D[j + j, 2*i, j + i]*C[i, k]*E[k, i, k]"
     "  schedule { split E.t by 1 as s; split C.k by 1 as t; order E.t, C.k, E.f }",
+    "a loop of at most one iteration, for all the data may be": "tensor A : lower_half  tensor y : dense"
+    "  y[i] += A[i, j] where i = i + i",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

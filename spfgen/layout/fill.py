@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError
-from spfgen.lang.fills import fill_text, plain_fill
+from spfgen.lang.fills import fill_number, fill_text, plain_fill
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -17,9 +19,16 @@ def typed_fill(fill: Any, dtype: Any) -> Any:
     """A fill value as a numpy number of that type. Raises DataError when it does not fit."""
     import numpy as np
 
-    kind = np.dtype(dtype)
+    return _typed_fill(fill_text(fill), np.dtype(dtype))
+
+
+@lru_cache(maxsize=1024)
+def _typed_fill(text: str, kind: np.dtype[Any]) -> Any:
+    import numpy as np
+
+    fill = fill_number(text)
     if not fits(fill, kind):
-        message = f"expected a fill value that {kind} has, but it is {fill_text(fill)}"
+        message = f"expected a fill value that {kind} has, but it is {text}"
         raise DataError(message, None, ("use another type of values, or another fill value",))
     return np.asarray(fill).astype(kind)[()]
 

@@ -225,7 +225,7 @@ class _Numbers:
             return None
         (level,) = key.levels
         calls = key.plan.encoded.calls
-        if len(self.columns) < len(level.rank.keys) or not set(range(rank)) <= {*plain} or rank > 2:
+        if len(self.columns) < len(level.rank.keys) or not set(range(rank)) <= {*plain}:
             return None
         if not level.rank.begin:
             return "" if level.group == 0 else None

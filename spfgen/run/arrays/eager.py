@@ -19,12 +19,13 @@ from spfgen.lang.fills import plain_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
 from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
-from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, single
-from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, same
+from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
+from spfgen.run.arrays.ordered import merged
 from spfgen.run.arrays.reversed import reversed_layout
-from spfgen.run.arrays.segments import merged, segments_of
+from spfgen.run.arrays.segments import segments_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
@@ -192,27 +193,19 @@ def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
 
 
 def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any], exact: bool) -> Tensor | None:
-    """Of two tensors whose entries lie in segments side by side; None of others."""
-    parts = [segments_of(o) for o in operands if isinstance(o, Tensor)] if len(operands) == 2 else []
-    values = [p.values for p in parts if p is not None]
-    if len(values) != 2:
+    """Of two tensors in one layout whose entries lie in order; None of others."""
+    if len(operands) != 2 or not all(isinstance(o, Tensor) for o in operands):
         return None
     deciding = decided(function, operands, exact)
-    with np.errstate(all="ignore"):
-        fill = np.asarray(call(*[o.fill_value for o in operands]))[()]
-        if deciding:
-            fill, only = next(iter(deciding.values())), [k in deciding and len(deciding) == 1 for k in (0, 1)]
-        else:
-            only = [not same(np.asarray(call(*_beside(operands, values, k))), fill).all() for k in (0, 1)]
-    made = merged(*operands, *only)
+    if deciding:
+        fill = next(iter(deciding.values()))
+    else:
+        with np.errstate(all="ignore"):
+            fill = np.asarray(call(*[o.fill_value for o in operands]))[()]
+    made = merged(operands[0], operands[1], needed(deciding))
     if made is None:
         return None
     return made.with_values(*in_c(np.asarray(call(*made.values)), fill))
-
-
-def _beside(operands: Sequence[Any], values: Sequence[Array], one: int) -> list[Any]:
-    """The values of one operand, the fill of the other."""
-    return [values[k] if k == one else o.fill_value for k, o in enumerate(operands)]
 
 
 def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> list[Layout]:

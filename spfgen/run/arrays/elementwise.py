@@ -6,7 +6,7 @@ what a fill value decides alone, as 0 does a product. Beside a dense array only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -14,11 +14,13 @@ import numpy as np
 
 from spfgen.errors import DataError
 from spfgen.lang.fills import fill_text
-from spfgen.lang.ops import OPERATORS
+from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.types import TYPES
 from spfgen.layout.fill import fits
-from spfgen.run.arrays.entries import Entries, computed, found_at, numbered, same, stored_at
-from spfgen.run.tensor import Array
+from spfgen.run.arrays.entries import Entries, computed, found_at, in_c, numbered, same, stored_at
+from spfgen.run.arrays.ordered import Side, sides
+from spfgen.run.calls.layout_signature import remember
+from spfgen.run.tensor import Array, Tensor
 
 Operand = Any
 """Entries, a numpy array with dimensions, or a number."""
@@ -33,6 +35,10 @@ def elementwise(
     sparse = [k for k, o in enumerate(operands) if isinstance(o, Entries)]
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
     deciding = decided(function, operands, exact)
+    if len(sparse) == len(operands) == 2 and shape and all(o.shape == shape for o in operands):
+        found = _side_by_side(operands, shape, deciding, call)
+        if found is not None:
+            return found
     beside = decided(function, operands) if exact and dense and sparse and not deciding else {}
     if beside:
         coords, count, fill = _beside_dense(operands, shape, beside, call)
@@ -51,6 +57,30 @@ def elementwise(
         coords, count = _union(shape, parts)
     values = np.asarray(call(*[_values(o, shape, coords, count) for o in operands]))
     return computed(shape, coords, np.broadcast_to(values, (count,)), fill)
+
+
+def _side_by_side(
+    operands: Sequence[Entries], shape: tuple[int, ...], deciding: dict[int, Any], call: Callable[..., Any]
+) -> Entries | None:
+    """Of two of one shape, which are merged; None where they cannot be."""
+    first, second = (Side(None, o.coords, o.values, o.fill) for o in operands)
+    both = sides(shape, first, second, needed(deciding))
+    if both is None:
+        return None
+    if deciding:
+        fill = next(iter(deciding.values()))
+    else:
+        with np.errstate(all="ignore"):  # numpy speaks up where values are computed
+            fill = np.asarray(call(*[o.fill for o in operands]))[()]
+    values, number = in_c(np.asarray(call(*both.values)), fill)
+    _, coords, values = both.without(values, number)
+    return Entries(shape, tuple(coords), values, number)
+
+
+def needed(deciding: Mapping[int, Any]) -> tuple[bool, bool]:
+    """Whether the result of two is to be asked for where only the first, where only the second has an entry."""
+    first, second = (not deciding or (k in deciding and len(deciding) == 1) for k in (0, 1))
+    return first, second
 
 
 def _beside_dense(
@@ -125,6 +155,29 @@ def decided(function: np.ufunc | None, operands: Sequence[Any], exact: bool = Fa
     operator = OPERATORS.get(getattr(function, "__name__", "")) if len(operands) == 2 else None
     if function is None or operator is None or not (operator.annihilators or operator.known or operator.unstored):
         return {}
+    key = (function, exact, *map(_likeness, operands))
+    found = _DECIDED.get(key)
+    if found is None:
+        found = _decided(function, operator, operands, exact)
+        remember(_DECIDED, key, found)
+    return found
+
+
+_DECIDED: dict[Any, dict[int, Any]] = {}
+
+
+def _likeness(operand: Any) -> Any:
+    """What of an operand says whether it decides: the types, fill values, and whether a number fits."""
+    if type(operand) is int:
+        return operand
+    if type(operand) in (float, complex):
+        return type(operand)
+    if isinstance(operand, Tensor):
+        return operand.dtype, operand.layout.fill_text
+    return (operand.dtype, fill_text(operand.fill)) if isinstance(operand, Entries) else np.asarray(operand).dtype
+
+
+def _decided(function: np.ufunc, operator: Operator, operands: Sequence[Any], exact: bool) -> dict[int, Any]:
     fills = {k: f for k, o in enumerate(operands) if (f := _fill_of(o)) is not None}
     types: list[Any] = [
         type(o) if type(o) in (int, float, complex) else np.asarray(fills.get(k, o)).dtype

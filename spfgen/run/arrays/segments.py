@@ -1,49 +1,23 @@
 """Matrices whose entries lie in segments, a row or a column each, one behind the other: parts of them without a scan.
 
-Which layouts these are is said by how they are packed (layout/table.py): an array says where segments begin. They are
-copied whole, so that work follows from what is taken.
+Which layouts these are is said by `ordered.form_of`: an array says where segments begin. They are copied whole, so that
+work follows from what is taken.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from spfgen import tuning
-from spfgen.lang.fills import plain_fill
-from spfgen.layout.fill import differs
-from spfgen.layout.keys import key_plan
 from spfgen.layout.nodes import Layout
-from spfgen.layout.order import in_order
-from spfgen.layout.pack import key_orders
-from spfgen.layout.proofs import stored_once
+from spfgen.run.arrays import ordered
 from spfgen.run.arrays.reductions import Groups
-from spfgen.run.by_table import as_they_are, fit, table
 from spfgen.run.calls.functions import address, has_shared, shared
-from spfgen.run.calls.layout_signature import refilled, remember
-from spfgen.run.calls.validation_cache import trust
-from spfgen.run.conversion import Fall
+from spfgen.run.calls.layout_signature import remember
 from spfgen.run.tensor import Array, Tensor, check_unchanged
-
-_MEMORY = threading.local()
-"""What `scratch` gives, of each thread."""
-
-
-def scratch(name: str, count: int, dtype: np.dtype[Any]) -> Array:
-    """Memory that holds anything, until the next call with this name: to be given new pages for a large array can take
-    longer than a merge does."""
-    if not tuning.SCRATCH_LEAST <= count * dtype.itemsize <= tuning.SCRATCH_MOST:
-        return np.empty(count, dtype)
-    found: Array | None = _MEMORY.__dict__.get(name)
-    if found is None or found.nbytes < count * dtype.itemsize:
-        found = _MEMORY.__dict__[name] = np.empty(count * dtype.itemsize + 64, np.uint8)
-    begin = -address(found) % 16
-    return found[begin : begin + count * dtype.itemsize].view(dtype)
 
 
 @dataclass(frozen=True)
@@ -63,23 +37,12 @@ _FORMS: dict[Layout, CompressedAxis | None] = {}
 def form_of(layout: Layout) -> CompressedAxis | None:
     """None for layouts that are no segments."""
     if layout not in _FORMS:
-        remember(_FORMS, layout, _form(layout))
+        found = ordered.form_of(layout) if layout.rank == 2 else None
+        own = None
+        if found is not None and found.begin:
+            own = CompressedAxis(found.begin, found.columns[0], found.value, found.dims[0])
+        remember(_FORMS, layout, own)
     return _FORMS[layout]
-
-
-def _form(layout: Layout) -> CompressedAxis | None:
-    found = table(layout) if layout.rank == 2 else None
-    shaped = None if found is None else found.at((4, 4))
-    if shaped is None or not shaped.numbers.lead or len(layout.arrays) != 3 or len(shaped.numbers.columns) != 1:
-        return None
-    numbers, lead = shaped.numbers, shaped.numbers.lead
-    (column, other), key = next(iter(numbers.columns.items())), shaped.table.key
-    along = numbers.slots[key.fields[0].name]
-    assert lead is not None
-    begin = layout.index(lead)
-    if other == along or len(begin.extents) != 1 or {lead, column, layout.values[0].name} != {*layout.arrays}:
-        return None
-    return CompressedAxis(lead, column, layout.values[0].name, along)
 
 
 @dataclass(frozen=True)
@@ -172,28 +135,16 @@ class Segments:
             found[there] = np.add.reduceat(terms, self.begin[there], dtype=kind)
         return found
 
-    def made(
-        self, begin: Array, column: Array, values: Array, width: int, layout: Layout | None = None
-    ) -> Tensor | None:
-        """A tensor in the same layout, or with another fill value; None where it does not say so much."""
-        layout, form = layout or self.tensor.layout, self.form
-        extents = (len(begin) - 1, width)
-        found = table(layout)
-        shaped = None if found is None else found.at(extents if form.along == 0 else extents[::-1])
-        if shaped is None:
+    def made(self, begin: Array, column: Array, values: Array, width: int) -> Tensor | None:
+        """A tensor in the same layout; None where it does not say so much."""
+        layout, own = self.tensor.layout, ordered.form_of(self.tensor.layout)
+        assert own is not None
+        extents = (len(begin) - 1, width) if self.form.along == 0 else (width, len(begin) - 1)
+        most = max(len(values), *extents)
+        if any(most > np.iinfo(a.dtype).max for a in (self.begin, self.column)):
             return None
-        kinds = tuple([(a.name, self.tensor.arrays[a.name].dtype.name) for a in layout.indexes])
-        if not fit(shaped, kinds):
-            return None
-        try:
-            own = as_they_are(shaped, {form.column: column}, np.ascontiguousarray(values), kinds, (len(values),))
-        except Fall:
-            return None
-        if own is None or own.arrays[form.begin].shape != begin.shape:
-            return None
-        own.arrays[form.begin][...] = begin
-        trust(layout, own.sizes, own.arrays)
-        return Tensor(layout, own.sizes, own.arrays)
+        ready = begin.astype(self.begin.dtype, copy=False), column.astype(self.column.dtype, copy=False)
+        return ordered.made(layout, own, extents, ready[0], [ready[1]], values)
 
 
 def segments_of(tensor: Tensor) -> Segments | None:
@@ -206,68 +157,6 @@ def segments_of(tensor: Tensor) -> Segments | None:
     if len(begin) != tensor.shape[form.along] + 1 or begin[0] != 0 or begin[-1] != len(values) or column.ndim != 1:
         return None
     return Segments(tensor, form, begin, column, values)
-
-
-def merged(first: Tensor, second: Tensor, only_first: bool, only_second: bool) -> Merged | None:
-    """What two tensors in one layout of segments have in common, and what only one of them has; None for others, and
-    where their columns are not known to rise."""
-    if first.layout.name != second.layout.name or first.shape != second.shape or not rises(first.layout):
-        return None
-    a, b = segments_of(first), segments_of(second)
-    if a is None or b is None or a.form != b.form or not has_shared(len(a.values) + len(b.values)):
-        return None
-    kinds = {x.dtype for x in (a.begin, a.column, b.begin, b.column)}
-    if len(kinds) != 1:
-        return None
-    (kind,) = kinds
-    most = len(a.values) + len(b.values)
-    if most > np.iinfo(kind).max:
-        return None
-    begin, column = np.empty(a.count + 1, kind), scratch("column", most + 1, kind)
-    own = [scratch(n, most + 1, p.values.dtype) for n, p in (("a", a), ("b", b))]
-    fills = [np.array([p.tensor.fill_value]) for p in (a, b)]
-    given: list[int] = []
-    for part, fill in zip((a, b), fills, strict=True):
-        held = [address(x) for x in (part.begin, part.column, part.values)]
-        given += (*held, part.values.itemsize, address(fill))
-    merge = shared(f"segments_merged_{kind.name}")
-    count = merge(a.count, *given, int(only_first), int(only_second), *map(address, (begin, column, *own)))
-    return Merged(a, begin, column[:count], [v[:count] for v in own])
-
-
-@dataclass(frozen=True)
-class Merged:
-    """The entries of two tensors side by side: `values` are those of each, its fill where it has none. They and the
-    columns lie in memory that the next call uses again."""
-
-    first: Segments
-    begin: Array
-    column: Array
-    values: Sequence[Array]
-
-    def with_values(self, values: Array, fill: Any) -> Tensor | None:
-        """A tensor in the layout of the first, without what equals the fill."""
-        begin, column = self.begin, self.column
-        kept = differs(values, plain_fill(fill))
-        if kept.all():
-            column = column.copy()
-            values = values.copy() if any(np.may_share_memory(values, v) for v in self.values) else values
-        else:
-            before = np.zeros(len(kept) + 1, np.int64)
-            np.cumsum(kept, out=before[1:])
-            begin, column, values = before[begin], column[kept], values[kept]
-        layout = refilled(self.first.tensor.layout, plain_fill(fill))
-        return self.first.made(begin, column, values, self.first.width, layout)
-
-
-@lru_cache(maxsize=256)
-def rises(layout: Layout) -> bool:
-    """Whether the columns of each segment are proved to rise: each is there once, and packing has nothing to sort."""
-    found = form_of(layout)
-    if found is None or not stored_once(layout).proved:
-        return False
-    key = key_plan(layout, key_orders(layout))
-    return in_order(layout, key)
 
 
 def joined(tensors: Sequence[Tensor], axis: int) -> Tensor | None:

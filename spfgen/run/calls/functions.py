@@ -32,7 +32,6 @@ KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "fals
 NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
-_MERGED = (POINTER, POINTER, POINTER, LONG, POINTER)
 KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "keys_order": (INT, (LONG, POINTER, INT)),
     "keys_sort": (None, (LONG, INT, INT, POINTER, POINTER, POINTER, POINTER, INT)),
@@ -49,9 +48,9 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
     **{f"segments_taken_{k}": (None, (LONG, *[POINTER] * 5, LONG, *[POINTER] * 2)) for k in INDEX_TYPES},
-    **{f"segments_merged_{k}": (LONG, (LONG, *_MERGED, *_MERGED, INT, INT, *[POINTER] * 4)) for k in INDEX_TYPES},
+    **{f"merged_{k}": (LONG, (POINTER,)) for k in INDEX_TYPES},
 }
-"""What the functions of rt/keys.h, rt/totals.h, rt/table.h and rt/segments.h return and take."""
+"""What the functions of rt/keys.h, rt/totals.h, rt/table.h, rt/segments.h and rt/merged.h return and take."""
 
 
 SHARED_HEADERS = """#define _DEFAULT_SOURCE
@@ -129,6 +128,7 @@ def shared_text() -> str:
     totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
     texts = [SHARED_HEADERS, runtime("sort_words.h"), keys, runtime("pages.h"), *totals, runtime("table.h")]
     texts += [runtime("segments.h").replace("TYPE", kind) for kind in INDEX_TYPES]
+    texts += [runtime("inline.h"), *(runtime("merged.h").replace("TYPE", kind) for kind in INDEX_TYPES)]
     return "\n\n".join(texts) + "\n"
 
 

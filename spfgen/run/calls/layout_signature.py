@@ -41,6 +41,10 @@ class LayoutSignature:
         """See `conversion.pads`."""
         self.table: Any = False
         """See `by_table.table`."""
+        self.form: Any = False
+        """See `arrays.ordered.form_of`."""
+        self.rises: bool | None = None
+        """See `arrays.ordered.rises`."""
         self.in_order = 0
         """How many entries a table packed because they came in order, see `pack.pack_entries`."""
         self._shapes: dict[Any, tuple[int, ...]] = {}

@@ -63,7 +63,7 @@ def dense_for(layout, fill, dtype: str, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_every_layout_keeps_fill_values(layout) -> None:
     fills = [(f, t) for f, t in FILLS if not layout.is_pattern or fill_text(f) not in "01"]
-    if layout.turned:
+    if layout.value_transforms:
         fills = [(f, t) for f, t in fills if fill_text(f) in ("0", "nan")]
     try:
         pack(layout, (0,) * layout.rank, (np.zeros(0, np.int64),) * layout.rank, np.zeros(0))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.run.arrays import eager, indexing
+from spfgen.run.arrays import eager, elementwise, indexing, ordered
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 LAYOUTS = ("csr", "csc", "csr_unsorted", "coo", "csr fill 2")
@@ -165,3 +165,44 @@ def test_memory_that_is_used_again_is_nobody_elses() -> None:
     c + c
     assert np.array_equal(np.asarray(first), np.fmin(dense[0], dense[1]))
     assert np.array_equal(np.asarray(again), dense[0] + dense[1])
+
+
+@pytest.mark.parametrize("layouts", [("coo", "coo"), ("coo", "csr"), ("csc", "coo_unsorted")], ids="-".join)
+def test_two_in_order_are_merged(layouts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[object] = []
+    sides = ordered.sides
+    for module in (ordered, elementwise):
+        monkeypatch.setattr(module, "sides", lambda *given: merged.append(r := sides(*given)) or r)
+    random = np.random.default_rng(5)
+    for function in (np.add, np.subtract, np.multiply, np.maximum, np.greater, np.logical_xor, np.arctan2):
+        for kinds in (("f8", "f8"), ("f4", "c16"), ("i4", "u1"), ("i8", "f8")):
+            shape = tuple(map(int, random.integers(1, 9, 2)))
+            dense, tensors = [], []
+            for layout, kind in zip(layouts, kinds, strict=True):
+                array, stored = drawn(random, shape, kind)
+                dense.append(array)
+                tensors.append(packed(array, stored, layout))
+            try:
+                wanted = function(*dense)
+            except TypeError:
+                continue
+            found = function(*tensors)
+            if function is np.multiply:  # 0 where nothing is stored, times infinity, is 0
+                wanted = np.where((dense[0] == 0) | (dense[1] == 0), 0, wanted)
+                found = np.where(np.isnan(np.asarray(found)) & (wanted == 0), 0, np.asarray(found))
+            assert np.asarray(found).dtype == wanted.dtype
+            np.testing.assert_array_equal(np.asarray(found), wanted)
+            if isinstance(found, spfgen.Tensor):
+                found.validate()
+    assert any(r is not None for r in merged)
+
+
+def test_three_dimensions_are_merged() -> None:
+    random = np.random.default_rng(6)
+    dense = [random.integers(0, 3, (4, 5, 6)) * (random.random((4, 5, 6)) < 0.5) for _ in "ab"]
+    one, two = (spfgen.pack(d, "coo3") for d in dense)
+    assert ordered.form_of(one.layout) is not None
+    found = one - two
+    assert found.layout.name == one.layout.name
+    found.validate()
+    assert np.array_equal(found.to_numpy(), dense[0] - dense[1])

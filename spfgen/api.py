@@ -81,9 +81,9 @@ class LayoutHandle(Public):
         if SOLVED in dict(declaration.constants) and SOLVED not in settings:
             if rank is None:
                 raise UsageError(
-                    f"expected the rank of layout `{self.name}`, but it is not said",
+                    f"expected the rank of layout `{self.name}`, but it is not given",
                     None,
-                    (f"write {self.name}(rank=2), or say the shape",),
+                    (f"write {self.name}(rank=2), or give the shape",),
                 )
             settings[SOLVED] = rank
         return layout_of(declaration, settings, self.tree.fill_of(self.use))
@@ -115,7 +115,7 @@ class _Named:
     def __getattr__(self, name: str) -> Any:
         known = [] if name.startswith("_") else self._ipython_key_completions_()
         hint = f", [{name!r}]" if name in known else f"; {did_you_mean(name, known)}".rstrip("; ")
-        raise AttributeError(f"no attribute {name!r}: names stand in brackets{hint}")
+        raise AttributeError(f"no attribute {name!r}: names are written in brackets{hint}")
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self) if isinstance(self, Mapping) else []
@@ -380,7 +380,7 @@ def _needs_dask() -> Iterator[None]:
         if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
             raise
         hint = ("pip install 'spfgen[cluster]'",)
-        raise UsageError("expected dask, which holds blocks, but it is not installed", None, hint) from None
+        raise UsageError("expected dask to be installed, but it is not", None, hint) from None
 
 
 def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
@@ -533,7 +533,9 @@ def einsum(
         from spfgen.cluster.program import evaluate as evaluate_blocks
 
         if out is not None or dtype is not None:
-            raise UsageError("expected neither `out` nor `dtype` beside operands in blocks: results are new ones")
+            raise UsageError(
+                "expected neither `out` nor `dtype`, because operands are in blocks: results are new tensors"
+            )
         return evaluate_blocks(*statement_of(arguments, layout), None, threads, layout, validate)
     return summed(arguments, out, dtype, optimize, threads, validate, layout)
 

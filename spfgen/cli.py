@@ -47,7 +47,7 @@ class Command(click.Command):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        texts = {"quiet": "No messages but errors.", "verbose": "Say how it is done: what is compiled, read, kept."}
+        texts = {"quiet": "Print errors only.", "verbose": "Print what is compiled, read and cached."}
         for name, text in texts.items():
             option = click.Option(
                 [f"-{name[0]}", f"--{name}"], is_flag=True, expose_value=False, callback=_louder, help=text
@@ -63,7 +63,7 @@ class Group(Command, click.Group):
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(__version__, prog_name="spfgen")
 def command() -> None:
-    """Declare a sparse layout as a relation; get fast parallel C.
+    """Declare a sparse layout as a relation, and get fast parallel C.
 
     \b
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=random --check
@@ -221,9 +221,9 @@ def layout_names(context: click.Context, parameter: click.Parameter, begun: str)
 
 def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """FILE.spf, -k, --schedule, --find and -O."""
-    how = f"The search algorithm for a position, instead of the schedule's: `A.pj=hash`. One of {', '.join(FINDS)}."
+    how = f"The search algorithm for a position, in place of the schedule's: `A.pj=hash`. One of {', '.join(FINDS)}."
     find = click.option("--find", multiple=True, metavar="POSITION=NAME", help=how)
-    which = "The kernel, when there are several."
+    which = "The kernel, if the file has several."
     option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help=which, shell_complete=kernels)
     clauses = "A schedule to use instead of the kernel's own: `tile i by 32; parallel i_tile`."
     schedule = click.option("--schedule", metavar="CLAUSES", help=clauses)
@@ -240,14 +240,14 @@ def data_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
             "--data", multiple=True, metavar="NAME=SOURCE", help="A file, a number, `random` or `random:DENSITY`."
         ),
         click.option(
-            "--size", multiple=True, metavar="NAME=N", help="The extent of an index, or a size of the kernel."
+            "--size", multiple=True, metavar="NAME=N", help="The extent of an index, or the value of a size of the kernel."
         ),
         click.option(
             "--shape", multiple=True, metavar="NAME=NxM", help="The extents of an operand, such as those of a .tns."
         ),
-        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads (default: OMP_NUM_THREADS)."),
+        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads (default: OMP_NUM_THREADS)."),
         click.option(
-            "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="For random data."
+            "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed for random data."
         ),
     ]
     for option in reversed(options):
@@ -288,13 +288,13 @@ NO_FOLDERS = frozenset((".cc", ".cpp", ".cu", ".cxx", ".hh", ".hpp", ".o", ".py"
     metavar="DIR|FILE",
     default=".",
     shell_complete=files,
-    help="The folder of KERNEL.c and KERNEL.h; or a file: FILE.c has all in one, FILE.h the header; `-` is stdout.",
+    help="A folder, for KERNEL.c and KERNEL.h; or a file: FILE.c gets all the code, FILE.h the header; `-` is stdout.",
 )
 @click.option(
-    "--stop-after", metavar="PASS", default="", help="Stop the optimisation after this pass: same result, less speed."
+    "--stop-after", metavar="PASS", default="", help="Skip the passes after this one: same results, less speed."
 )
-@click.option("--phases", is_flag=True, help="KERNEL_symbolic makes the results, KERNEL_numeric fills them again.")
-@click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
+@click.option("--phases", is_flag=True, help="Two functions: KERNEL_symbolic makes the results, KERNEL_numeric recomputes their values.")
+@click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def generate(
     file: str,
     kernel_name: str | None,
@@ -306,7 +306,7 @@ def generate(
     phases: bool,
     force: bool,
 ) -> None:
-    """Write the C and the header of a kernel.
+    """Generate the C of a kernel, with a header.
 
     \b
     spfgen generate kernels.spf -k spmv -o build/
@@ -369,10 +369,10 @@ def _differs(path: Path, content: bytes, force: bool) -> bool:
 @command.command()
 @kernel_arguments
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
-@click.option("--details", is_flag=True, help="Times of the proofs, and counterexamples to what does not hold.")
-@click.option("--html", metavar="FILE.html", shell_complete=files, help="Write all of it, with the C, as a web page.")
-@click.option("--smt", metavar="DIR", shell_complete=files, help="Write the questions to Z3 there, as SMT-LIB files.")
-@click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
+@click.option("--details", is_flag=True, help="Add times of proofs, and counterexamples.")
+@click.option("--html", metavar="FILE.html", shell_complete=files, help="Write a web page of it, with the C.")
+@click.option("--smt", metavar="DIR", shell_complete=files, help="Write the queries to Z3 to this folder, as SMT-LIB files.")
+@click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def explain(
     file: str,
     kernel_name: str | None,
@@ -385,7 +385,7 @@ def explain(
     smt: str | None,
     force: bool,
 ) -> None:
-    """Show iteration spaces, loops, and what was proved.
+    """Show iteration spaces, loops and proofs.
 
     \b
     spfgen explain kernels.spf -k spmv
@@ -419,12 +419,12 @@ def explain(
 @kernel_arguments
 @data_arguments
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Timed runs, for a median."
+    "--repeat", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Number of timed runs; their median is reported."
 )
-@click.option("--check", is_flag=True, help="Compare with numpy; exit code 4 where that is not possible.")
+@click.option("--check", is_flag=True, help="Compare with numpy; exit code 4 if that is impossible.")
 @click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy .npz .mtx .tns (.gz).")
-@click.option("--force", is_flag=True, help="Overwrite output files that exist.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option("--force", is_flag=True, help="Overwrite existing output files.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def run_command(
     file: str,
     kernel_name: str | None,
@@ -444,8 +444,8 @@ def run_command(
 ) -> None:
     """Compile a kernel and run it on data.
 
-    Files: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of several:
-    file.npz:NAME). What a file of entries does not list is the fill value of the tensor.
+    Data files: .mtx and .tns (also .gz, .xz, .bz2), .npy, and .npz as written by scipy, Tensor.save or numpy (one array
+    of several: file.npz:NAME). Elements that a file does not list have the fill value.
 
     \b
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=random --check
@@ -470,7 +470,7 @@ def run_command(
 @command.command(name="tune")
 @click.argument("file", metavar="FILE.spf", shell_complete=files)
 @click.option(
-    "-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, when there are several.",
+    "-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, if the file has several.",
     shell_complete=kernels,
 )  # fmt: skip
 @data_arguments
@@ -480,15 +480,15 @@ def run_command(
     default=60.0,
     show_default=True,
     metavar="N",
-    help="Time limit of the search.",
+    help="Time limit of the search, in seconds.",
 )
 @click.option("--forget", is_flag=True, help="Delete the stored schedule, and measure nothing.")
 @click.option(
-    "--layouts", multiple=True, metavar="NAME", help="Choose the layout of this operand, instead of a schedule."
+    "--layouts", multiple=True, metavar="NAME", help="Search for the best layout of this operand, not for a schedule."
 )
 @click.option("--save", multiple=True, metavar="NAME=FILE.npz", help="Write the converted operand.")
-@click.option("--force", is_flag=True, help="Overwrite such files that exist.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def tune_command(
     file: str,
     kernel_name: str | None,
@@ -504,15 +504,15 @@ def tune_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Measure schedules of a kernel, keep the fastest.
+    """Measure schedules of a kernel, and store the fastest.
 
-    The fastest schedule is stored. `run`, `generate` and Python then use it for kernels with the same statements,
-    layouts and number of threads that have no schedule of their own. SPFGEN_TUNED=off ignores it. Ctrl-C ends the
-    search and keeps what was found.
+    `run`, `generate` and Python use the stored schedule for kernels with the same statements, layouts and number of
+    threads that have no schedule of their own. SPFGEN_TUNED=off ignores it. Ctrl-C ends the search and stores the best
+    so far.
 
     With --layouts, the operand is converted to every layout that can hold it in at most four times its memory, and the
-    kernel is measured with each. The report ends with the lines for the spec file. --save writes the converted operand,
-    for `--data A=a.npz`.
+    kernel is measured with each. The report ends with lines for the spec file. --save writes the converted operand, for
+    `--data A=a.npz`.
 
     \b
     spfgen tune kernels.spf -k spmv --data A=matrix.mtx --data x=random
@@ -541,7 +541,7 @@ def tune_command(
         return
     if forget:
         found = forget_found(kernel, threads)
-        note(f"dropped {found}" if found else "nothing was found before")
+        note(f"dropped {found}" if found else "no schedule is stored")
         return
     report = tune(kernel, Job(**sources(data, size, shape), seed=seed), threads, seconds, note)
     if as_json:
@@ -554,7 +554,7 @@ def checked_targets(layouts: tuple[str, ...], targets: dict[str, str], force: bo
     """What --save says, before anything is measured. Raises UsageError for what could not be written then."""
     for name, target in targets.items():
         if name not in layouts:
-            hint = f"say that its layout is to be chosen: --layouts {name}"
+            hint = f"add --layouts {name}, to search for its layout"
             raise UsageError(f"expected --save for an operand of --layouts, but `{name}` is not one", None, (hint,))
         if not target.endswith(".npz"):
             raise UsageError(f"expected a file ending in .npz for --save, but it is {target}")
@@ -587,10 +587,10 @@ def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
         name, equal, value = item.partition("=")
         if not equal or not name or not value:
             example = _EXAMPLES.get(option, "NAME=VALUE")
-            hint = f"for instance {option} {example}" if equal else f"say whose it is: {option} {example}"
+            hint = f"for instance {option} {example}" if equal else f"add the name: {option} {example}"
             raise UsageError(f"expected {option} NAME=VALUE, but it is `{item}`", None, (hint,))
         if name in result:
-            raise UsageError(f"expected {option} once for `{name}`, but it stands twice")
+            raise UsageError(f"expected {option} once for `{name}`, but it is given twice")
         result[name] = value
     return result
 
@@ -605,15 +605,15 @@ def whole_number(option: str, text: str) -> int:
 
 @command.command()
 @click.argument("file", metavar="FILE.spf", shell_complete=files)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="For random data.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed for random data.")
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def check(file: str, seed: int, as_json: bool) -> None:
     """Check the layouts and kernels of a file.
 
-    For a layout: whether its properties can hold together, whether a coordinate may be stored twice, whether data can
-    be packed into it, and what is unused. Then C runs on random data, under sanitizers if the compiler has them, and
-    the results are compared with numpy. The exit code is 1 if something FAILED; if a kernel cannot be compiled, it is
-    that of `generate`.
+    For layouts: whether properties contradict each other, whether a coordinate may be stored twice, whether data can be
+    packed, and what is unused. Then the C runs on random data, under sanitizers if the compiler has them, and results
+    are compared with numpy. The exit code is 1 if something FAILED; if a kernel cannot be compiled, it is that of
+    `generate`.
 
     \b
     spfgen check mine.spf
@@ -642,12 +642,12 @@ def check(file: str, seed: int, as_json: bool) -> None:
 @command.command()
 @click.argument("name", required=False, shell_complete=layout_names)
 @click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
-@click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="The layout in that notation.")
+@click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="Show the layout in this notation.")
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
     """List layouts, or show one.
 
-    The layouts are those that come with spfgen, or those of a file. Levels, as in MLIR, are layouts, too.
+    Lists the layouts that come with spfgen, or those of a file. NAME may also be written as levels, as in MLIR.
 
     \b
     spfgen layouts
@@ -678,14 +678,14 @@ def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool)
 @command.command()
 @click.argument("expression")
 @click.option(
-    "-f", "formats", multiple=True, metavar="A:ds[:0,1]", help="Levels of a tensor: d, s, u, q, c. As TACO's."
+    "-f", "formats", multiple=True, metavar="A:ds[:0,1]", help="Level formats of a tensor, as in TACO: d, s, u, q, c."
 )
 @click.option("-t", "types", multiple=True, metavar="A:float", help="The element type of a tensor (default: double).")
-@click.option("-o", "output", metavar="FILE.c", shell_complete=files, help="Where the C goes (default: stdout).")
+@click.option("-o", "output", metavar="FILE.c", shell_complete=files, help="The file for the C (default: stdout).")
 @click.option("--schedule", metavar="CLAUSES", default="", help="A schedule: `tile i by 32; parallel i_tile`.")
 @click.option("--name", default="compute", show_default=True, help="The name of the function.")
-@click.option("--spec", "as_spec", is_flag=True, help="The spec file that says the same, instead of C.")
-@click.option("--force", is_flag=True, help="Overwrite a file that exists and differs.")
+@click.option("--spec", "as_spec", is_flag=True, help="Print an equivalent spec file in place of C.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file that differs.")
 def taco(
     expression: str,
     formats: tuple[str, ...],
@@ -696,7 +696,7 @@ def taco(
     as_spec: bool,
     force: bool,
 ) -> None:
-    """Generate C for an expression in TACO's notation.
+    """Generate C from an expression in TACO's notation.
 
     \b
     spfgen taco "y(i) = A(i,j)*x(j)" -f=A:ds -o=spmv.c
@@ -723,14 +723,11 @@ def taco(
 
 @command.command()
 @click.argument("folder", metavar="[DIR]", default=".", shell_complete=files)
-@click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
+@click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def example(folder: str, force: bool) -> None:
-    """Write the files that the documentation uses.
+    """Write the example files of the documentation.
 
-    They are spec files and a matrix.
-
-    kernels.spf has kernels for layouts that come with spfgen, mine.spf a layout of one's own; matrix.mtx.gz is
-    HB/bcsstk09 of the SuiteSparse Matrix Collection (J. Lewis, 1982; CC-BY 4.0).
+    kernels.spf has kernels for layouts that come with spfgen, mine.spf declares a layout; matrix.mtx.gz is HB/bcsstk09 of the SuiteSparse Matrix Collection (J. Lewis, 1982; CC-BY 4.0).
 
     \b
     spfgen example
@@ -745,9 +742,9 @@ def example(folder: str, force: bool) -> None:
 @command.command()
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def doctor(as_json: bool) -> None:
-    """Show versions, C compiler, OpenMP, cache folder.
+    """Show versions, the C compiler, OpenMP and the cache.
 
-    Put its output into a bug report.
+    Please add the output to bug reports.
 
     \b
     spfgen doctor
@@ -767,7 +764,7 @@ def doctor(as_json: bool) -> None:
 def cache() -> None:
     """Manage the cache of compiled kernels.
 
-    SPFGEN_CACHE_DIR says where it is; SPFGEN_CACHE=off switches it off.
+    SPFGEN_CACHE_DIR sets the folder of the cache; SPFGEN_CACHE=off switches it off.
 
     \b
     spfgen cache ls
@@ -779,9 +776,9 @@ def cache() -> None:
 @cache.command()
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def ls(as_json: bool) -> None:
-    """List what is in the cache, the newest first.
+    """List the contents of the cache, newest first.
 
-    Each line has the time, the size, the beginning of the key, and what it is.
+    Each line has the time, the size, the beginning of the key, and a description.
 
     \b
     spfgen cache ls
@@ -816,7 +813,7 @@ def ls(as_json: bool) -> None:
 
 @cache.command(name="path")
 def cache_path() -> None:
-    """Print the folder.
+    """Print the folder of the cache.
 
     \b
     spfgen cache path
@@ -827,9 +824,9 @@ def cache_path() -> None:
 
 
 @cache.command()
-@click.option("--tuned", is_flag=True, help="The schedules that `tune` measured too.")
+@click.option("--tuned", is_flag=True, help="Delete the schedules that `tune` has stored, too.")
 def clear(tuned: bool) -> None:
-    """Empty the cache. Kernels in use keep working.
+    """Delete the contents of the cache. Kernels in use keep working.
 
     \b
     spfgen cache clear
@@ -846,12 +843,11 @@ def clear(tuned: bool) -> None:
 @click.argument("file", metavar="FILE.py|FILE.spf", shell_complete=files)
 @click.argument("arguments", nargs=-1)
 def warm(file: str, arguments: tuple[str, ...]) -> None:
-    """Compile ahead what a program needs.
+    """Compile the kernels of a program in advance.
 
-    A program of Python is run, with its arguments: its operations on arrays of any size are done by kernels, which lie
-    in the cache then. Of a spec file all kernels are compiled.
-
-    With SPFGEN_COMPILE=never programs use what lies there, and compile nothing for operations on arrays.
+    A Python program is run, with its arguments, and kernels are compiled for all its operations on arrays, for operands
+    of any size. Of a spec file, all kernels are compiled. The kernels are kept in the cache. With SPFGEN_COMPILE=never,
+    programs use these kernels, and compile none for operations on arrays.
 
     \b
     spfgen warm service.py
@@ -864,16 +860,16 @@ def warm(file: str, arguments: tuple[str, ...]) -> None:
 
 @command.command()
 @click.argument("file", metavar="DATA", shell_complete=files)
-@click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="A spec file with layouts to look at too.")
+@click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="A spec file with further layouts.")
 @click.option(
     "-l", "--layout", multiple=True, metavar="LAYOUT", shell_complete=layout_names,
-    help="One more layout: `-l 'bcsr(R=4, C=4)'`.",
+    help="A further layout: `-l 'bcsr(R=4, C=4)'`.",
 )  # fmt: skip
-@click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not say them: `--shape 30x40x50`.")
+@click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not state them: `--shape 30x40x50`.")
 @click.option(
-    "--draw", metavar="PICTURE", shell_complete=files, help="Draw where entries are: .png .pdf .svg (needs matplotlib)."
+    "--draw", metavar="PICTURE", shell_complete=files, help="Draw the pattern: .png .pdf .svg (needs matplotlib)."
 )
-@click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
+@click.option("--force", is_flag=True, help="Overwrite an existing picture.")
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def inspect(
     file: str,
@@ -886,10 +882,10 @@ def inspect(
 ) -> None:
     """Show facts about a matrix or tensor.
 
-    Among them is the memory that it needs in each layout.
+    One of them is the memory that it needs in each layout.
 
-    Files as for `run`: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of
-    several: file.npz:NAME).
+    Data files: .mtx and .tns (also .gz, .xz, .bz2), .npy, and .npz as written by scipy, Tensor.save or numpy (one array
+    of several: file.npz:NAME).
 
     \b
     spfgen inspect matrix.mtx
@@ -918,16 +914,15 @@ def inspect(
 @command.command()
 @click.argument("layout", shell_complete=layout_names)
 @click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
-@click.option("--data", metavar="[NAME=]FILE", shell_complete=files, help="What to draw (default: a small example).")
-@click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not say them.")
+@click.option("--data", metavar="[NAME=]FILE", shell_complete=files, help="The data to draw (default: a small example).")
+@click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not state them.")
 @click.option("-o", "--output", metavar="FILE.svg", shell_complete=files, help="Default: LAYOUT.svg; `-` is stdout.")
-@click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
+@click.option("--force", is_flag=True, help="Overwrite an existing picture.")
 def draw(layout: str, spec: str | None, data: str | None, shape: str | None, output: str | None, force: bool) -> None:
     """Draw the arrays of a layout.
 
-    An arrow goes from each stored value to its place in the tensor.
-
-    All of it follows from the relation. Without data a small example is drawn.
+    An arrow leads from each stored value to its place in the tensor. The picture is derived from the relation. Without
+    data, a small example is drawn.
 
     \b
     spfgen draw csr

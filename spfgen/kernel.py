@@ -747,7 +747,7 @@ def _check_holds(name: str, tensor: Tensor, dtype: str) -> None:
 
     if not np.can_cast(dtype, tensor.dtype, "same_kind"):
         raise DataError(
-            f"expected `{name}` to hold {dtype}, which the operands give, but it is {tensor.dtype.name}",
+            f"expected `{name}` to hold {dtype}, which follows from the operands, but it holds {tensor.dtype.name}",
             None,
             (f"make it with dtype={dtype}, or declare its type in the kernel",),
         )

@@ -68,7 +68,7 @@ _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bsizes=\{('\w+': [^}]*)\}", _each_size),
     (r"\bsizes=\{\.\.\.\}", "--size NAME=N"),
     (r"\bshape=\.\.\.", "--shape NAME=NxM"),
-    (r"\bis read by spfgen\.parse\b", "stands in a spec file"),
+    (r"\bis read by spfgen\.parse\b", "is declared in a spec file"),
 )
 
 

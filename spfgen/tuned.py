@@ -63,7 +63,7 @@ def save(key: str, tuned: Tuned) -> None:
     folder.save(KIND, key, json.dumps(asdict(tuned)).encode())
     if load(key) != tuned:
         hint = "put the schedule into the spec file, or set SPFGEN_CACHE_DIR to a folder of yours"
-        raise UsageError("expected a folder to keep the schedule in, but there is none", None, (hint,))
+        raise UsageError("expected a cache folder for the schedule, but there is none", None, (hint,))
 
 
 def load(key: str) -> Tuned | None:

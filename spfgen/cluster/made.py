@@ -57,7 +57,7 @@ def blocks(
 
 def _said(shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
     if shape is None:
-        message = f"expected the shape of the whole beside {what}, but it is not said"
+        message = f"expected the shape of the whole beside {what}, but it is not given"
         raise UsageError(message, None, ("write shape=(n, m)",))
     return tuple(int(n) for n in shape)
 

@@ -191,9 +191,7 @@ def _opened_tns(file: Path, shape: Sequence[int] | None) -> Text:
     said = tns_header(os.fspath(file), head, None if shape is None else tuple(shape))
     if said.shape is None and shape is None:
         hint = ("say it: shape=(...)",)
-        raise UsageError(
-            f"expected the shape, which {file} does not say, so that it need not be read twice", None, hint
-        )
+        raise UsageError(f"expected the shape, which {file} does not say, because it is read only once", None, hint)
     start = sum(len(line) for line in head.splitlines(keepends=True)[: said.skipped])
     extents = said.shape or tuple(shape or ())
     return Text(os.fspath(file.absolute()), extents, start, file.stat().st_size, said.count)

@@ -166,12 +166,12 @@ def _opened_npz(files: Sequence[str]) -> Stored:
     sides = [{place[d]: box[d] for place, box in found.items() if len(place) == rank} for d in range(rank)]
     if len(found) < len(files) or prod(map(len, sides)) != len(files):
         raise DataError(
-            f"expected a file for each block of a grid, but {_among(files)} are twice there, or some missing"
+            f"expected a file for each block of a grid, but {_among(files)} are there twice, or some are missing"
         )
     bounds = tuple((0, *[side[k][1] for k in sorted(side)]) for side in sides)
     wrong = next((named[p] for p, box in boxes(bounds).items() if found.get(p) != box), None)
     if wrong is not None:
-        raise DataError(f"expected blocks that lie side by side, but {wrong} lies elsewhere")
+        raise DataError(f"expected blocks without gaps or overlaps, but {wrong} does not fit")
     return Stored(bounds, {p: _npz_block(named[p], box) for p, box in found.items()})
 
 
@@ -194,8 +194,8 @@ def _stacked(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list[tu
         found.append(((number, *[0] * (len(shape) - 1)), box))
         begin += shape[0]
         if found[0][1][1:] != box[1:]:
-            message = f"expected blocks that go one below the other, but {files[0]} and {file} differ in other extents"
-            raise DataError(message, None, ("`to_npz` writes files that say where they belong",))
+            message = f"expected blocks that can be stacked, but {files[0]} and {file} differ in extents of other axes"
+            raise DataError(message, None, ("`to_npz` writes files with the bounds of their blocks",))
     return found
 
 
@@ -204,7 +204,7 @@ def _said_boxes(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list
     for file, one in zip(files, said, strict=True):
         with _about(file, None):
             if BLOCK not in one:
-                raise DataError("it does not say where its block lies, as others do")
+                raise DataError("it does not state the bounds of its block, as the others do")
             about = json.loads(one[BLOCK])
             found.append((tuple(map(int, about["place"])), _box(about["bounds"])))
     return found
@@ -294,7 +294,7 @@ class ZarrBlock:
             group = _zarr().open_group(self.path, path=self.name, mode="r")
             said = dict(group.attrs)
             if _box(said[BLOCK]) != self.box:
-                raise DataError(f"it says that it lies at {shown(_box(said[BLOCK]))}")
+                raise DataError(f"it states the bounds {shown(_box(said[BLOCK]))}")
             arrays = {n: _array(n, a) for n, a in group.arrays()}
             return _fitting(tensor_of_file(said[ABOUT], said[TEXT], arrays), self.box)
 

@@ -107,7 +107,9 @@ class Unit:
             name = access.tensor
             hint = f"pass operands that are not cut along it, or not in blocks at all: {name}=A.compute()"
             message = "expected a program whose blocks can be computed apart"
-            raise Unsupported(f"{message}, but `{name}` is read along `{index}` while it is made", access.span, (hint,))
+            raise Unsupported(
+                f"{message}, but `{name}` is read along `{index}` while it is computed", access.span, (hint,)
+            )
 
     # --- operands ---
 

@@ -162,8 +162,8 @@ class Reader:
             raise self.fail(
                 "expected one name, but this is a list of names",
                 tree,
-                "a list such as `p_{1..rank}` stands for all its names, separated by commas; "
-                "for each of them in turn write `each k in 1..rank : ...` with `p_{k}`",
+                "a list such as `p_{1..rank}` means all its names, separated by commas; "
+                "for one after the other, write `each k in 1..rank : ...` with `p_{k}`",
             )
         return found[0]
 
@@ -208,7 +208,7 @@ class Reader:
             raise self.fail(
                 f"expected at most {LONGEST} repetitions, but there are {high - low + 1}",
                 tree,
-                "what is repeated is written out for each number: use a size and an index array instead",
+                "repetitions are expanded: use a size and an index array instead",
             )
         return range(low, high + 1)
 

@@ -110,7 +110,9 @@ def called(function: n.Function, values: Sequence[Any]) -> Any:
         run.steps(function.body)
     except _Returned as found:
         return typed(found.value, function_type(function, [settled(literal_kind(v)) for v in given]))
-    raise SpecError(f"expected a value of `{function.name}` in every case, but it ends without one", function.span)
+    raise SpecError(
+        f"expected `{function.name}` to return a value in every case, but it may end without one", function.span
+    )
 
 
 def typed(value: Any, kind: ElementType) -> Any:
@@ -159,7 +161,7 @@ class _Run:
                 self.left -= 1
                 if self.left < 0:
                     raise SpecError(
-                        f"expected `{self.function.name}` to end, but its loops have run {LONGEST} times",
+                        f"expected `{self.function.name}` to end, but its loops ran {LONGEST} times",
                         self.function.span,
                     )
                 self.steps(body)

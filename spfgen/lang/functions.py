@@ -121,7 +121,7 @@ def _operator(reader: Reader, name: str, arity: int, trees: Sequence[Tree[Any]])
         if (given is not None) != (str(word) in _FORMS):
             form = _FORMS.get(str(word), f"property {word}")
             raise reader.fail(
-                f"expected `{word}` in the form `{form}`, but this is another", tree, f"for instance `{form}`"
+                f"expected `{word}` in the form `{form}`, but it has another", tree, f"for instance `{form}`"
             )
         if arity != 2 and str(word) != "annihilator":
             message = f"expected two arguments, but `{name}` has {arity}: `{word}` is about functions of two"

@@ -170,14 +170,14 @@ def _check(levels: Levels, span: Span) -> None:
     """Every dimension is there and can be found from the levels."""
     used = {t.dim for x in levels.levels for t in x.terms}
     for dim in sorted(used - set(levels.dims)):
-        hint = f"the dimensions stand before `->`: {', '.join(levels.dims) or 'here there are none'}"
+        hint = f"the dimensions come before `->`: {', '.join(levels.dims) or 'here there are none'}"
         raise SpecError(f"expected a dimension, but `{dim}` is not one", word_in(span, dim), (hint,))
     for dim in levels.dims:
         if OWN.fullmatch(dim):
             message = f"expected another name than `{dim}`, which the arrays of levels have"
             raise SpecError(message, word_in(span, dim), ("rename the dimension",))
         if levels.dims.count(dim) > 1:
-            message = f"expected each dimension once, but `{dim}` stands twice"
+            message = f"expected each dimension once, but `{dim}` is given twice"
             raise SpecError(message, word_in(span, dim), ("each subscript of the tensor is one dimension",))
         if dim not in used:
             message = f"expected a level for the dimension `{dim}`, but there is none"

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from spfgen.errors import UsageError
 
 LEVELS: Mapping[int, str] = {
-    0: "Loops as derived, serial; every search is a linear scan.",
-    1: "Proved search algorithms, the loop order of least work, parallel loops, scalar sums: C to be read.",
+    0: "Serial loops as derived; every search is linear.",
+    1: "Proved search algorithms, the loop order of least work, parallel loops, scalar sums: readable C.",
     2: "Also versions tuned for sizes and processors.",
 }
-"""The levels, each in a sentence; each has what those before it have."""
+"""A sentence for each level. Each level includes those before it."""
 
 
 def level_of(asked: int | None) -> int:

@@ -162,7 +162,7 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
     fill = read_fill(children.pop()) if children and children[-1].data == "fill" else None
     if [c.data for c in children].count("types") > 1:
         hint = "write them once, before or after the constants: `LAYOUT<float>(R=2)`"
-        raise reader.fail("expected the element types once, but they stand twice", children[-1], hint)
+        raise reader.fail("expected the element types once, but they are given twice", children[-1], hint)
     for child in children:
         if child.data == "settings":
             settings = _settings(reader, child)
@@ -172,7 +172,7 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
             if array is not None:
                 if reader.name(array) in dict(arrays):
                     hint = "an index array has one type"
-                    raise reader.fail(f"expected `{reader.name(array)}` once, but it stands twice", entry, hint)
+                    raise reader.fail(f"expected `{reader.name(array)}` once, but it is given twice", entry, hint)
                 arrays.append((reader.name(array), str(kind)))
             elif position == 0:
                 value_type = str(kind)

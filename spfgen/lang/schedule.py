@@ -104,7 +104,7 @@ def _relation(reader: Reader, tree: Tree[Any]) -> LoopsRelation:
             found = _loop(reader, loop)
             if name is not None and str(name) in names:
                 hint = "give each position a name of its own"
-                raise reader.fail(f"expected a new name, but `{name}` stands for a loop already", equal, hint)
+                raise reader.fail(f"expected a new name, but `{name}` is the name of a loop already", equal, hint)
             if name is not None:
                 names[str(name)] = show_loop(found)
             elif found.tensor is None and found.name in names:
@@ -129,14 +129,14 @@ def doubled(schedule: Schedule) -> Iterator[SpecError]:
         text = show_loop(find)
         if text in seen:
             hint = "a position is found by one algorithm: leave out the others"
-            message = f"expected each position once, but `{text}` stands twice"
+            message = f"expected each position once, but `{text}` is given twice"
             yield SpecError(message, word_in(find.span, text), (hint,))
         seen.add(text)
     said: dict[tuple[str, str], Span | None] = {}
     for directive in schedule.directives:
         if isinstance(directive, LoopsRelation):
-            yield from _repeated(directive.old, "each loop stands once on a side of `->`")
-            yield from _repeated(directive.new, "each loop stands once on a side of `->`")
+            yield from _repeated(directive.old, "each loop occurs once on each side of `->`")
+            yield from _repeated(directive.new, "each loop occurs once on each side of `->`")
             continue
         if directive.word == "fuse":
             yield from _repeated(directive.loops, "list the loops from the outermost to the innermost")
@@ -145,7 +145,7 @@ def doubled(schedule: Schedule) -> Iterator[SpecError]:
         key = (directive.word, show_loop(loop))
         if key in said:
             hint = f"`{directive.word}` is said of a loop once; what `tile` and `split` make has a name: `... as it`"
-            message = f"expected `{directive.word}` once for `{key[1]}`, but it stands twice"
+            message = f"expected `{directive.word}` once for `{key[1]}`, but it is given twice"
             yield SpecError(message, directive.span, (hint,))
         said[key] = directive.span
         if directive.word in ("parallel", "serial") and {("parallel", key[1]), ("serial", key[1])} <= set(said):
@@ -158,5 +158,5 @@ def _repeated(loops: Sequence[Loop], hint: str) -> Iterator[SpecError]:
     for loop in loops:
         text = show_loop(loop)
         if text in seen:
-            yield SpecError(f"expected each loop once, but `{text}` stands twice", loop.span, (hint,))
+            yield SpecError(f"expected each loop once, but `{text}` is given twice", loop.span, (hint,))
         seen.add(text)

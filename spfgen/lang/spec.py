@@ -158,7 +158,7 @@ class _Loader:
         if real in stack:
             names = " -> ".join(p.name for p in (*stack[stack.index(real) :], real))
             hint = "put what both files need into a third one"
-            raise SpecError(f"expected imports without a circle, but {names}", span, (hint,))
+            raise SpecError(f"expected imports without a cycle, but {names}", span, (hint,))
         if real in self.done:
             return
         self.done.add(real)

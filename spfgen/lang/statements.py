@@ -68,9 +68,7 @@ def _step(scope: Scope, tree: Tree[Any], in_loop: bool) -> Step:
             return While(_closed_value(scope, condition), _block(scope, body, True), span)
         case "break_":
             if not in_loop:
-                raise scope.reader.fail(
-                    "expected `break` within a loop, but there is none around", tree, "leave it out"
-                )
+                raise scope.reader.fail("expected `break` in a loop, but it is not in one", tree, "leave it out")
             return Break(span)
     if not scope.closed:
         hint = "a kernel assigns its results: `y[i] = ...`"
@@ -118,8 +116,8 @@ def _closed_value(scope: Scope, tree: Tree[Any]) -> Value:
     """A condition: its indices are those of the loops around."""
     value = _value(scope, tree)
     for name in sorted(indices_of(value) - scope.sizes - scope.indices):
-        hint = f"write a loop around it, `for {name} {{ ... }}`, or reduce over it, `any({name}: ...)`"
-        raise scope.reader.fail(f"expected an index of a loop around, but `{name}` is not one", tree, hint)
+        hint = f"write a loop, `for {name} {{ ... }}`, or reduce over it, `any({name}: ...)`"
+        raise scope.reader.fail(f"expected an index of an enclosing loop, but `{name}` is not one", tree, hint)
     return value
 
 

@@ -142,16 +142,16 @@ _SIGNS = (
     (r"≠", "write `!=`"),
     (r"∀", "write `forall`"),
     (r"∃", "write `exists`"),
-    (r"→|->", "`->` stands between the tuples of a relation, `[p] -> [i]`; that one thing implies another is `=>`"),
-    (r"\.T\b", "for the transposed the subscripts change places: `A[j, i]`"),
+    (r"→|->", "`->` separates the tuples of a relation, `[p] -> [i]`; implication is `=>`"),
+    (r"\.T\b", "to transpose, exchange the subscripts: `A[j, i]`"),
     (r"[×·⋅]", "write `*`"),
     (r"//|/\*", "a comment starts with `#`"),
     (r"\*\*|\^", "conditions and layouts have no powers: write a product, `x*x`"),
     (r"<<|>>", "conditions and layouts have no shifts; comparisons are `<`, `<=`, `=`, `!=`, `>=`, `>`"),
     (r"\?", "a choice between two values is `where(x[i] > 0, x[i], 0)`"),
     (r":=", "an assignment is written `=`"),
-    (r"\"", "the text is not closed: it ends with the same quotes on its line, or stands in three on each side"),
-    (r"['`“”‘’«»]", 'a text stands in double quotes: "..."'),
+    (r"\"", "the text is not closed: end it with the same quotes on its line, or put three quotes on each side"),
+    (r"['`“”‘’«»]", 'a text is written in double quotes: "..."'),
 )
 """What people write out of habit, and what is meant here."""
 
@@ -322,7 +322,7 @@ class _SyntaxMistake:
 
     def sign(self) -> str:
         if re.match(r'"[^"\n]+"', self.text[self.start :]):
-            return "texts stand behind `doc` and `import`; values are numbers"
+            return "texts occur after `doc` and `import` only; values are numbers"
         for pattern, hint in _SIGNS:
             for found in re.finditer(pattern, self.text[max(0, self.start - 1) : self.start + 3]):
                 first = found.start() + max(0, self.start - 1)
@@ -335,7 +335,7 @@ class _SyntaxMistake:
         if self.found() == "all" and re.search(r"\bfor\s+$", self.before):
             return "write `forall p : ...`"
         if self.found() in ("or", "union", "|") and re.search(r"\brelation\s*\{[^{}]*\}\s*$", self.before):
-            return "alternatives stand in one, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
+            return "write alternatives in one relation, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
         if self.found() == "@" and self.item() != "layout":
             return "products and sums are written with indices: `y[i] = A[i, j]*x[j]` sums over j"
         if self.item() != "layout" and re.search(r"\bfor\s*(\w+\s*)?$", self.before):
@@ -343,15 +343,15 @@ class _SyntaxMistake:
         if self.found() == "=" and self.before.endswith("=") and self.item() != "layout":
             return "an equation has one `=`; two compare values: `B[i] = x[i] == y[i]`"
         if self.found() == "for" and "RPAR" in self.names:
-            return "an index stands first: `sum(j: A[i, j])`"
+            return "the index comes first: `sum(j: A[i, j])`"
         if self.found().isdigit() and re.search(r"\btensor\b[^:]*:\s*\w+\s*(<[^<>]*>)?\s*\($", self.before):
             return "constants have names: `bcsr(R=2, C=2)`"
         if "LBRACE" in self.names and re.search(r"[\])\w]\s+if\b[^{};\n]*$", self.before):
             return "`if` comes first: `if x[i] > 0 { y[i] = x[i] }`; a choice between values is `where(c, a, b)`"
         if self.found() == "in" and "IN" not in self.names:
-            return "what something lies between is a comparison: `0 <= p < n`"
+            return "a range is written as a comparison: `0 <= p < n`"
         if re.search(r"\bsum\(\s*\w+\s*,[^;{}\n]*$", self.before):
-            return "write `sum(j: ...)`; indices that stand only on the right are summed over without being asked"
+            return "write `sum(j: ...)`; indices that occur only on the right are summed over implicitly"
         return ""
 
     def unclosed(self) -> str:
@@ -389,10 +389,10 @@ class _SyntaxMistake:
         found, before = self.found(), self.before.rstrip()
         if found == "(" and "LSQB" in self.names:
             if self.item() == "layout":
-                return "tuples and extents stand in square brackets: `[p] -> [i]`"
+                return "write tuples and extents in square brackets: `[p] -> [i]`"
             return "a tensor is accessed with square brackets: `A[i, j]`"
         if found == "[" and before.endswith("]") and self.item() != "layout":
-            return "all subscripts stand in one pair of brackets: `A[i, j]`"
+            return "write all subscripts in one pair of brackets: `A[i, j]`"
         if found == "[" and "LPAR" in self.names and self.item() == "layout":
             return "the value of an index array is written with round brackets: `idx(p)`"
         if self._value_in_where():
@@ -401,7 +401,7 @@ class _SyntaxMistake:
                 "`where(x[j] > 0, A[i, j], 0)`"
             )
         if found == "[" and re.search(r":[ \t]*\w+$", before):
-            return "element types stand in `<...>`, constants in `(...)`: `LAYOUT<float>(R=2)`"
+            return "write element types in `<...>`, constants in `(...)`: `LAYOUT<float>(R=2)`"
         if found == ":" and self.item() != "layout" and re.search(r"\[[^\[\]]*$", before):
             return "a slice keeps its index, `x[i(1:8:2)]`; an index alone runs over the whole extent"
         if found == "," and re.search(r"\btensor\b[^:;{}\n]*:[^:;{},\n]*$", before):
@@ -426,16 +426,18 @@ class _SyntaxMistake:
             word = re.findall(r"\w+", self.before)[-1:][0] if re.search(r"\w\s*$", self.before) else word
         before = re.search(rf"\b({'|'.join(_IN_SCHEDULES)})[ \t]+$", self.before)
         if before and item == "kernel" and "EQUAL" in self.names:
-            return f"`{before[1]}` stands within a schedule: `{_FORMS[before[1]]}`"
+            return f"`{before[1]}` belongs in a schedule: `{_FORMS[before[1]]}`"
         if word in _IN_KERNELS and item != "kernel":
-            return f"`{word}` stands within a kernel: `kernel spmv {{ {_FORMS[word]} ... }}`"
+            return f"`{word}` belongs in a kernel: `kernel spmv {{ {_FORMS[word]} ... }}`"
         if word in _IN_LAYOUTS and item != "layout":
-            return f"`{word}` stands within a layout: `layout vector(n) {{ {_FORMS[word]} ... }}`"
+            return f"`{word}` belongs in a layout: `layout vector(n) {{ {_FORMS[word]} ... }}`"
         return ""
 
     def extents(self) -> str:
         if self.found() == "," and self.names == {"COLON"}:
-            return "extents follow the last name and hold for all: declare tensors of different extents one by one"
+            return (
+                "extents follow the last name and apply to all names: declare tensors with different extents one by one"
+            )
         return ""
 
 

@@ -107,7 +107,7 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
         case chain if chain in _CHAINS:
             return _chain(scope, tree)
         case "range_between" | "range_from" | "range_to":
-            hint = "a slice stands alone as a subscript: `A[i(1:5:2), j]`"
+            hint = "a slice must be a subscript by itself: `A[i(1:5:2), j]`"
             raise reader.fail("expected a value, but this is a slice", tree, hint)
         case "ranged" | "ranged_down":
             reader.name(tree)
@@ -148,7 +148,7 @@ def _chain(scope: Scope, tree: Tree[Any]) -> Value:
         right = read_value(scope, operand)
         if op == "divide":
             if isinstance(right, Constant) and right.value == 0:
-                message = "expected a divisor that is not 0, but it is"
+                message = "expected a divisor other than 0, but it is 0"
                 raise scope.reader.fail(message, operand, "divide by another number")
             op = "floor_divide" if scope.in_subscript else op
         result = Apply(op, (result, right), span)
@@ -180,7 +180,7 @@ def _call(scope: Scope, tree: Tree[Any]) -> Value:
         message = f"expected an index of `{name}`, but there is none"
         hint = f"write `{name}(j: ...)`"
         if name == "sum":
-            hint += "; indices that stand only on the right are summed over without being asked"
+            hint += "; indices that occur only on the right are summed over implicitly"
         raise scope.reader.fail(message, tree, hint)
     op, function, arity = operator_of(scope, name, tree)
     arguments = [read_value(scope, t) for t in trees]
@@ -210,7 +210,7 @@ def operator_of(scope: Scope, name: str, at: Any) -> tuple[str, Function | None,
         op = FUNCTIONS[name]
         return op, None, OPERATORS[op].arity
     if name == scope.owner:
-        message = f"expected a function that stands before `{name}`, but this is `{name}` itself"
+        message = f"expected a function that is defined before `{name}`, but this is `{name}` itself"
         raise scope.reader.fail(message, at, "functions do not call themselves: write a `while` loop")
     known = {*scope.functions, *FUNCTIONS, *REDUCTIONS, *signs.PLACES, *VIEWS}
     near = did_you_mean(name, known)
@@ -273,7 +273,7 @@ def _head(scope: Scope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
     read = [_as_expression(scope, i) for side in sides for i in side]
     for item, found in zip((i for side in sides for i in side), read, strict=True):
         if found is None:
-            hint = "the head of a reduction holds indices and conditions on them; tensors stand behind the `:`"
+            hint = "before the `:` of a reduction are indices and conditions on them; tensors come after it"
             raise scope.reader.fail("expected an expression of indices and numbers, but this is a value", item, hint)
     trees = iter(read)
     lists = [[next(trees) for _ in side] for side in sides]
@@ -466,8 +466,8 @@ def _view(scope: Scope, name: str, trees: Sequence[Tree[Any]], tree: Tree[Any]) 
 
 
 def _misshaped(scope: Scope, name: str, tree: Tree[Any]) -> SpecError:
-    message = f"expected `{name}` in the form `{VIEWS[name]}`, but this is another"
-    names = "" if name == "coalesce" else "; the old names stand left of the arrow, the new ones right of it"
+    message = f"expected `{name}` in the form `{VIEWS[name]}`, but it has another"
+    names = "" if name == "coalesce" else "; the old names are on the left of the arrow, the new ones on the right"
     return scope.reader.fail(message, tree, f"for instance `{VIEWS[name]}`{names}")
 
 

@@ -40,9 +40,10 @@ def check_layout(layout: Layout) -> None:
         _affine(layout, Encoder(), value.when)
     if layout.value_transforms and not apart(layout):
         raise SpecError(
-            f"expected alternatives of layout `{layout.name}` that do not meet: they do different things to the value",
+            f"expected alternatives of layout `{layout.name}` that are disjoint, because they use the stored value "
+            "differently",
             layout.span,
-            ("say in each what the others are not: `j < i` in one, `i < j` in the other",),
+            ("exclude the others in each: `j < i` in one, `i < j` in the other",),
         )
     found = list(islice(_alternatives(layout.relation), ALTERNATIVES + 1))
     try:

@@ -37,9 +37,9 @@ def combined_values(columns: Sequence[Array], values: Array, first: Array, dupli
             again = int(np.flatnonzero(np.diff(np.append(first, len(values))) > 1)[0])
             at = tuple(int(c[first[again]]) for c in columns)
             raise DataError(
-                f"expected each coordinate once, but {at} is there more than once",
+                f"expected each coordinate once, but {at} occurs more than once",
                 None,
-                ("say what becomes of duplicates: `sum`, `last`, `first` or a function of two values",),
+                ("say how to combine duplicates: `sum`, `last`, `first` or a function of two values",),
             )
     function = checked_duplicates(duplicates)
     if isinstance(function, np.ufunc) and function.nin == 2 and function.nout == 1:

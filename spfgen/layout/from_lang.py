@@ -39,7 +39,7 @@ from spfgen.lang.parse import read_fill
 from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, ValueArray, ValueTransform
 
 _EXTENT_HINT = "an extent is made of sizes: declare `size {name}`, or take an extent of the header"
-_POSITION_HINT = "only sizes and the positions of the relation's first tuple can stand here"
+_POSITION_HINT = "only sizes and the positions in the relation's first tuple can occur here"
 
 
 def instantiate(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
@@ -152,7 +152,7 @@ class _Parts:
         if len(found) != 1:
             span = self.declaration.span if not found else found[1][0].span(found[1][1])
             if found:
-                hint = "alternatives stand in one, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
+                hint = "write alternatives in one relation, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
             else:
                 hint = "write for instance `relation { [p] -> [i] : 0 <= p < n and i = p }`"
             raise SpecError(f"expected one `relation`, but {there_are(len(found))}", span, (hint,))
@@ -216,7 +216,7 @@ class _Parts:
         seen: set[str] = set()
         for name, span in names:
             if name in self.defined or name in seen:
-                hint = "positions and coordinates need names that nothing else has"
+                hint = "positions and coordinates need names of their own"
                 self.errors.append(SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,)))
             seen.add(name)
         self.raise_errors()
@@ -225,7 +225,7 @@ class _Parts:
         """A size or constant is no coordinate: it would silently be the only one that has entries."""
         for tree in [] if right is None else right.children:
             if isinstance(tree, Tree) and (name := _text(reader, tree)) in self.defined:
-                hint = "positions and coordinates need names that nothing else has"
+                hint = "positions and coordinates need names of their own"
                 self.errors.append(reader.fail(f"expected a new name, but `{name}` is defined already", tree, hint))
         self.raise_errors()
 
@@ -282,7 +282,7 @@ class _Parts:
         for call in calls(formula):
             if call.function == name:
                 bound += [a.name for a in call.arguments if isinstance(a, Var) and a.name not in (*bound, *self.known)]
-        own = f"a range speaks of sizes and of the plain arguments of the array: `0 <= {name}(p) < n`"
+        own = f"a range contains sizes and the plain arguments of the array only: `0 <= {name}(p) < n`"
         self.check_names(formula, self.known | set(bound), own)
         self.errors += rebound(formula, {*self.defined, *bound})
         if not any(c.function == name for c in calls(formula)):
@@ -364,7 +364,7 @@ class _Parts:
         found = list(self.of_kind("fill"))
         for reader, tree in found[1:]:
             hint = "a layout has one fill value"
-            self.errors.append(reader.fail("expected one `fill`, but it stands twice", tree, hint))
+            self.errors.append(reader.fail("expected one `fill`, but it is given twice", tree, hint))
         return next((read_fill(tree) for _, tree in found), 0)
 
     def bindings(self) -> tuple[Binding, ...]:
@@ -404,7 +404,7 @@ class _Parts:
         return tuple(found.values())
 
     def check_hint(self, reader: Reader, tree: Tree[Any], key: Expr, known: set[str]) -> None:
-        hint = "a key of `pack` speaks of coordinates, positions and sizes: `-count(i)`"
+        hint = "a key of `pack` is made of coordinates, positions and sizes: `-count(i)`"
         for call in calls(key):
             if call.function not in HINT_FUNCTIONS or not call.arguments:
                 words = ", ".join(f"`{f}(...)`" for f in HINT_FUNCTIONS[:-1]) + f" or `{HINT_FUNCTIONS[-1]}(...)`"
@@ -443,7 +443,7 @@ class _Parts:
         for call in calls(extent):
             if call.function in self.arity:
                 message = f"expected an extent made of sizes and numbers, but `{show(call)}` is read from an array"
-                hint = f"declare a size, and say what it is: `property {show(call)} = nnz`"
+                hint = f"declare a size, and define it by a property: `property {show(call)} = nnz`"
                 self.errors.append(SpecError(message, call.span, (hint,)))
 
     def unknown(self, name: str, span: Span | None, known: set[str], hint: str) -> SpecError:

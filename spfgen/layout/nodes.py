@@ -166,8 +166,8 @@ class Layout(Public):
         object.__setattr__(self, "fill_text", fill_text(self.fill))
         if self.value_transforms and self.fill_text not in ("0", "nan"):
             raise DataError(
-                f"expected the fill value 0 or nan for layout `{self.name}`, which turns what it stores, but it is "
-                f"{self.fill_text}",
+                f"expected the fill value 0 or nan for layout `{self.name}`, which negates or conjugates "
+                f"stored values, but it is {self.fill_text}",
                 self.span,
             )
 

@@ -68,7 +68,7 @@ def pack(
     except MemoryError:
         extents = " x ".join(map(str, shape))
         raise DataError(
-            f"expected arrays that fit in memory, but layout `{layout.name}` has others for {extents}"
+            f"expected arrays that fit in memory, but those of layout `{layout.name}` for extents {extents} do not"
         ) from None
     for index in layout.indexes:
         wanted = np.dtype((index_types or {}).get(index.name, index.types[0]))

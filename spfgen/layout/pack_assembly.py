@@ -582,7 +582,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
     state.elsewhere(~mask & state.more)
     if not state.lenient and differs_as_number(state.values[~mask], state.layout.fill).any():
-        raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
+        raise DataError(f"expected entries that agree on `{show(call)}`, but the entry at {at} needs another value")
     state.keep(mask)
 
 

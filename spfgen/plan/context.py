@@ -145,11 +145,11 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
         if not met & set(dims):
             forced = context.forced[dims[0]]
             raise SpecError(
-                f"expected a position that is looked for, but `{dims[0]}` is not",
+                f"expected a position that is searched for, but `{dims[0]}` is not",
                 forced.span,
                 (
                     "a loop runs over it, or it is computed from what is known",
-                    "`explain` without the schedule shows which positions are found; `order` decides who drives",
+                    "`explain` without the schedule shows which positions are; `order` decides which tensor drives",
                 ),
             )
 
@@ -163,7 +163,9 @@ def out_of_order(plan: Plan, context: Context, written: Mapping[str, str] | None
         for k, name in enumerate(path):
             wrong = next((o for o in path[:k] if name in said and place.get(o, len(place)) > place[name]), None)
             if wrong is not None:
-                message = f"expected the loop over `{name}` to stand around `{wrong}`, but it can only stand inside"
+                message = (
+                    f"expected the loop over `{name}` to be outside of the loop over `{wrong}`, but it must be inside"
+                )
                 why = f"each iteration of `{wrong}` has a loop over `{name}` of its own"
                 yield SpecError(message, said[name], (why, "leave the order of these loops to spfgen"))
                 return

@@ -72,7 +72,7 @@ class Report:
             return None if self.checked is None else self.checked.failure
         why = f"the results of `{self.kernel}` were {self.checked.text}"
         written = ("they are written all the same",) if self.written else ()
-        return Unsupported(why, None, (*written, "a check with smaller operands says whether the kernel is right"))
+        return Unsupported(why, None, (*written, "check the kernel with smaller operands"))
 
     @property
     def median(self) -> float:

@@ -132,7 +132,7 @@ class Operators(Public):
     def __setitem__(self, key: object, value: object) -> None:
         """Tensors share arrays, and are not written to. Raises TypeError."""
         raise TypeError(
-            "expected an array that is written to, but tensors are not: write "
+            "expected a mutable array, but tensors are immutable: write "
             "numpy.where(mask, value, T) for a new one, or T.to_numpy()"
         )
 

@@ -334,7 +334,7 @@ class Tensor(Operators):
 
             return np.asarray(in_place(self), dtype=dtype, copy=copy)
         if copy is False:
-            raise ValueError("a tensor that is not dense becomes a dense array by a copy only")
+            raise ValueError("a tensor that is not dense becomes a numpy array only by a copy")
         from spfgen.run.arrays.eager import dense_of
 
         dense = dense_of(self)

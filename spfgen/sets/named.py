@@ -500,9 +500,7 @@ class TooManyPieces(Unsupported):
     """Alternatives multiplied out make more pieces than are looked at."""
 
     def __init__(self) -> None:
-        super().__init__(
-            f"the alternatives of a formula make more than {limits.PIECES} pieces when they are multiplied out"
-        )
+        super().__init__(f"the alternatives of a formula make more than {limits.PIECES} pieces when they are expanded")
 
 
 def pieces(space: Space, formula: Formula, encode: Encode, defined: Iterable[Formula] = ()) -> list[Piece]:

@@ -119,9 +119,9 @@ class Extents:
             return
         if a[0] == "number" and b[0] == "number":
             raise SpecError(
-                f"expected extents that agree, but {a[2]} and {b[2]} must be the same here",
+                f"expected extents that agree, but {a[2]} and {b[2]} are extents of one index",
                 at.span,
-                ("the extents of tensors with one index in common are equal",),
+                ("dimensions of tensors with the same index have the same extent",),
             )
         if a[0] == "number":
             a, b = b, a

@@ -35,7 +35,7 @@ def check_names(kernel: lang.Kernel) -> None:
     for access in accesses_in(kernel.statements):
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"
-            raise SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",))
+            raise SpecError(message, access.span, ("sizes occur in extents, subscripts and conditions",))
 
 
 def unbounded(name: str, span: Span | None) -> SpecError:
@@ -44,7 +44,7 @@ def unbounded(name: str, span: Span | None) -> SpecError:
         f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
         span,
         (
-            "an index gets its extent where it stands alone as a subscript: `A[i, j]`",
+            "an index gets its extent from a tensor in which it is a subscript by itself: `A[i, j]`",
             f"or say its range: `sum(0 <= {name} < 2: ...)`, in a loop `for {name} where 0 <= {name} and {name} < 2`",
         ),
     )

@@ -181,13 +181,13 @@ def _writes_all(eq: Equation) -> bool:
 
 def _refused(eq: Equation, reads: Sequence[_Read], in_order: bool) -> Unsupported:
     span = next((r.access.span for r in reads if r.access.span is not None), eq.span)
-    proved = "the loops of a recurrence are not made where it does not write all of it"
-    what = proved if in_order else "no order is proved in which each value is ready when it is read"
+    proved = "a recurrence must assign all elements of its target"
+    what = proved if in_order else "no order is proved in which each is assigned before it is read"
     return Unsupported(
-        f"`{eq.target}` is read at places that other points of the equation write: {what}",
+        f"`{eq.target}` is read at elements that the equation assigns at other points: {what}",
         span,
         (
-            "write a loop, which says the order: `for i { x[i] = max(x[i - 1], b[i]) }`",
-            f"if the values from before are meant, store the result under another name than `{eq.target}`",
+            "write a loop, which gives the order: `for i { x[i] = max(x[i - 1], b[i]) }`",
+            f"if the old values are meant, give the result another name than `{eq.target}`",
         ),
     )

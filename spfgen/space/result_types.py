@@ -57,7 +57,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
                 raise SpecError(
                     f"expected an integer as a subscript of `{access.tensor}`, but it is {kind.name}",
                     getattr(subscript, "span", None) or access.span,
-                    ("numpy refuses it, too; `int64(...)` cuts off what is behind the point",),
+                    ("numpy refuses it, too; `int64(...)` truncates",),
                 )
     return {n: settled(k).name for n, k in found.items()}
 

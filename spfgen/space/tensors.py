@@ -48,9 +48,9 @@ def make_tensors(
         if not ready:
             last = pending[-1]
             raise SpecError(
-                f"expected tensors that share without a circle, but `{last.name}` is in one",
+                f"expected `shares` without a cycle, but `{last.name}` is in one",
                 last.shares.span if last.shares is not None else last.span,
-                ("one tensor of them must own its arrays: leave out its `shares`",),
+                ("one of the tensors must own its arrays: leave out its `shares`",),
             )
         for d in ready:
             layout = layouts[d.name]

@@ -65,9 +65,9 @@ def check_entries(
         return
     name = statement.target.tensor
     raise too_many(statement.value, statement.span) or Unsupported(
-        f"the pattern of `{name}` is not computed of a value that is more than a sum of products",
+        f"the pattern of `{name}` is computed only for sums of products",
         statement.target.span or statement.span,
-        (f"declare `{name}` dense, or write the sums within the value into tensors of their own first",),
+        (f"declare `{name}` dense, or assign the sums in the value to tensors of their own first",),
     )
 
 
@@ -92,7 +92,7 @@ def check_signs(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> Non
             raise SpecError(
                 "expected a sum or a product of booleans, but this is a difference",
                 node.span or statement.span,
-                ("booleans have no difference; for numbers declare the result with a type of numbers, as `int64`",),
+                ("booleans have no difference; declare the result with a numeric type, such as `int64`",),
             )
 
 

@@ -80,7 +80,7 @@ def _check_one_to_one(instance: Instance, change: Change, domain: Piece, new: Se
         raise SpecError(
             f"expected a relation that has all iterations, but it leaves out {_shown(point, change)}",
             change.span,
-            ("what runs is said by the statement and its `where`; a schedule only says in which order",),
+            ("the statement and its `where` determine the iterations; a schedule only orders them",),
         )
     twin = {n: f"{n}'" for n in new}
     space = Space((*domain.space.names, *twin.values()))

@@ -84,9 +84,9 @@ def _where(statement: lang.Statement) -> Formula | None:
         strange = sorted(variables(part) & inner)
         if strange:
             raise SpecError(
-                f"expected a condition on the points of `{statement.target.tensor}`, but `{strange[0]}` is summed over",
+                f"expected a condition on indices of `{statement.target.tensor}`, but `{strange[0]}` is summed over",
                 getattr(part, "span", None) or statement.span,
-                (f"write it within the sum: `sum({strange[0]}: ... where ...)`",),
+                (f"write it in the sum: `sum({strange[0]}: ... where ...)`",),
             )
     return statement.where
 
@@ -209,9 +209,9 @@ class _Apart:
             terms = linear_terms(value, quotients=True)
             if terms is None:
                 raise too_many(value, self.statement.span) or Unsupported(
-                    "a sum of something else than products and quotients is not compiled",
+                    "only sums of products and quotients are compiled here",
                     value.span or self.statement.span,
-                    ("write the value, or the sums within it, into a tensor by a statement of its own, and sum that",),
+                    ("assign the value, or the sums in it, to a tensor in a statement of its own, and sum that",),
                 )
             for term in terms:
                 check_divisors(self.statement, term, self.tensors, self.ranges)
@@ -267,7 +267,7 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
     if len(alone) == len(both) and all(any(_same_points(one, other) for other in both) for one in alone):
         return
     raise UnstoredDivisor(
-        "division by a tensor within a sum is not compiled where it may store nothing: the quotient has no value",
+        "division within a sum is not compiled if the divisor may not be stored, because the quotient is undefined",
         term.value.span or statement.span,
         ("divide by a dense tensor, multiply by a tensor of reciprocals, or leave out the schedule",),
     )

@@ -123,7 +123,7 @@ def places(made: Generated) -> dict[str, set[str]]:
     return result
 
 
-NOT_THERE = re.compile("a position that is looked for|an algorithm that is proved right")
+NOT_THERE = re.compile("a position that is searched for|an algorithm that is proved correct")
 """What a schedule that forces the algorithm of a find is refused with where other tensors drive."""
 
 

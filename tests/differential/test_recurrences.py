@@ -77,7 +77,7 @@ def test_the_operators_make_no_difference() -> None:
 )
 def test_what_no_order_is_proved_for_is_refused_with_the_way_out(text: str) -> None:
     given = {**names(text), **({"at": np.arange(6)} if "at[" in text else {})}
-    with pytest.raises(Unsupported, match="other points of the equation write") as error:
+    with pytest.raises(Unsupported, match="the equation assigns at other points") as error:
         spfgen.evaluate(text, **given)
     assert "write a loop" in str(error.value)
     assert "another name" in str(error.value)

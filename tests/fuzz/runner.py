@@ -88,7 +88,7 @@ def _generated(case: Case, name: str) -> Outcome:
     except Unsupported as error:
         outcome.refused = str(error.message)
     except SpfgenError as error:
-        changed = ("a position that is looked for", "an algorithm that is proved right")
+        changed = ("a position that is searched for", "an algorithm that is proved correct")
         if " find " in case.kernel and any(words in str(error) for words in changed):
             outcome.refused = "a forced find changes who drives"
             return outcome
@@ -96,7 +96,7 @@ def _generated(case: Case, name: str) -> Outcome:
             outcome.refused = "a schedule of what is no loop"
             return outcome
         # values of hermitian layouts are functions of what is stored: no sum of products
-        refusals = (*NO_LOOP, "can only stand inside") if " : hermitian" in case.kernel else ()
+        refusals = (*NO_LOOP, "must be inside") if " : hermitian" in case.kernel else ()
         if isinstance(error, SpecError) and any(words in str(error) for words in refusals):
             outcome.refused = "an order of loops that a value made of functions has not"
             return outcome

@@ -45,7 +45,7 @@ def scan_order(
         candidates = search.bounded(possible) or search.bounded(possible, by_quotients=True)
         if not candidates and pending:
             raise Unsupported(
-                f"the loop over `{pending[0]}` cannot stand here: its bounds depend on loops that come later",
+                f"the loop over `{pending[0]}` cannot be here: its bounds depend on loops that come later",
                 None,
                 (f"loops so far: {', '.join(search.order) or 'none'}",),
             )

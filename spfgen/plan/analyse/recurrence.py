@@ -157,11 +157,11 @@ def _circle(group: Group, found: Sequence[Need], loops: Sequence[str]) -> Unsupp
             examples = [*examples[: 2 * (len(examples) > 1)], first]
     ordered = list(dict.fromkeys(examples))
     return Unsupported(
-        f"`{group.target}` is needed before it is written: no order of the loops has every value ready",
+        f"`{group.target}` is read before it is written in every order of the loops",
         group.span,
         (
             f"for example {', and '.join(ordered[:2])}",
-            "say with a condition which values come first, such as `sum(j < i: ...)`, or write into another tensor",
+            "use a condition to order the values, such as `sum(j < i: ...)`, or assign to another tensor",
         ),
     )
 

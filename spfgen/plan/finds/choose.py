@@ -192,7 +192,7 @@ def _refused(query: Query, forced: ForcedFind, offer: Rejected | None, asked: Se
             hints.append(f"for example {', '.join(f'{n} = {v}' for n, v in values.items())}")
     hints.append("declare the property that it needs in the layout, or choose another algorithm")
     return SpecError(
-        f"expected an algorithm that is proved right for {query.find.dim}, but `{forced.algorithm}` is not: {why}",
+        f"expected an algorithm that is proved correct for {query.find.dim}, but `{forced.algorithm}` is not: {why}",
         forced.span,
         tuple(hints),
     )

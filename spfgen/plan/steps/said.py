@@ -73,7 +73,7 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
         if not finds and not named(name, [n for n in nodes if isinstance(n, Segment | Bound)]):
             what = "a loop runs over it, or it is computed from what is known" if name in written.values() else ""
             what = what or "no nest of loops is about it: it is merged with others, or kept in a table"
-            message = f"expected a position that is looked for, but `{name}` is not"
+            message = f"expected a position that is searched for, but `{name}` is not"
             errors.append(SpecError(message, forced.span, (what, OTHERWISE)))
         elif others := [n.algorithm for n in finds if n.algorithm != ALGORITHMS[forced.algorithm]]:
             message = f"expected `{name}` to be found by {forced.algorithm}, but that is not how {others[0]} is made"

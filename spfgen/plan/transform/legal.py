@@ -76,9 +76,9 @@ def check_order(instance: Instance, steps: Sequence[Step], context: Context) -> 
     if found is not None:
         said = [m for m in context.marks if m.dim in {*found.outer, found.loop}]
         raise SpecError(
-            f"expected an order of loops in which what is read was written before, but {in_words(found)}",
+            f"expected a loop order in which elements are written before they are read, but {in_words(found)}",
             said[0].span if said else None,
-            (f"the dependence: {relation(steps, found)}", "leave the order of these loops to spfgen, or turn it round"),
+            (f"the dependence: {relation(steps, found)}", "leave the order of these loops to spfgen, or reverse it"),
         )
 
 

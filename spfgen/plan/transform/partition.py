@@ -130,9 +130,9 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
     wanted = _wanted([loop], context)
     if wanted is not None:
         raise Unsupported(
-            f"`{wanted.dim}` cannot be parallel: its iterations add to one place in a way that threads cannot share",
+            f"`{wanted.dim}` cannot be parallel: its iterations add to one element, and threads cannot share that here",
             wanted.span,
-            ("make a loop parallel whose iterations write different places",),
+            ("make a loop parallel whose iterations write different elements",),
         )
     return _around(nodes[:first], replace(loop, partition=None))
 

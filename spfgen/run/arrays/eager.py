@@ -82,7 +82,7 @@ def _of_vectors(function: np.ufunc, operands: Sequence[Any], options: dict[str, 
     """numpy's functions of vectors and matrices."""
     known = {np.matmul: product, **{getattr(np, n, None): f for n, f in _OF_VECTORS.items()}}
     if function not in known:
-        raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is not one")
+        raise ConversionError(f"expected an element-wise function, but numpy.{function.__name__} is not one")
     refused = next((n for n, v in options.items() if n != "casting" and v is not None), None)
     if refused is not None:
         raise ConversionError(f"expected numpy.{function.__name__} of a tensor without `{refused}`, but it is given")

@@ -129,7 +129,7 @@ class LazyArray(Operators):
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("a lazy array is computed: it becomes a numpy array by a copy only")
+            raise ValueError("a lazy array becomes a numpy array only by a copy")
         return np.asarray(self.compute(), dtype=dtype)
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
@@ -173,7 +173,7 @@ class LazyArray(Operators):
         if function is np.matmul:
             return LazyArray(Product(*given))
         if function.signature is not None:
-            raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is not one")
+            raise ConversionError(f"expected an element-wise function, but numpy.{function.__name__} is not one")
         parts = [Call(function, tuple(given), tuple(options.items()), k) for k in range(function.nout)]
         return LazyArray(parts[0]) if len(parts) == 1 else tuple(map(LazyArray, parts))
 
@@ -282,7 +282,7 @@ def _step_said(node: Node, names: Mapping[int, str]) -> str:
     said = fused(node)
     numbers = stored(node)
     if said is None:
-        return f"{shape}, step by step by numpy: index notation does not say it"
+        return f"{shape}, step by step by numpy: index notation cannot express it"
     values = {id(n.value): names[id(n)] for n in in_order(node) if isinstance(n, Leaf) and id(n) in names}
     own = [f"{n} is {values.get(id(v), _operand_said(v))}" for n, v in said.operands.items()]
     text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")

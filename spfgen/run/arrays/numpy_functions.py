@@ -38,7 +38,7 @@ def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapp
     own = _own().get(function)
     if own is None:
         raise ConversionError(
-            f"expected numpy arrays for {_name(function)}, but there is a tensor, which is not made dense unasked",
+            f"expected numpy arrays for {_name(function)}, but there is a tensor, which is made dense only on request",
             None,
             ("write tensor.to_numpy() if a dense array is wanted",),
         )

@@ -170,7 +170,7 @@ def why_first(part: Node, above: Sequence[Node], uses: int) -> str:
     if uses > 1:
         return f"it stands in {uses} places"
     if not is_said(part) or any(not is_said(n) for n in above):
-        return "index notation does not say all of it"
+        return "index notation cannot express all of it"
     if any(isinstance(n, Product) for n in above):
         return "each of its values is used more than once"
     return "one kernel of all would be long"

@@ -268,7 +268,7 @@ class Bound(Public):
             what = "the entries or a workspace" if self._assembled else "a workspace"
             if most := self._memory.max_workspace:
                 message = f"expected entries and workspaces of `{self.program.name}` that take at most {most} bytes"
-                raise DataError(f"{message}, but they take more", None, ("`max_workspace` says how many they may",))
+                raise DataError(f"{message}, but they take more", None, ("`max_workspace` is the limit",))
             raise DataError(f"expected memory for {what} of `{self.program.name}`, but there is not enough")
         if status == RANGE:
             from spfgen.run.calls.outside import outside  # with the language, which other calls do without
@@ -288,11 +288,11 @@ class Bound(Public):
             given = [t for t in self.program.tensors if t.is_output and is_given(t)]
             names = " and ".join(f"`{t.name}`" for t in given)
             raise DataError(
-                f"expected {names} to store all that `{self.program.name}` computes, but something has no place",
+                f"expected {names} to store all that `{self.program.name}` computes, but an entry has no place",
                 None,
                 (
-                    "give a pattern that has it; the results of this call are incomplete",
-                    f"to compute only what is stored, write `within {given[0].name}` behind the statement",
+                    "pass a pattern that contains it; the results of this call are incomplete",
+                    f"to compute only what is stored, write `within {given[0].name}` after the statement",
                 ),
             )
         raise InternalError(f"{self.program.name} returned {status}: {STATUS.get(status, 'unknown')}")

@@ -164,7 +164,7 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
     said = dict(out) if isinstance(out, Mapping) else dict.fromkeys(free, out)
     if not free:
         given = ", ".join(sorted(text.targets))
-        raise UsageError("expected a result that is not given, for which `out` says the layout, but all are", None,
+        raise UsageError("expected a result that is not passed, because `out` gives its layout, but all are", None,
                          (f"leave out `out`, or {given}",))  # fmt: skip
     for name in said:
         if name not in free:

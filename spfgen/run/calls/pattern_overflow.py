@@ -276,12 +276,12 @@ def _no_place(doubt: PatternObligation, first: Sequence[int], tensors: Mapping[s
     if doubt.statement is not None:
         what = show_value(doubt.statement.value)
     name, layout = target.tensor, tensors[target.tensor].layout.name
-    hint = f"write `within {name}` behind the statement, or `tensor {name} : {layout} shares ...` with an operand"
+    hint = f"write `within {name}` after the statement, or `tensor {name} : {layout} shares ...` with an operand"
     return DataError(
         f"expected `{name}` to store all that is computed, but it stores nothing at [{', '.join(map(str, first))}]",
         None,
         (
-            f"where {what} may not be 0: give `{name}` a pattern that has it",
+            f"where {what} may not be 0: pass `{name}` with a pattern that contains it",
             f"to compute only what `{name}` stores, {hint}",
         ),
     )

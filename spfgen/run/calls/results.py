@@ -35,7 +35,7 @@ def check_target(declared: Declared, path: str, job: Job) -> None:
             f"expected a folder to write {path} to, but {target.absolute().parent} is not one, or cannot be written to"
         )
     if sum(Path(p).absolute() == target.absolute() for p in job.outputs.values()) > 1:
-        raise UsageError(f"expected a file for each result, but {path} stands twice")
+        raise UsageError(f"expected a file for each result, but {path} is given twice")
     with tempfile.TemporaryDirectory() as folder:  # the same kind of data, as small as can be, shows the rest
         trial = Path(folder) / target.name
         try:

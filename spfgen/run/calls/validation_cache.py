@@ -89,8 +89,8 @@ def _checked(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]
         return DataError(error.message, error.span, error.notes)  # without the traceback, which holds the arrays
     for fact in unchecked:
         warnings.warn(
-            f"`{fact.text}` of layout `{layout.name}` was not checked: no quick check of it is known to be enough, and "
-            "there are too many values to try",
+            f"`{fact.text}` of layout `{layout.name}` was not checked: there is no fast check for it, and too many "
+            "values to try",
             stacklevel=2,
         )
     return None

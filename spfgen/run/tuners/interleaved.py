@@ -72,4 +72,4 @@ def measured(best: Ready, other: Ready) -> tuple[float, float]:
 def passed_over(candidate: str, error: Exception) -> None:
     """The search goes on without a candidate that is not possible; of a mistake of ours it tells."""
     if isinstance(error, InternalError):
-        warnings.warn(f"passed over by a mistake of ours: {candidate}: {error}", stacklevel=2)
+        warnings.warn(f"skipped because of a bug in spfgen: {candidate}: {error}", stacklevel=2)

@@ -260,7 +260,9 @@ def _check_names(kernel: Kernel, bare: lang.Kernel, names: Sequence[object]) -> 
     program = kernel.program
     known = [t.name for t in program.tensors if not t.is_output and t.layout.rank]
     if not names:
-        raise UsageError("expected the names of operands to store otherwise, but there are none", None, _named(known))
+        raise UsageError(
+            "expected the names of operands whose layout may change, but there are none", None, _named(known)
+        )
     for name in names:
         if not isinstance(name, str):
             message = f"expected names of operands, but this is {a_type(name)}"

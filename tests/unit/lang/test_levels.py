@@ -112,7 +112,7 @@ def test_levels_in_a_spec_file_and_arrays_of_scipy() -> None:
         ("(i, j) -> (i : dense, j : singletons)", r"\n {30}\^{10}\n  note: did you mean `singleton`"),
         ("(i, j) -> (i : dense, j : compressed(nonuniqe))", "did you mean `nonunique`"),
         ("(i, j) -> (i : dense)", "a level for the dimension `j`"),
-        ("(i, i) -> (i : dense)", "`i` stands twice"),
+        ("(i, i) -> (i : dense)", "`i` is given twice"),
         ("(i) -> (i : dense, k : dense)", "`k` is not one"),
         ("(i) -> (i : singleton)", "before the first `singleton`"),
         ("(i) -> (i floordiv 0 : dense, i mod 0 : dense)", "positive number"),

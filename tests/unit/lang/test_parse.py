@@ -87,7 +87,7 @@ def test_a_schedule_says_how_positions_are_found() -> None:
 
 def test_a_position_is_found_in_one_way() -> None:
     text = "kernel k { tensor A, y : v; y[i] += A[i]; schedule { find A.p : hash  find A.p : hash  find A.q : hash } }"
-    with pytest.raises(SpecError, match=r"`A\.p` stands twice"):
+    with pytest.raises(SpecError, match=r"`A\.p` is given twice"):
         parse_file(text)
 
 

@@ -391,7 +391,7 @@ def test_what_becomes_of_duplicates():
         packed = pack(get("sv"), (4,), at, values, duplicates=how)
         assert packed.arrays["idx"].tolist() == [1, 3]
         assert packed.arrays["val"].tolist() == [5.0, expected]
-    with pytest.raises(DataError, match=r"each coordinate once, but \(3,\) is there more than once"):
+    with pytest.raises(DataError, match=r"each coordinate once, but \(3,\) occurs more than once"):
         pack(get("sv"), (4,), at, values, duplicates="error")
     assert pack(get("sv"), (4,), (np.array([3, 1]),), values[:2], duplicates="error").sizes["nnz"] == 2
     for wrong in ("mean", 3, None):

@@ -71,7 +71,7 @@ def test_what_is_allowed_is_right(properties: str, algorithm: str) -> None:
     expected, order, positions = PROPERTIES[properties]
     layout = vector(properties)
     if algorithm not in expected:
-        with pytest.raises(SpecError, match="proved right"):
+        with pytest.raises(SpecError, match="proved correct"):
             spfgen.compile(DOT, order=["i"], finds={"y.p": algorithm}, x="dense", y=layout)
         return
     kernel = spfgen.compile(DOT, order=["i"], finds={"y.p": algorithm}, x="dense", y=layout)

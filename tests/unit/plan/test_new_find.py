@@ -61,5 +61,5 @@ def test_it_is_taken_and_right() -> None:
 
 
 def test_without_the_property_it_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"proved right for B\.pj"):
+    with pytest.raises(SpecError, match=r"proved correct for B\.pj"):
         compiled("csr_unsorted")

@@ -133,5 +133,5 @@ def test_a_reduction_of_what_a_value_leads_to() -> None:
     """Where the order of the loops has everything looked for, it would be made for all points first: what leads to its
     entries is no index that has an extent."""
     layouts = {"A": "bcsr", "x": "dense", "y": "dense", "p": "dense<int64>"}
-    with pytest.raises(SpfgenError, match=r"the loop over `A\.c` to stand around `i`"):
+    with pytest.raises(SpfgenError, match=r"the loop over `A\.c` to be outside of the loop over `i`"):
         spfgen.compile("y[i] = sum(j: A[p[i], j]*x[j])", **layouts, schedule="order A.c, i, j")

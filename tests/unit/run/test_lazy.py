@@ -319,7 +319,7 @@ def test_explain_says_the_steps_and_why(monkeypatch) -> None:
     monkeypatch.setattr(lazy, "ENOUGH", 0)
     assert "by a kernel" in (one * one).explain()
     assert "a number decides" in (one + 1.5).explain()
-    assert "index notation does not say it" in one.argmax(axis=0).explain()
+    assert "index notation cannot express it" in one.argmax(axis=0).explain()
     product = one @ one.T
     said = (product + product.T).explain()
     assert "1. " in said
@@ -329,9 +329,9 @@ def test_explain_says_the_steps_and_why(monkeypatch) -> None:
 
 
 CUT = {
-    "where": (lambda a: np.where(a > 2, a, 0) * 2, "index notation does not say all of it"),
-    "a concatenation": (lambda a: np.concatenate([a, a * 2], 1).sum(axis=0), "index notation does not say all of it"),
-    "a stack": (lambda a: np.stack([a, a], -1) + 1, "index notation does not say all of it"),
+    "where": (lambda a: np.where(a > 2, a, 0) * 2, "index notation cannot express all of it"),
+    "a concatenation": (lambda a: np.concatenate([a, a * 2], 1).sum(axis=0), "index notation cannot express all of it"),
+    "a stack": (lambda a: np.stack([a, a], -1) + 1, "index notation cannot express all of it"),
     "a variance": (lambda a: (a * 2).var(axis=0) - (a * 2).var(axis=0, ddof=1), "it stands in 2 places"),
     "a product of products": (lambda a: a.T @ (a @ WIDE), "each of its values is used more than once"),
 }

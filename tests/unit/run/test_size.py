@@ -108,7 +108,7 @@ def test_evaluate_converts_operands_that_are_stored_in_too_many_ways(monkeypatch
 
 
 def test_a_layout_of_many_alternatives_is_refused() -> None:
-    with pytest.raises(Unsupported, match="`either` make more than 32 pieces when they are multiplied out") as caught:
+    with pytest.raises(Unsupported, match="`either` make more than 32 pieces when they are expanded") as caught:
         spfgen.pack(np.ones((2,) * 7), LAYOUTS["either"])
     assert "k of them make 2^k pieces" in caught.value.notes[0]
 

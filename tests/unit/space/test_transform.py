@@ -41,7 +41,7 @@ def test_new_loops(schedule: str, expected: list[str]) -> None:
         ("[i] -> [t, i] : t = i or t = i + 2", "it has alternatives"),
         ("[i] -> [t, i] : t = q", "`q` is neither"),
         ("[i] -> [j, i] : j = i", "`j` is defined already"),
-        ("[i, i] -> [i] ", "`i` stands twice"),
+        ("[i, i] -> [i] ", "`i` is given twice"),
         ("[i] -> [t, i] : t = f(i)", "`f.i.` is a call"),
     ],
 )

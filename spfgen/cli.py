@@ -240,14 +240,24 @@ def data_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
             "--data", multiple=True, metavar="NAME=SOURCE", help="A file, a number, `random` or `random:DENSITY`."
         ),
         click.option(
-            "--size", multiple=True, metavar="NAME=N", help="The extent of an index, or the value of a size of the kernel."
+            "--size",
+            multiple=True,
+            metavar="NAME=N",
+            help="The extent of an index, or the value of a size of the kernel.",
         ),
         click.option(
             "--shape", multiple=True, metavar="NAME=NxM", help="The extents of an operand, such as those of a .tns."
         ),
-        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads (default: OMP_NUM_THREADS)."),
         click.option(
-            "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed for random data."
+            "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads (default: OMP_NUM_THREADS)."
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Seed for random data.",
         ),
     ]
     for option in reversed(options):
@@ -293,7 +303,11 @@ NO_FOLDERS = frozenset((".cc", ".cpp", ".cu", ".cxx", ".hh", ".hpp", ".o", ".py"
 @click.option(
     "--stop-after", metavar="PASS", default="", help="Skip the passes after this one: same results, less speed."
 )
-@click.option("--phases", is_flag=True, help="Two functions: KERNEL_symbolic makes the results, KERNEL_numeric recomputes their values.")
+@click.option(
+    "--phases",
+    is_flag=True,
+    help="Two functions: KERNEL_symbolic makes the results, KERNEL_numeric recomputes their values.",
+)
 @click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def generate(
     file: str,
@@ -371,7 +385,9 @@ def _differs(path: Path, content: bytes, force: bool) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 @click.option("--details", is_flag=True, help="Add times of proofs, and counterexamples.")
 @click.option("--html", metavar="FILE.html", shell_complete=files, help="Write a web page of it, with the C.")
-@click.option("--smt", metavar="DIR", shell_complete=files, help="Write the queries to Z3 to this folder, as SMT-LIB files.")
+@click.option(
+    "--smt", metavar="DIR", shell_complete=files, help="Write the queries to Z3 to this folder, as SMT-LIB files."
+)
 @click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def explain(
     file: str,
@@ -419,7 +435,12 @@ def explain(
 @kernel_arguments
 @data_arguments
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Number of timed runs; their median is reported."
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Number of timed runs; their median is reported.",
 )
 @click.option("--check", is_flag=True, help="Compare with numpy; exit code 4 if that is impossible.")
 @click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy .npz .mtx .tns (.gz).")
@@ -605,7 +626,9 @@ def whole_number(option: str, text: str) -> int:
 
 @command.command()
 @click.argument("file", metavar="FILE.spf", shell_complete=files)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed for random data.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed for random data."
+)
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def check(file: str, seed: int, as_json: bool) -> None:
     """Check the layouts and kernels of a file.
@@ -642,7 +665,9 @@ def check(file: str, seed: int, as_json: bool) -> None:
 @command.command()
 @click.argument("name", required=False, shell_complete=layout_names)
 @click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
-@click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="Show the layout in this notation.")
+@click.option(
+    "--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="Show the layout in this notation."
+)
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
     """List layouts, or show one.
@@ -727,7 +752,8 @@ def taco(
 def example(folder: str, force: bool) -> None:
     """Write the example files of the documentation.
 
-    kernels.spf has kernels for layouts that come with spfgen, mine.spf declares a layout; matrix.mtx.gz is HB/bcsstk09 of the SuiteSparse Matrix Collection (J. Lewis, 1982; CC-BY 4.0).
+    kernels.spf has kernels for layouts that come with spfgen, mine.spf declares a layout; matrix.mtx.gz is
+    HB/bcsstk09 of the SuiteSparse Matrix Collection (J. Lewis, 1982; CC-BY 4.0).
 
     \b
     spfgen example
@@ -914,7 +940,9 @@ def inspect(
 @command.command()
 @click.argument("layout", shell_complete=layout_names)
 @click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
-@click.option("--data", metavar="[NAME=]FILE", shell_complete=files, help="The data to draw (default: a small example).")
+@click.option(
+    "--data", metavar="[NAME=]FILE", shell_complete=files, help="The data to draw (default: a small example)."
+)
 @click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not state them.")
 @click.option("-o", "--output", metavar="FILE.svg", shell_complete=files, help="Default: LAYOUT.svg; `-` is stdout.")
 @click.option("--force", is_flag=True, help="Overwrite an existing picture.")

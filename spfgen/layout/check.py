@@ -51,8 +51,7 @@ def check_layout(layout: Layout) -> None:
             _check_alternative(layout, relation)
     except TooManyPieces:
         raise Unsupported(
-            f"the alternatives of layout `{layout.name}` make more than {limits.PIECES} pieces when they are "
-            "multiplied out",
+            f"the alternatives of layout `{layout.name}` make more than {limits.PIECES} pieces when they are expanded",
             layout.span,
             ("write the relation with fewer `or`, `!=`, `min` and `max`, joined by `and`: k of them make 2^k pieces",),
         ) from None

@@ -261,5 +261,5 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert cli.run(["tune", str(file), "-k", "spmm", "--threads", "1", "--forget"]) == 0
     assert "dropped the schedule of the compiler, the fastest that was tried on A=random" in capsys.readouterr().err
     assert cli.run(["tune", str(file), "-k", "spmm", "--threads", "1", "--forget"]) == 0
-    assert "nothing was found before" in capsys.readouterr().err
+    assert "no schedule is stored" in capsys.readouterr().err
     assert cli.run(["tune", str(file), "-k", "spmm"]) == UsageError.exit_code

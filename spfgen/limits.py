@@ -23,5 +23,7 @@ SHARED_REGIONS = 8
 """Regions that several parts of a value have in common, each asked for at the points of a computed pattern."""
 CUTS, CUTS_OF_INDEX = 24, 3
 """Ways to cut a program that is computed in blocks, and places where one index is cut, that are compared."""
+BLOCKS_OF_WORK = 1 << 17
+"""Of more blocks of work than these some are drawn, to see what share of them has something to do."""
 BODY = 200
 """Parts of the body of a function that is written out to see where its result may differ from that of the fills."""

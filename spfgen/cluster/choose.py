@@ -202,8 +202,7 @@ class _Task:
 
 def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
     """What it takes with these cuts, from some of the blocks of work."""
-    total = prod(len(b) - 1 for b in cuts.values())
-    tasks = list(_tasks(unit, cuts, total))
+    tasks, total = _tasks(unit, cuts)
     copied, memory, work, largest = 0.0, 0, 0.0, 0.0
     for task in tasks:
         for read in unit.reads:
@@ -214,42 +213,49 @@ def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
         own = max((points(unit, r, task.boxes[r.name], task.ranges) for r in unit.reads), default=1.0)
         work, largest = work + own, max(largest, own)
     factor = total / len(tasks)
-    sent = _sent(unit, cuts, tasks, on) if len(tasks) == total else _sent_by_some(unit, cuts, tasks, on)
-    more = sum(total - total // _parts(unit, t, cuts) for t in unit.targets)
+    sent = _sent(unit, cuts, tasks, on) if len(tasks) == total else _sent_by_some(unit, cuts, tasks, total, on)
+    more = sum(max(0, total - _blocks_of(unit, t, cuts)) for t in unit.targets)
     return Cost(int(sent), int(copied * factor), memory, work * factor, total + more, largest)
 
 
-def _tasks(unit: Unit, cuts: Cuts, total: int) -> Iterator[_Task]:
-    """Blocks of work: all, or some that are drawn the same each time."""
+def _tasks(unit: Unit, cuts: Cuts) -> tuple[list[_Task], int]:
+    """Blocks of work in which there is something to do: all, or some that are drawn the same each time; and how many
+    there are."""
     parts = {r.name: unit.parts_of(r, tuple(cuts)) for r in unit.reads}
     order = unit.order_of(cuts)
     counts = [len(cuts[n]) - 1 for n in order]
-    if total <= tuning.CLUSTER_LOOKED_AT:
-        some = [dict(zip(order, p, strict=True)) for p in product(*map(range, counts))]
-    else:
-        rng = np.random.default_rng(0)
-        some = [{n: int(rng.integers(c)) for n, c in zip(order, counts, strict=True)}
-                for _ in range(tuning.CLUSTER_LOOKED_AT)]  # fmt: skip
-    for place in some:
+    total, most = prod(counts), limits.BLOCKS_OF_WORK
+    rng = np.random.default_rng(0)
+    numbers = np.arange(total) if total <= most else rng.integers(total, size=most)
+    places = np.stack(np.unravel_index(numbers, counts), 1) if counts else np.zeros((1, 0), np.int64)
+    has_points = unit.has_points({n: cuts[n] for n in order}, places)
+    places, share = places[has_points] if has_points.any() else places[:1], max(1, has_points.sum()) / len(places)
+    if len(places) > tuning.CLUSTER_LOOKED_AT or total > most:
+        places = places[rng.integers(len(places), size=tuning.CLUSTER_LOOKED_AT)]
+    tasks = []
+    for some in places.tolist():
+        place = dict(zip(order, some, strict=True))
         ranges = {n: (0, e) for n, e in unit.extents.items()}
         ranges |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
         boxes = {r.name: unit.box(r, ranges, parts[r.name]) for r in unit.reads}
-        yield _Task(place, ranges, boxes, unit.sizes_of(boxes))
+        tasks.append(_Task(place, ranges, boxes, unit.sizes_of(boxes)))
+    return tasks, max(1, round(total * share))
 
 
 def _sent(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
     """The bytes that are sent for all blocks of work, one after another."""
     traffic = Traffic(unit, cuts, on.count)
-    meet: dict[Any, list[int]] = {}
+    meet: dict[Any, tuple[Any, list[int]]] = {}
     for task in tasks:
         worker = worker_of(unit, cuts, task.place, task.boxes, task.sizes, on.count)
         for read in unit.reads:
             traffic.read(read, task.boxes[read.name], task.sizes[read.name], task.place, worker)
         for target in unit.targets:
             own = tuple(task.place[n] for n in task.place if unit.way(n, target).kind == RESULT)
-            meet.setdefault((target, own), []).append(worker)
-            if len(meet[target, own]) == _parts(unit, target, cuts) > 1:
-                traffic.combined(meet[target, own], _of_parts(unit, target, cuts, task.ranges))
+            meet.setdefault((target, own), (task.ranges, []))[1].append(worker)
+    for (target, _), (ranges, there) in meet.items():
+        if len(there) > 1:
+            traffic.combined(there, _of_parts(unit, target, cuts, ranges))
     return traffic.sent
 
 
@@ -269,10 +275,9 @@ def _of_parts(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[in
     return lambda count: min(one * count, most)
 
 
-def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
-    """The same for many blocks of work, from some of them."""
-    total = prod(len(b) - 1 for b in cuts.values())
-    shares = {r.name: _share(r, cuts, total, on) for r in unit.reads}
+def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], total: int, on: Workers) -> float:
+    """The same for `total` blocks of work, from some of them."""
+    shares = {r.name: _share(unit, r, cuts, on) for r in unit.reads}
     sent = 0.0
     for task in tasks:
         kept = stays(unit, cuts, task.boxes, task.sizes, on.count)
@@ -280,11 +285,11 @@ def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -
     return sent * total / len(tasks) + combining(unit, cuts, on)
 
 
-def _share(read: Read, cuts: Cuts, total: int, on: Workers) -> float:
+def _share(unit: Unit, read: Read, cuts: Cuts, on: Workers) -> float:
     """How often a part is sent for each block of work that reads it: once to each worker that has such a block, but for
     the one where it is."""
-    own = {n for s in read.access.subscripts for n in within(s)}
-    uses = total / prod([len(b) - 1 for n, b in cuts.items() if n in own])
+    own = unit.follows(read, tuple(cuts))
+    uses = prod([len(b) - 1 for n, b in cuts.items() if n not in own])
     away = on.count - 1
     return away * (1 - (1 - 1 / on.count) ** uses) / uses if away else 0.0
 
@@ -299,6 +304,11 @@ def _is_block(value: Any, box: Box) -> bool:
 def _parts(unit: Unit, target: str, cuts: Cuts) -> int:
     """How many parts of a result meet in each of its blocks."""
     return prod(len(b) - 1 for n, b in cuts.items() if unit.way(n, target).kind == COMBINED)
+
+
+def _blocks_of(unit: Unit, target: str, cuts: Cuts) -> int:
+    """How many blocks a result has."""
+    return prod(len(b) - 1 for n, b in cuts.items() if unit.way(n, target).kind == RESULT)
 
 
 def combining(unit: Unit, cuts: Cuts, on: Workers) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.cluster.cuts import Box
 from spfgen.cluster.separate import COMBINED, RESULT, Read, linear, plain, within
+from spfgen.cluster.space import Part
 from spfgen.facts.formula import Bin, Expr, Formula, Num, Var, chain, conjunction, substitute
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
@@ -41,8 +42,26 @@ class Local:
         self.texts: dict[Any, Written] = {}
         self.following: dict[frozenset[str], set[tuple[str, int]]] = {}
         self.steps = tuple(self._combined(s) for s in unit.named_steps)
+        self.bounded = {
+            (r.name, k) for r in unit.reads for k in range(len(r.access.subscripts)) if self._is_bounded(r, k)
+        }
         self.ruled = self._ruled()
         self.begins = {i: Bin("+", Var(i), Var(start_of(i))) for i in unit.cuts}
+
+    def _is_bounded(self, read: Read, axis: int) -> bool:
+        """Whether conditions say which places of an operand a block of work gets: they differ from block to block, and
+        the index of a subscript does not begin where they do."""
+        part = self.unit.parts[read.name][axis]
+        cuts = {*self.unit.cuts}
+        if not isinstance(part, Part):
+            return False
+        return not within(read.access.subscripts[axis]) & cuts or self.unit.is_under(read, cuts)
+
+    def _alone(self) -> set[str]:
+        """Indices that stand alone in an operand of which a block of work gets their places."""
+        found = {plain(s) for r in self.unit.reads for k, s in enumerate(r.access.subscripts)
+                 if (r.name, k) not in self.bounded}  # fmt: skip
+        return {i for i in found if i is not None}
 
     def is_update(self, target: str) -> bool:
         """Whether the result is updated: what it held counts, zeros if it was not there."""
@@ -84,9 +103,10 @@ class Local:
         indices are counted from where they began."""
         subscript = read.access.subscripts[axis]
         cut = within(subscript) & {*self.unit.cuts}
-        if not cut or plain(subscript) is not None or not isinstance(subscript, Expr):
+        is_bounded = (read.name, axis) in self.bounded
+        if not is_bounded and (not cut or plain(subscript) is not None or not isinstance(subscript, Expr)):
             return None
-        found = linear(subscript)
+        found = None if is_bounded else linear(subscript)
         if found is None:
             name = f"start_{read.name}_{axis}"
             sizes[name] = side[0]
@@ -115,11 +135,10 @@ class Local:
         """Indices that stand alone nowhere and whose conditions say what they run over: so they do in a block of work,
         whose text says its part as one more condition."""
         unit = self.unit
-        accesses = [r.access for r in unit.reads] + [a for a in accesses_in(self.steps) if a.tensor in unit.layouts]
+        targets = [a for a in accesses_in(self.steps) if a.tensor in unit.layouts]
         conditions = [w for s in self.steps for n in walk(s) if (w := getattr(n, "where", None)) is not None]
-        return {i for c in conditions for i in within(c)} & {*unit.extents} - {
-            plain(s) for a in accesses for s in a.subscripts
-        }
+        alone = self._alone() | {str(plain(s)) for a in targets for s in a.subscripts}
+        return {i for c in conditions for i in within(c)} & {*unit.extents} - alone
 
     def _free(self, node: Any) -> set[str]:
         """The indices that a node binds: an equation those of its condition that nothing else does."""
@@ -152,9 +171,8 @@ class Local:
     def _extents(self, ranges: Ranges) -> dict[str, int]:
         """Of indices that stand alone in no operand, and of those and of results that the caller says."""
         unit = self.unit
-        alone = {plain(s) for r in unit.reads for s in r.access.subscripts}
         used = {n for s in self.steps for n in within(s)} | {n for s in self.steps for n in _loops(s)}
-        needed = (used - {str(i) for i in alone} | {*unit.said}) - self.ruled
+        needed = (used - self._alone() | {*unit.said}) - self.ruled
         found = {i: hi - lo for i, (lo, hi) in ranges.items() if i in needed}
         for target in unit.layouts:
             if not self._is_given(target):
@@ -188,6 +206,7 @@ class Local:
 
     def _spread(self, passed: frozenset[str]) -> Iterator[tuple[str, int]]:
         same = [p for s in self.steps for p in _alone(s) if not self._is_elsewhere(p[1][0], p[0][1])]
+        same = [p for p in same if p[1] not in self.bounded]
         known: set[Any] = {own for own, _ in same if own[1] in passed}
         known |= {axis for _, axis in same if axis[0] in self.reads or self._is_given(axis[0])}
         before = -1

@@ -411,5 +411,26 @@ def _conditions(node: Any, around: tuple[Formula, ...]) -> Iterator[tuple[lang.A
         yield from _conditions(part, around)
 
 
-__all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "linear", "plain", "quasi", "reads_of",
-           "separable", "within"]  # fmt: skip
+def leaves(steps: Sequence[Any]) -> tuple[tuple[Formula, ...], ...]:
+    """The conditions under which something of a value is computed, one conjunction for each part of it: where none of
+    them holds there is nothing to do."""
+    found = dict.fromkeys(c for s in steps for c in _leaves(s, ()))
+    return tuple(found)
+
+
+def _leaves(node: Any, around: tuple[Formula, ...]) -> Iterator[tuple[Formula, ...]]:
+    from spfgen.ir import children
+
+    where = getattr(node, "where", None)
+    if isinstance(node, lang.Statement | lang.Reduce | lang.For) and where is not None:
+        around = (*around, where)
+    parts = [] if isinstance(node, lang.Access) else [c for c in children(node) if not isinstance(c, lang.Function)]
+    parts = [node.value] if isinstance(node, lang.Statement) else parts
+    if not parts:
+        yield around
+    for part in parts:
+        yield from _leaves(part, around)
+
+
+__all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "leaves", "linear", "plain", "quasi",
+           "reads_of", "separable", "within"]  # fmt: skip

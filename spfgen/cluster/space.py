@@ -15,7 +15,7 @@ from spfgen.cluster.separate import within
 from spfgen.facts.formula import Compare, Expr, Formula, Num, Var, chain, conjunction, substitute
 from spfgen.sets.affine import Affine, Floor, NotAffine
 from spfgen.sets.bounds import bounds as bounds_of
-from spfgen.sets.named import Piece, Space, TooManyPieces, pieces
+from spfgen.sets.named import Constraint, Piece, Space, TooManyPieces, pieces
 
 EXACT, BOX, IMAGE = "exactly", "a box around", "the image"
 Ranges = Mapping[str, tuple[int, int]]
@@ -50,9 +50,32 @@ class Part:
                 found.append((start, stop))
         return (min(f[0] for f in found), max(f[1] for f in found)) if found else (0, 0)
 
+    def follows(self) -> set[str]:
+        """The indices that are cut on whose bounds the places depend."""
+        names = {n for way in self.ways for side in way for _, e in side for n in e.names()}
+        return {n.rpartition(".")[0] for n in names}
 
-def _value(found: Affine, values: Mapping[str, int]) -> int:
-    total = found.constant
+
+@dataclass(frozen=True)
+class Points:
+    """Which blocks of work may have points: those for whose bounds all constraints of one of the `ways` hold."""
+
+    ways: tuple[tuple[Constraint, ...], ...]
+
+    def at(self, bounds: Mapping[str, Any]) -> Any:
+        """Whether blocks of work with these values of `low` and `high`, numbers or arrays of them, may have points."""
+        found: Any = False
+        for constraints in self.ways:
+            held: Any = True
+            for c in constraints:
+                value = _value(c.value, bounds)
+                held = held & (value == 0 if c.equality else value >= 0)
+            found = found | held
+        return found
+
+
+def _value(found: Affine, values: Mapping[str, Any]) -> Any:
+    total: Any = found.constant
     for atom, factor in found.terms:
         one = _value(atom.numerator, values) // atom.divisor if isinstance(atom, Floor) else values[atom]
         total += factor * one
@@ -121,6 +144,21 @@ class Work:
             found.append(((tuple(lower), tuple(upper)), known.is_subset(exact)))
         return found
 
+    def points(self, under: Sequence[Sequence[Formula]]) -> Points | None:
+        """Which blocks of work may have points under one of these conjunctions; None where isl does not know, or where
+        all may."""
+        found: list[tuple[Constraint, ...]] = []
+        for conditions in under:
+            names = self._names(conditions)
+            if not conditions or not set(names) <= set(self.extents):
+                return None
+            try:
+                some = pieces(Space((*self.bounds, *names)), conjunction(self.domain(conditions, names)), _no_calls)
+            except (NotAffine, TooManyPieces):
+                return None
+            found += [tuple(p.project(self.bounds).without(set(names)).constraints()) for p in some]
+        return Points(tuple(found))
+
     def parts_in_two(self, index: str, conditions: Sequence[Formula]) -> bool:
         """Whether a cut within a block parts its points in two sets that have none in common, and are all of them."""
         names = [n for n in self._names(list(conditions)) if n in self.extents]
@@ -178,8 +216,6 @@ def _both(box: Piece, lower: list[Side], upper: list[Side]) -> tuple[list[Side],
 
 def space_of(space: Space, lower: Sequence[Side], upper: Sequence[Side], box: Piece) -> Piece:
     """The box that the bounds make, for all bounds of blocks for which there is a point."""
-    from spfgen.sets.named import Constraint
-
     at = Affine((("at", 1),))
     sides = [Constraint(False, at.scaled(a) + e) for a, e in lower]
     sides += [Constraint(False, e - at.scaled(a)) for a, e in upper]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.separate import RESULT, Read, Way
+from spfgen.cluster.separate import RESULT, Read, Way, within
 from spfgen.cluster.space import EXACT
 from spfgen.facts.formula import Var, show
 
@@ -24,6 +24,7 @@ def told(unit: Unit, text: str, tasks: int) -> str:
             meet = f"disjoint along axis {way.axis} of {result}" if way.kind == RESULT else _combined(way)
             lines.append(f"cut along {index}: {len(bounds) - 1} blocks of [0, {bounds[-1]}); results are {meet}")
     lines += [f"not cut along {index}: {why}" for index, why in unit.separable.kept.items()]
+    lines += _left_out(unit)
     if not unit.cuts:
         lines.append("nothing is cut: one task has all")
     lines += [_read(unit, r) for r in unit.reads]
@@ -32,6 +33,13 @@ def told(unit: Unit, text: str, tasks: int) -> str:
         f"{tasks} tasks with those for parts; results that are combined meet two at a time, always in the same order"
     ]
     return "\n".join([*lines, *_proofs(unit)])
+
+
+def _left_out(unit: Unit) -> Iterator[str]:
+    """Blocks of work that conditions leave nothing to do in."""
+    scheduled = [is_needed for _, is_needed in unit.scheduled]
+    if sum(scheduled) < len(scheduled):
+        yield f"{sum(scheduled):,} of {len(scheduled):,} blocks of work have something to do"
 
 
 def _costs(unit: Unit) -> Iterator[str]:
@@ -57,6 +65,8 @@ def _read(unit: Unit, read: Read) -> str:
             ways.append("whole")
         else:
             known = "" if part.known == EXACT else ", in a box around them"
+            cut = sorted(part.follows() - within(subscript))
+            known = f" that belong to its part of {', '.join(cut)}{known}" if cut else known
             ways.append(f"the places of {show(subscript)}{known}")
     kept = "" if isinstance(unit.sources[read.name], Blocked) else ", sent once to each worker"
     return f"{read.access.tensor}: {', '.join(ways) or 'a number'}{kept}"

@@ -12,7 +12,7 @@ from spfgen.cluster.amounts import bytes_within
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box, meeting
 from spfgen.cluster.placed import home
-from spfgen.cluster.separate import Read, within
+from spfgen.cluster.separate import Read
 
 if TYPE_CHECKING:
     from spfgen.cluster.choose import Cuts
@@ -38,7 +38,7 @@ def stays(unit: Unit, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> t
         if not isinstance(value, Blocked):
             continue
         place = [in_one(b, side) for b, side in zip(value.bounds, boxes[read.name], strict=True)]
-        own = {i for s in read.access.subscripts for i in within(s)}
+        own = unit.follows(read, tuple(cuts))
         apart = min(workers, prod(len(b) - 1 for i, b in cuts.items() if i in own), prod(value.blocks))
         if None not in place and (apart, sizes[read.name]) > most:
             most = apart, sizes[read.name]
@@ -79,7 +79,8 @@ class Traffic:
         blocks of work begin."""
         value = self.unit.operands[read.access.tensor]
         if not isinstance(value, Blocked):
-            own = [n for n in place if n in {i for s in read.access.subscripts for i in within(s)}]
+            follows = self.unit.follows(read, tuple(self.cuts))
+            own = [n for n in place if n in follows]
             counts = [len(self.cuts[n]) - 1 for n in own]
             return home([place[n] for n in own], counts, self.workers) if own else worker
         places = list(product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)]))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import NDArray
 
 from spfgen.cluster.amounts import bytes_within, result_bytes
 from spfgen.cluster.blocked import Blocked
@@ -21,11 +22,12 @@ from spfgen.cluster.local import Local
 from spfgen.cluster.made import blocks_like, example_of
 from spfgen.cluster.parts import Combine, Empty, Full, Pick, Run, Start
 from spfgen.cluster.placed import home, meant
-from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
-from spfgen.cluster.space import Part, Work
+from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, leaves, plain, quasi, reads_of, separable, within
+from spfgen.cluster.space import Part, Points, Work, high, low
 from spfgen.cluster.traffic import worker_of
 from spfgen.cluster.workers import addresses
 from spfgen.errors import Unsupported
+from spfgen.facts.formula import Expr
 from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.show import show_statement
@@ -87,6 +89,7 @@ class Unit:
         """The numbers of the workers that tasks are meant for."""
         self._works: dict[tuple[str, ...], Work] = {}
         self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}
+        self._points: dict[Any, Points | None] = {}
         self.choice: Choice = choose(self)
         self._check_carried()
         self.cuts: Mapping[str, Bounds] = self.choice.cuts
@@ -133,15 +136,60 @@ class Unit:
         if key not in self._parts:
             shape = shape_of(self.operands[read.access.tensor])
             found: list[Part | str | None] = []
-            for subscript, extent in zip(read.access.subscripts, shape, strict=True):
-                is_cut = within(subscript) & {*cut} and quasi(subscript) is not None
+            for axis, (subscript, extent) in enumerate(zip(read.access.subscripts, shape, strict=True)):
                 own = plain(subscript)
+                is_cut = within(subscript) & {*cut} and quasi(subscript) is not None
                 if own in cut:
                     found.append(own)
+                elif is_cut or self._is_bounded(read, axis, cut):
+                    part = self.work(cut).part(subscript, extent, read.under)
+                    found.append(part if is_cut or (part is not None and part.follows()) else None)
                 else:
-                    found.append(self.work(cut).part(subscript, extent, read.under) if is_cut else None)
+                    found.append(None)
             self._parts[key] = tuple(found)
         return self._parts[key]
+
+    def _is_bounded(self, read: Read, axis: int, cut: Collection[str]) -> bool:
+        """Whether conditions relate what is read along an axis to indices that are cut, so that each block of work may
+        read less than all; not where an operand in blocks is in one piece along it."""
+        value = self.operands[read.access.tensor]
+        subscript = read.access.subscripts[axis]
+        if isinstance(value, Blocked) and value.blocks[axis] == 1:
+            return False
+        return isinstance(subscript, Expr) and quasi(subscript) is not None and self.is_under(read, cut)
+
+    def is_under(self, read: Read, cut: Collection[str]) -> bool:
+        """Whether indices that are cut stand in all conditions under which an operand is read."""
+        return bool(read.under) and all(any(within(c) & {*cut} for c in under) for under in read.under)
+
+    def follows(self, read: Read, cut: tuple[str, ...]) -> set[str]:
+        """The indices that are cut on which it depends what a block of work reads."""
+        found: set[str] = set()
+        for part in self.parts_of(read, cut):
+            found |= {part} if isinstance(part, str) else set() if part is None else part.follows() & {*cut}
+        return found
+
+    # --- blocks of work ---
+
+    def points(self, cut: tuple[str, ...], under: Sequence[Sequence[Any]] | None = None) -> Points | None:
+        """For which bounds of blocks something is computed, or conditions hold; None where that is for all."""
+        under = leaves(self.named_steps) if under is None else under
+        key = cut, tuple(map(tuple, under))
+        if key not in self._points:
+            self._points[key] = self.work(cut).points(under) if cut else None
+        return self._points[key]
+
+    def has_points(self, cuts: Mapping[str, Bounds], places: NDArray[np.int64], under: Any = None) -> NDArray[np.bool_]:
+        """Whether there is anything to do in blocks of work; `places` has their places along all indices that are cut,
+        in the order of `cuts`."""
+        points = self.points(tuple(cuts), under)
+        if points is None:
+            return np.ones(len(places), bool)
+        bounds: dict[str, Any] = {}
+        for k, (index, own) in enumerate(cuts.items()):
+            bounds[low(index)] = np.take(own, places[:, k])
+            bounds[high(index)] = np.take(own, places[:, k] + 1)
+        return np.broadcast_to(points.at(bounds), len(places))
 
     def box(self, read: Read, ranges: Mapping[str, tuple[int, int]], parts: Parts | None = None) -> Box:
         """What a block of work reads of an operand. All accesses agree on the extent of an index that stands alone."""
@@ -162,8 +210,7 @@ class Unit:
         if not any(self.parts[read.name]) and not hasattr(value, "__dask_graph__"):
             return value if hasattr(value, "shape") else np.asarray(value)
         starts: list[set[int]] = [set() for _ in read.access.subscripts]
-        cut = {n for s in read.access.subscripts for n in within(s)} & {*self.cuts}
-        for ranges in self._all_ranges(sorted(cut)):
+        for ranges in self._all_ranges(sorted(self.follows(read, tuple(self.cuts)))):
             for axis, (start, _) in enumerate(self.box(read, ranges)):
                 starts[axis].add(start)
         bounds = [(0, *sorted(s - {0, n}), n) for s, n in zip(starts, shape_of(value), strict=True)]
@@ -262,12 +309,9 @@ class Unit:
         found: dict[str, dict[tuple[int, ...], list[Any]]] = {t: {} for t in self.targets}
         homes = self.homes
         there = addresses()
-        order = self.order_of(self.cuts)
-        full = {n: self._full(n) for n in order}
-        for places in product(*[range(len(self.cuts[n]) - 1) for n in order]):
-            at = dict(zip(order, places, strict=True))
-            is_empty = any(k not in full[n] for n, k in at.items())
-            if is_empty:
+        for at, is_needed in self.scheduled:
+            places = tuple(at.values())
+            if not is_needed:
                 self._empty(layer, found, at, (name, *places))
                 continue
             key = ("work-" + name, *places)
@@ -315,6 +359,38 @@ class Unit:
         """The order of blocks of work: those whose results meet follow one another."""
         return sorted(cuts, key=lambda n: (all(w.kind != RESULT for w in self.separable.ways[n].values()), n))
 
+    @cached_property
+    def scheduled(self) -> list[tuple[Place, bool]]:
+        """The blocks of work in their order, and whether a kernel runs for them: there is something to do, or a block
+        of a result would be left out."""
+        order = self.order_of(self.cuts)
+        full = {n: self._full(n) for n in order}
+        all_of = [dict(zip(order, p, strict=True)) for p in product(*[range(len(self.cuts[n]) - 1) for n in order])]
+        is_full = [all(k in full[n] for n, k in at.items()) for at in all_of]
+        places = np.array([[at[n] for n in self.cuts] for at in all_of], np.int64).reshape(len(all_of), len(order))
+        needed = self.has_points(self.cuts, places) & is_full
+        rests = self._rests(places)
+        made = {(t, self.block_of(t, at)) for at, n in zip(all_of, needed, strict=True) if n for t in self.targets}
+        for k, at in enumerate(all_of):
+            own = {(t, self.block_of(t, at)) for t in self.targets}
+            if is_full[k] and not needed[k] and not rests[k] and not own <= made:
+                needed[k] = True
+                made |= own
+        return list(zip(all_of, needed.tolist(), strict=True))
+
+    @cached_property
+    def _made(self) -> set[tuple[str, tuple[int, ...]]]:
+        """The blocks of results that kernels make."""
+        return {(t, self.block_of(t, at)) for at, is_needed in self.scheduled if is_needed for t in self.targets}
+
+    def _rests(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The blocks of work in which an equation computes nothing, so that the result has its fill value there."""
+        step = self.steps[0]
+        is_equation = len(self.steps) == 1 and isinstance(step, lang.Statement) and step.op == "=" and not self.kept
+        if not is_equation or step.where is None:
+            return np.zeros(len(places), bool)
+        return ~self.has_points(self.cuts, places, ((step.where,),))
+
     def _full(self, index: str) -> set[int]:
         """The blocks of work along an index that are computed: those with places, at least one where a part of a
         result is needed that only a kernel makes."""
@@ -324,11 +400,11 @@ class Unit:
         return full if full or is_made else {0}
 
     def _empty(self, layer: dict[Any, Any], found: Any, at: Place, unique: tuple[Any, ...]) -> None:
-        """Blocks of results without places."""
+        """Blocks of results without places, or in which nothing is computed."""
         for target in self.targets:
             place = self.block_of(target, at)
             box = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds(target), place, strict=True))
-            if all(a < b for a, b in box) or place in found[target]:
+            if place in found[target] or (all(a < b for a, b in box) and (target, place) in self._made):
                 continue
             key = (f"empty_{target}-{unique[0]}", *place)
             shape = tuple(b - a for a, b in box)

@@ -69,6 +69,13 @@ PROGRAMS = {
     "r[i] = sum(j: A[i,j])/max(j: A[i,j] + 1)": {},
     "r[i] = mod(y[i], 3)": {},
     "r[i] = max(p: y[2*i+p] where 0 <= p < 2)": {},
+    "r[i] = sum(j: S[i,j]*y[j] where abs(i-j) <= 2)": {},
+    "r[i] = max(j: S[i,j]*y[j+1] where i - 2 <= j <= i)": {},
+    "r[i,j] = S[i,j] + y[j] where abs(i-j) <= 1": {},
+    "r[i] = S[i,j]*y[i+j] where 2*i <= j": {},
+    "r[i] = min(j: y[j] where abs(i-j) <= 3)": {"i": N, "j": N},
+    "r[i,k] = A[i,j]*B[j,k] where j <= i <= j + 1 and k < 2": {},
+    "r[i] = sum(j < i: S[i,j]) + max(k: A[i,k] where i <= k)": {},
     "r[k] = collapse(A[i,j], (i, j) -> k)": {"r.n_1": N * M},
 }
 
@@ -380,6 +387,53 @@ def test_ranges_that_conditions_alone_say() -> None:
             updated = loops.compile()(x=spfgen.blocks(x, {0: width}), y=spfgen.blocks(np.ones(3), {0: 2}))
         np.testing.assert_array_equal(found.compute(), x[::2] + 2 * x[1::2])
         np.testing.assert_array_equal(updated.compute(), x[::2] + x[1::2] + 1)
+
+
+def test_a_band_needs_the_blocks_on_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of work without points are left out, and of what is read beside a block goes what belongs to the band."""
+    n, width = 40, 5
+    i, j = np.indices((n, n))
+    dense, x = np.random.default_rng(2).random((n, n)), np.arange(n, dtype=float)
+    band = np.where(abs(i - j) <= 3, dense, 0)
+    a = spfgen.blocks(dense, {0: width, 1: width}, layout="csr")
+    text = "y[i] = sum(j: A[i,j]*x[j] where abs(i-j) <= 3)"
+    rows = spfgen.evaluate(text, A=a.rechunk([a.bounds[0], (0, n)]), x=x)
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_TASK", -1.0)
+    found = spfgen.evaluate("C[i,j] = A[i,j] where abs(i-j) <= 3", A=a, out="csr")
+    product = spfgen.evaluate(text, A=a, x=x)
+    for made in (found, product):
+        assert "22 of 64 blocks of work have something to do" in made.explain()
+        assert sum(str(k[0]).startswith("work-") for k in dict(made.graph)) == 22
+    assert "x: the places of j that belong to its part of i" in rows.explain()
+    assert "A: its part of i, whole" in rows.explain(), "what is there is not cut"
+    np.testing.assert_array_equal(found.compute().to_numpy(), band)
+    np.testing.assert_allclose(product.compute(), band @ x)
+    np.testing.assert_allclose(rows.compute(), band @ x)
+
+
+def test_bands_read_places_with_one_text() -> None:
+    """The numbers that differ from block to block are arguments: all share a kernel."""
+    from spfgen.cluster.parts import Run
+
+    x = spfgen.blocks(np.arange(60.0), {0: 4})
+    found = spfgen.evaluate("y[i] = sum(j: x[i+j] where abs(i-j) <= 2)", sizes={"i": 30, "j": 30}, x=x)
+    texts = {t[0].text for t in dict(found.graph).values() if isinstance(t, tuple) and isinstance(t[0], Run)}
+    assert len(texts) == 1
+    wanted = [sum(i + j for j in range(max(0, i - 2), min(30, i + 3))) for i in range(30)]
+    np.testing.assert_array_equal(found.compute(), wanted)
+
+
+def test_where_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of a result in which the condition never holds has its fill value, or the identity of a reduction."""
+    a = spfgen.blocks(np.ones((8, 8)), {0: 2, 1: 2})
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_TASK", -1.0)
+    least = spfgen.evaluate("y[i] = min(j: A[i,j] where j < i - 5)", A=a)
+    filled = spfgen.evaluate("C[i,j] = A[i,j] where j < i - 5", A=a, out="csr fill 7")
+    kept = spfgen.evaluate("y[i] += A[i,j] where j < i - 5", A=a, y=spfgen.blocks(np.ones(8), {0: 4}))
+    np.testing.assert_array_equal(least.compute(), [np.inf] * 6 + [1, 1])
+    i, j = np.indices((8, 8))
+    np.testing.assert_array_equal(filled.compute().to_numpy(), np.where(j < i - 5, 1, 7))
+    np.testing.assert_array_equal(kept.compute(), [1] * 6 + [2, 3])
 
 
 def test_what_combines_depends_on_the_type() -> None:

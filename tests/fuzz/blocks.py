@@ -15,6 +15,7 @@ import pytest
 import spfgen
 from spfgen.cluster.parts import Run
 from spfgen.cluster.program import _Program
+from spfgen.cluster.separate import plain
 from spfgen.cluster.unit import Settings
 from spfgen.errors import SpfgenError, Unsupported
 from spfgen.facts.formula import Num
@@ -142,13 +143,46 @@ def of_case(case: Any, seed: int) -> Program:
     return Program(tuple(kernel.statements), arrays, {}, sizes)
 
 
+CONDITIONS = ("abs(i - j) <= 2", "i + 3 <= j", "i - 1 <= j", "2 <= i + j < 7", "2*i <= j + 1", "j < i - 1 or j > i + 2",
+              "i == j + 2", "i % 2 == j % 2 and j <= i + 1")  # fmt: skip
+PRODUCTS = ("A[i,j]*x[j]", "x[j]*y[i]", "A[i,j]*w[i+j]", "A[i,j]")
+VALUES = (*PRODUCTS, "A[i,j] + x[j]", "A[i,j]*x[j+1] - y[i]", "x[j] + w[2*i+j]", "x[j]")
+BANDS = (
+    "R[i] = OP(j: VALUE where CONDITION)", "R[i,j] = VALUE where CONDITION", "R[i] = PRODUCT where CONDITION",
+    "R[i] += PRODUCT where CONDITION", "R[j] max= OP(i: A[i,j] + x[j] where CONDITION)", "R = PRODUCT where CONDITION",
+    "R[i] = OP(j: VALUE where CONDITION) + y[i]", "R[i] = OP(j: VALUE where CONDITION) + sum(k: A[i,k])",
+    "R[i,j] = A[i,j] + sum(k: A[k,j]*y[k] where k <= i) where CONDITION", "R[i] = argmin(j: VALUE where CONDITION)",
+    "for i, j { R[i] += PRODUCT where CONDITION }", "for i, j { R[i] max= VALUE where CONDITION }",
+)  # fmt: skip
+
+
+def band(seed: int) -> Program:
+    """A program whose condition leaves a band, a triangle or a corner of the points."""
+    rng = np.random.default_rng([seed, 5])
+    n, m = (int(e) for e in rng.integers(1, 12, 2))
+    words = {"OP": ("sum", "min", "max", "any", "prod"), "VALUE": VALUES, "PRODUCT": PRODUCTS, "CONDITION": CONDITIONS}
+    text = str(rng.choice(BANDS))
+    for word, several in words.items():
+        text = text.replace(word, str(rng.choice(several)))
+    shapes = {"A": (n, m), "x": (m,), "y": (n,), "w": (2 * n + m,), "R": (m,) if "R[j]" in text else (n,)}
+    steps = parse_statements(text)
+    reads = [a for s in steps for a in _accesses(s) if a.tensor != "R"]
+    is_given = any(s.op != "=" for s in statements_in(steps))
+    names = {a.tensor for a in reads} | ({"R"} if is_given else set())
+    arrays = {t: np.where(rng.random(e) < 0.7, rng.integers(-3, 5, e).astype(float), 0.0) for t, e in shapes.items()
+              if t in names}  # fmt: skip
+    fills = {t: float(rng.integers(1, 4)) for t in arrays if t != "R" and rng.random() < 0.15}
+    alone = {str(s) for s in (plain(s) for a in reads for s in a.subscripts) if s is not None}
+    return Program(steps, arrays, fills, {}, {i: e for i, e in (("i", n), ("j", m)) if i not in alone})
+
+
 def _accesses(step: Any) -> Iterator[lang.Access]:
     from spfgen.lang.uses import accesses_in
 
     yield from accesses_in([step])
 
 
-KINDS: Mapping[str, Callable[[int], Program | None]] = {"equation": equation, "view": view, "loop": loop}
+KINDS: Mapping[str, Callable[[int], Program | None]] = {"equation": equation, "view": view, "loop": loop, "band": band}
 
 
 def outcome(program: Program, seed: int) -> str:

@@ -15,6 +15,7 @@ from spfgen.cluster.cuts import Box, meeting
 from spfgen.cluster.separate import RESULT, Read, within
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
+from spfgen.lang.signs import PLACES
 from spfgen.lang.uses import accesses_in
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ def result_bytes(unit: Unit, target: str, cuts: Cuts, ranges: Ranges) -> int:
         if way.kind == RESULT:
             shape[way.axis] = ranges[index][1] - ranges[index][0]
     size = unit.dtypes[target].itemsize
-    if unit.layouts[target] is None or not shape:
+    are_places = any(unit.way(n, target).op in PLACES for n in cuts)
+    if are_places:
+        size += int(tuning.CLUSTER_DENSE)  # the best values are beside them
+    if unit.layouts[target] is None or not shape or are_places:
         return int(size * prod(shape))
     entries = prod(shape) * _density(unit, target, ranges)
     return int(entries * _of_entry(shape, size) + SHORT * shape[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from spfgen.cluster.cuts import Box
@@ -13,6 +14,7 @@ from spfgen.facts.formula import Bin, Expr, Formula, Num, Var, chain, conjunctio
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
+from spfgen.lang.signs import PLACES
 from spfgen.lang.uses import accesses_in
 from spfgen.run.calls.evaluate import Written
 
@@ -45,8 +47,24 @@ class Local:
         self.bounded = {
             (r.name, k) for r in unit.reads for k in range(len(r.access.subscripts)) if self._is_bounded(r, k)
         }
+        self.best = self._name_of_best()
         self.ruled = self._ruled()
         self.begins = {i: Bin("+", Var(i), Var(start_of(i))) for i in unit.cuts}
+
+    def _name_of_best(self) -> str | None:
+        """What the best values of `argmin` are called, where parts of the result are combined."""
+        way = self.unit.combined(self.unit.targets[0]) if self.unit.targets else None
+        if way is None or way.op not in PLACES:
+            return None
+        taken = {a.tensor for a in accesses_in(self.unit.named_steps)}
+        return next(n for k in count(1) if (n := f"best_{k}") not in taken)
+
+    def _values_of_best(self, step: lang.Statement) -> lang.Statement:
+        """The best values, beside their places."""
+        assert isinstance(step.value, lang.Reduce)
+        assert self.best is not None
+        op = "minimum" if step.value.op == "argmin" else "maximum"
+        return replace(step, target=replace(step.target, tensor=self.best), value=replace(step.value, op=op))
 
     def _is_bounded(self, read: Read, axis: int) -> bool:
         """Whether conditions say which places of an operand a block of work gets: they differ from block to block, and
@@ -93,6 +111,7 @@ class Local:
         key = tuple(sorted(moved.items()))
         if key not in self.texts:
             steps = tuple(rewrite(lambda n: self._rule(n, moved), s) for s in self.steps)
+            steps += tuple(self._values_of_best(s) for s in steps if self.best is not None)
             names = {v for s in steps for v in within(s)}
             self.texts[key] = Written(steps, tuple(n for n in sizes if n in names))
         written = self.texts[key]
@@ -176,7 +195,9 @@ class Local:
         found = {i: hi - lo for i, (lo, hi) in ranges.items() if i in needed}
         for target in unit.layouts:
             if not self._is_given(target):
-                found |= self._of_result(target, ranges, found)
+                own = self._of_result(target, ranges, found)
+                also = {} if self.best is None else {f"{self.best}.{n.partition('.')[2]}": e for n, e in own.items()}
+                found |= {**own, **also}
         return found
 
     def _is_given(self, target: str) -> bool:

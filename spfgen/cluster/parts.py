@@ -276,7 +276,8 @@ class Run:
     """Runs statements on parts of operands, with one thread unless another number is said: tasks run side by side.
 
     The result is that of the one target, or a dict of those of all. `started` are targets among the operands: what they
-    hold is where the computation starts, and stays as it is.
+    hold is where the computation starts, and stays as it is. `best` says which result has the best values of `argmin`,
+    and where its index begins: then the result is an array of both.
     """
 
     written: Written
@@ -291,6 +292,7 @@ class Run:
     deterministic: bool = False
     prune: bool = False
     started: tuple[str, ...] = ()
+    best: tuple[str, int] | None = None
 
     @property
     def text(self) -> str:
@@ -298,16 +300,23 @@ class Run:
         return "; ".join(map(show_statement, self.written.steps))
 
     def __call__(self, *parts: Any) -> Any:
+        found = self.carried_out(*parts)
+        if self.best is not None:
+            name, start = self.best
+            return found_best(found[self.targets[0]], found[name], start)
+        if not isinstance(found, dict):
+            return found
+        return found[self.targets[0]] if len(self.targets) == 1 else {t: found[t] for t in self.targets}
+
+    def carried_out(self, *parts: Any) -> Any:
+        """The result, or a dict of several."""
         from spfgen.run.calls.evaluate import evaluate
 
         operands: dict[str, Any] = {**dict(self.given), **dict(zip(self.names, parts, strict=True))}
         operands |= {n: _copied(operands[n]) for n in self.started}
         with saying(f"in the block of work {self.where} of `{self.text}`"):
-            found = evaluate(self.written, operands, dict(self.sizes) or None, self.threads or 1, self.validate,
-                             self.out, self.prune or None, self.deterministic)  # fmt: skip
-        if not isinstance(found, dict):
-            return found
-        return found[self.targets[0]] if len(self.targets) == 1 else {t: found[t] for t in self.targets}
+            return evaluate(self.written, operands, dict(self.sizes) or None, self.threads or 1, self.validate,
+                            self.out, self.prune or None, self.deterministic)  # fmt: skip
 
 
 def _copied(value: Any) -> Any:
@@ -382,6 +391,47 @@ class Combine:
         step = lang.Statement(lang.Access("both", indices), "=", value)
         layout = self.layout if indices else None
         return evaluate(Written((step,)), {"first": a, "second": b}, None, 1, "once", layout)
+
+
+def found_best(places: Any, values: Any, start: int) -> Any:
+    """The places of the best values of a part, counted from the beginning of the whole, beside the values; -1 where
+    there are none."""
+    places, values = np.asarray(places), np.asarray(values)
+    found = np.empty(places.shape, [("place", np.int64), ("value", values.dtype)])
+    found["place"] = np.where(places < 0, -1, places + start)
+    found["value"] = values
+    return found
+
+
+@dataclass(frozen=True)
+class Better:
+    """The better of what `argmin` or `argmax` found in two parts: nan before all, as numpy has it, and the first among
+    equals."""
+
+    op: str
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        first, second = a["value"], b["value"]
+        is_better = second < first if self.op == "argmin" else second > first
+        if first.dtype.kind == "f":
+            is_better = (is_better | np.isnan(second)) & ~np.isnan(first)
+        return np.where((b["place"] >= 0) & ((a["place"] < 0) | is_better), b, a)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places alone, in the layout of the result."""
+
+    layout: Any
+    dtype: Any
+
+    def __call__(self, found: Any) -> Any:
+        from spfgen.api import pack
+
+        places = np.asarray(found["place"] if found.dtype.names else found).astype(
+            self.dtype
+        )  # else a block without any
+        return places[()] if self.layout is None or not places.shape else pack(places, self.layout)
 
 
 @dataclass(frozen=True)

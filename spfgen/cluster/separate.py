@@ -21,6 +21,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.products import is_sum_of_products
+from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in, leaves_the_rest, read_first, statements_in
 from spfgen.lang.values import indices_of
@@ -34,7 +35,7 @@ SUMS = ("=", "+=", "subtract")
 @dataclass(frozen=True)
 class Way:
     """How blocks of one result meet where an index is cut: `RESULT` along `axis` of the target, or `COMBINED` by the
-    operator `op`, or by a function of the user."""
+    operator `op`, by what `argmin` or `argmax` finds in each, or by a function of the user."""
 
     kind: str
     axis: int = -1
@@ -101,7 +102,7 @@ def separable(
     steps: Sequence[Any], sizes: Sequence[str], filled: set[str], kinds: Mapping[str, str], local: Sequence[str] = ()
 ) -> Separable:
     """`steps` are one equation, or loops that belong together. `sizes` are names of numbers, `filled` the tensors whose
-    fill value is not 0, `kinds` the types of results, `local` the tensors that live within the program."""
+    fill value is not 0, `kinds` the types of results and operands, `local` the tensors that live within the program."""
     ways: dict[str, Mapping[str, Way]] = {}
     kept: dict[str, str] = {}
     carried: dict[str, lang.Access] = {}
@@ -116,6 +117,7 @@ def separable(
                 ways[index] = _of_loops(steps, index, set(local))
             for target, way in ways[index].items():
                 _check_order(way, kinds[target])
+                _check_compared(way, steps, kinds)
         except Carried as reason:
             kept[index], carried[index] = str(reason), reason.access
         except Kept as reason:
@@ -231,12 +233,29 @@ def _combines(op: str, statement: lang.Statement | lang.Reduce) -> str:
 
 def _check_order(way: Way, kind: str) -> None:
     """Values of the type may be combined in any order. Raises Kept."""
-    known = TYPES.get(kind) if way.kind == COMBINED and way.function is None else None
+    is_known = way.kind == COMBINED and way.function is None and way.op not in PLACES
+    known = TYPES.get(kind) if is_known else None
     if known is not None and not OPERATORS[way.op].is_orderless(known):
         raise Kept(f"`{way.op}` of {kind} does not combine results of parts")
 
 
+def _check_compared(way: Way, steps: Sequence[Any], kinds: Mapping[str, str]) -> None:
+    """Of complex numbers that are not numbers one has no order. Raises Kept."""
+    if way.op in PLACES and any(kinds.get(a.tensor, "").startswith("complex") for a in accesses_in(steps)):
+        raise Kept(f"`{way.op}` of complex numbers does not combine results of parts")
+
+
+def _best(statement: lang.Statement, value: lang.Reduce) -> Way:
+    """Parts have the place of their best value and the value itself. Raises Kept."""
+    subscripts = [plain(s) for s in statement.target.subscripts]
+    if statement.op != "=" or statement.where is not None or None in subscripts or len({*subscripts}) < len(subscripts):
+        raise Kept(f"`{value.op}` does not give each place of the result a value")
+    return Way(COMBINED, op=value.op)
+
+
 def _reduced(statement: lang.Statement, value: lang.Reduce, filled: set[str]) -> Way:
+    if value.op in PLACES and value.function is None:
+        return _best(statement, value)
     if statement.op != "=" and not (statement.op == value.op or (statement.op in SUMS and value.op == "add")):
         raise Kept("not all of the value is reduced over it")
     if any(quasi(s) is None for s in statement.target.subscripts) and statement.op == "=":

@@ -21,12 +21,12 @@ def types_of(
 ) -> dict[str, np.dtype[Any]]:
     """As a call would give them: declared types first, then those of what is given, else what numpy computes. Numbers
     of Python take the type of the arrays that they meet."""
-    arrays = {n: _dtype(v) for n, v in operands.items() if hasattr(v, "dtype") or hasattr(v, "shape")}
+    arrays = {n: dtype_of(v) for n, v in operands.items() if hasattr(v, "dtype") or hasattr(v, "shape")}
     numbers = {n: v for n, v in operands.items() if n not in arrays}
     known = {n: d.name for n, d in arrays.items()}
     for name, value in numbers.items():
         known[name] = np.result_type(*arrays.values(), value).name if arrays else np.asarray(value).dtype.name
-    given = {n: _dtype(v).name for n, v in kept.items()}
+    given = {n: dtype_of(v).name for n, v in kept.items()}
     said = {n: getattr(getattr(layout, "use", None), "value_type", None) for n, layout in layouts.items()}
     own = {n: ALIASES.get(kind, kind) for n, kind in said.items() if kind}
     kernel = lang.Kernel("kernel", (), tuple(named), tuple(steps))
@@ -34,5 +34,6 @@ def types_of(
     return {n: np.dtype(given.get(n, found[n] if found[n] in TYPES else "float64")) for n in layouts}
 
 
-def _dtype(value: Any) -> np.dtype[Any]:
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """The type of the values of an operand of any kind."""
     return np.dtype(value.dtype) if hasattr(value, "dtype") else np.asarray(value).dtype

@@ -20,17 +20,19 @@ from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.extents import Extents, extents_of
 from spfgen.cluster.local import Local
 from spfgen.cluster.made import blocks_like, example_of
-from spfgen.cluster.parts import Combine, Empty, Full, Pick, Run, Start
+from spfgen.cluster.parts import Better, Combine, Empty, Full, Pick, Places, Run, Start
 from spfgen.cluster.placed import home, meant
 from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, leaves, plain, quasi, reads_of, separable, within
 from spfgen.cluster.space import Part, Points, Work, high, low
 from spfgen.cluster.traffic import worker_of
+from spfgen.cluster.types import dtype_of, types_of
 from spfgen.cluster.workers import addresses
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Expr
 from spfgen.lang import nodes as lang
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.show import show_statement
+from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 
@@ -80,9 +82,9 @@ class Unit:
         self.found: Extents = extents_of(steps, shapes, self.named, self.said)
         self.steps = steps
         self.targets = tuple(n for n in layouts if n not in local)
-        filled = {n for n, v in {**operands, **kept}.items() if fill_of(v) != 0}
-        kinds = {n: d.name for n, d in self.dtypes.items()}
-        self.separable = separable(self.steps, [*self.named], filled, kinds, local)
+        self.filled = {n for n, v in {**operands, **kept}.items() if fill_of(v) != 0}
+        kinds = {**{n: dtype_of(v).name for n, v in operands.items()}, **{n: d.name for n, d in self.dtypes.items()}}
+        self.separable = separable(self.steps, [*self.named], self.filled, kinds, local)
         self.reads, self.named_steps = reads_of(self.steps, {*layouts})
         self._tensors = {r.name: r.access.tensor for r in self.reads}
         self.homes: dict[Any, int] = {}
@@ -255,8 +257,6 @@ class Unit:
     @cached_property
     def dtypes(self) -> dict[str, np.dtype[Any]]:
         """The types of results, as numpy has them."""
-        from spfgen.cluster.types import types_of
-
         return types_of(self.steps, self.operands, self.kept, self.layouts, self.named)
 
     def results(self) -> dict[str, Blocked]:
@@ -387,7 +387,7 @@ class Unit:
         """The blocks of work in which an equation computes nothing, so that the result has its fill value there."""
         step = self.steps[0]
         is_equation = len(self.steps) == 1 and isinstance(step, lang.Statement) and step.op == "=" and not self.kept
-        if not is_equation or step.where is None:
+        if not is_equation or step.where is None or self.filled:
             return np.zeros(len(places), bool)
         return ~self.has_points(self.cuts, places, ((step.where,),))
 
@@ -435,12 +435,20 @@ class Unit:
                 arguments.append(self._identity(target, way, self.block_of(target, at), layer))
         written, sizes = self.local_text.of(ranges, boxes)
         where = ", ".join(f"{n} in [{ranges[n][0]}, {ranges[n][1]})" for n in at)
-        out = {t: self.layouts[t] for t in self.layouts if self.layouts[t] is not None and t not in names}
+        best = self._best(ranges)
+        out = {t: self.layouts[t] for t in self.layouts if self.layouts[t] is not None and t not in names and not best}
         started = tuple(t for t in names if t in self.targets)
         run = Run(written, tuple(names), self.targets, tuple(sizes.items()), tuple(self.given().items()), out or None,
                   self.settings.threads, where, self.settings.validate, self.settings.deterministic,
-                  self.settings.prune, started)  # fmt: skip
+                  self.settings.prune, started, best)  # fmt: skip
         return (run, *arguments)
+
+    def _best(self, ranges: Ranges) -> tuple[str, int] | None:
+        """Of `argmin` over an index that is cut: where the best values are put, and where the block of work begins."""
+        if self.local_text.best is None:
+            return None
+        step = self.steps[0]
+        return self.local_text.best, ranges[step.value.indices[0]][0]
 
     def _argument(self, read: Read, box: Box, layer: dict[Any, Any]) -> Any:
         source = self.sources[read.name]
@@ -491,13 +499,16 @@ class Unit:
                     key = pair[0]
                     if len(pair) > 1:
                         key = (f"combine_{way.op}-{target}_of_{name}", level, k, *place)
-                        layer[key] = (Combine(way.op, self.layouts[target], way.function), *pair)
+                        layer[key] = (combining(way, self.layouts[target]), *pair)
                         if pair[0] in self.homes:
                             self.homes[key] = self.homes[pair[0]]
                     keys.append(key)
                 level += 1
             found[place] = keys[0]
-            if way is not None and self._starts(target):
+            if way is not None and way.op in PLACES:
+                found[place] = (f"places_{target}-{name}", *place)
+                layer[found[place]] = (Places(self.layouts[target], self.dtypes[target]), keys[0])
+            elif way is not None and self._starts(target):
                 begin = (f"start_{target}-{name}", *place)
                 before = [self._before(target, place, layer)] if target in self.kept else []
                 is_set = not self.local_text.is_update(target)
@@ -514,6 +525,11 @@ class Unit:
         from spfgen.cluster.told import told
 
         return told(self, text, tasks)
+
+
+def combining(way: Way, layout: Any) -> Combine | Better:
+    """What two parts of a result become."""
+    return Better(way.op) if way.op in PLACES else Combine(way.op, layout, way.function)
 
 
 def fill_of(value: Any) -> Any:

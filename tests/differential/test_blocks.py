@@ -54,6 +54,8 @@ PROGRAMS = {
     "r[i] = prod(j: A[i,j])": {},
     "r[j] = any(i: A[i,j] > 4)": {},
     "r[i] = argmax(j: A[i,j])": {},
+    "r[i] = argmin(j: S[i,j]*y[j] where j < i)": {},
+    "r = argmax(j: abs(x[j] - 4))": {},
     "r[i] = sqrt(sum(j: A[i,j]))": {},
     "r[i] = y[i-1] + y[i] + y[i+1]": {},
     "r[i] = y[i-1] + y[i+1]": {"i": N},
@@ -423,6 +425,28 @@ def test_bands_read_places_with_one_text() -> None:
     np.testing.assert_array_equal(found.compute(), wanted)
 
 
+@pytest.mark.parametrize("word", ["argmin", "argmax"])
+def test_places_of_the_best(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts have their best value beside its place: nan wins, then the first among equals; -1 where there is none."""
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_TASK", -1.0)
+    dense = np.random.default_rng(4).integers(0, 3, (6, 9)).astype(float)
+    dense[1, 7] = dense[2, 2] = dense[2, 8] = np.nan
+    for array in (dense, np.nan_to_num(dense).astype(np.uint8), dense > 1):
+        a = spfgen.blocks(array, {0: 4, 1: (2, 0, 1, 6)})
+        found = spfgen.evaluate(f"r[i] = {word}(j: A[i,j])", A=a)
+        assert f"results are combined by {word}" in found.explain()
+        np.testing.assert_array_equal(found.compute(), getattr(array, word)(axis=1))
+        assert found.compute().dtype == found.dtype == np.int64
+        one = spfgen.evaluate(f"r = {word}(j: x[j])", x=spfgen.blocks(array[0], {0: 2}))
+        assert int(one.compute()) == getattr(array[0], word)()
+    text = f"r[i] = {word}(j: A[i,j] where j < i - 3)"
+    some = spfgen.evaluate(text, A=spfgen.blocks(dense, {0: 2, 1: 3}), out="sv fill -1")
+    wanted = [-1, -1, -1, -1, *[getattr(dense[i, : i - 3], word)() for i in (4, 5)]]
+    np.testing.assert_array_equal(some.compute().to_numpy(), wanted)
+    kept = spfgen.evaluate(f"r[i] = {word}(j: A[i,j])", A=spfgen.blocks(dense * 1j, {1: 3}))
+    assert f"not cut along j: `{word}` of complex numbers" in kept.explain()
+
+
 def test_where_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block of a result in which the condition never holds has its fill value, or the identity of a reduction."""
     a = spfgen.blocks(np.ones((8, 8)), {0: 2, 1: 2})
@@ -433,6 +457,11 @@ def test_where_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(least.compute(), [np.inf] * 6 + [1, 1])
     i, j = np.indices((8, 8))
     np.testing.assert_array_equal(filled.compute().to_numpy(), np.where(j < i - 5, 1, 7))
+    x = spfgen.pack(np.full(8, 2.0), "sv fill 2")
+    fills = spfgen.evaluate(
+        "C[i,j] = A[i,j] + x[j] where j < i - 5", A=spfgen.blocks(np.ones((8, 8)), {0: 2}, layout="csr"), x=x
+    )
+    np.testing.assert_array_equal(fills.compute(), np.where(j < i - 5, 3, 2))
     np.testing.assert_array_equal(kept.compute(), [1] * 6 + [2, 3])
 
 

@@ -207,7 +207,7 @@ def print_kernel(
     cir_check.check(source, KNOWN)
     header = header_file(program, [function], f"{comment}{_largest(program)}")
     made = Generated(program, plans, function, print_file(source), print_file(header), obligations)
-    return _assembled(made, functions, comment)
+    return _assembled(made, functions, comment, lowered.rooms)
 
 
 def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
@@ -219,7 +219,7 @@ def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
     yield from (t for n in nodes if isinstance(n, Products) for t in n.asked.temporaries)
 
 
-def _assembled(made: Generated, functions: Sequence[Function], comment: str) -> Generated:
+def _assembled(made: Generated, functions: Sequence[Function], comment: str, rooms: Mapping[str, str]) -> Generated:
     """With results in their layouts, where their pattern is computed."""
     program = made.program
     if all(t.assembled is None for t in program.tensors):
@@ -227,7 +227,7 @@ def _assembled(made: Generated, functions: Sequence[Function], comment: str) -> 
     from spfgen.cir.lower.interface import interface  # numpy, which is not needed before
 
     try:
-        results = interface(program, functions[-1])
+        results = interface(program, functions[-1], rooms, made.plans)
     except Unsupported as error:
         return replace(made, source="", header="", refused=error)
     source = source_file(program, [*functions[:-1], *results.functions], comment, list_types(results))
@@ -257,6 +257,10 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
                 made = plan_group(group, context) if group.steps is None else plan_steps(group.steps, program, context)
                 plan = with_marks(made, context)
             check_plan(group, plan, program, found)
+            if context.assembled:
+                from spfgen.plan.assemble.in_place import in_place  # numpy, which is not needed before
+
+                plan = in_place(plan, group, program, context)
             plans.append(plan)
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):

@@ -468,12 +468,17 @@ class _Fill:
         at = c.Select(c.Name("from"), c.Cast(INT, c.Load(c.Name("from"), c.Name("q"))), c.Name("q"))
         kind = TYPES[self.types.value]
         read = c.Declare(f"const {kind.c}", "own", c.Load(c.Name("value"), at))
-        added: c.Stmt = c.Assign(target, "+=", own)
-        if kind.kind == "b":
-            added = c.Assign(target, "=", c.Bin("||", target, own))
-        elif kind.kind in "iu" and kind.bytes < 4:
-            added = c.Assign(target, "=", c.Cast(kind.c, c.Bin("+", target, own)))
+        added = added_up(target, own, kind)
         return [read, c.If(c.Name("changed"), c.Block((c.Assign(target, "=", own),)), c.Block((added,)))]
+
+
+def added_up(target: c.Expr, value: c.Expr, kind: ElementType) -> c.Stmt:
+    """An entry comes to the one that is at its place."""
+    if kind.kind == "b":
+        return c.Assign(target, "=", c.Bin("||", target, value))
+    if kind.kind in "iu" and kind.bytes < 4:
+        return c.Assign(target, "=", c.Cast(kind.c, c.Bin("+", target, value)))
+    return c.Assign(target, "+=", value)
 
 
 def made(

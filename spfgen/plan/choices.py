@@ -24,6 +24,7 @@ NARROWED = Choice(
 SEARCHES = Choice("searches", "finds positions by the cheapest algorithm that is proved correct", 1)
 THREADS = Choice("threads", "makes loops parallel that are proved independent, without being asked by the schedule", 1)
 GATHERED = Choice("gather rows", "sums the entries of a row in a workspace, and appends them in order", 1)
+IN_PLACE = Choice("entries in place", "counts the entries of a result, then writes each where it belongs", 1)
 LOOP_FISSION = Choice("loop fission", "splits loops of the program where their order does not matter", 1)
 GUARDED = Choice("guarded loops", "runs a loop of the program only where its condition may be true", 1)
 IN_ORDER = Choice("ordered loops", "lets stored entries drive a loop whose order matters, in that order", 1)
@@ -38,7 +39,7 @@ LOOKUP_EXITS = Choice("exits of nests", "leaves a nest of a statement once its c
 ONE_REDUCTION = Choice("one reduction", "plans an element that is made of one reduction as a sum", 1)
 HASHED = Choice("hash tables", "looks entries up in a table where a sum would compare all entries of two tensors", 1)
 CHOICES = (
-    LEAST_WORK, NARROWED, SEARCHES, THREADS, GATHERED, LOOP_FISSION, GUARDED, IN_ORDER, MERGES, INVERSES,
+    LEAST_WORK, NARROWED, SEARCHES, THREADS, GATHERED, IN_PLACE, LOOP_FISSION, GUARDED, IN_ORDER, MERGES, INVERSES,
     REDUCTION_EXITS, ONE_REDUCTION, HASHED, BLOCKED, TILE_ORDERS, SPLIT_ROWS, STARTED, LOOKUP_EXITS,
 )  # fmt: skip
 """All of them."""

@@ -21,6 +21,9 @@ typedef struct spfgen_appended {
     struct spfgen_appended *whole; /* the list that these are a part of, which counts their bytes; NULL: this one */
     int64_t *at[SPFGEN_APPENDED_RANK];
     void *values;
+    void *made;        /* the result, for entries that go to their place at once, and where its arrays come from */
+    const void *memory;
+    int64_t widest;    /* the entries of its largest group */
 } spfgen_appended;
 static inline void spfgen_appended_free(spfgen_appended *entries) {
     for (int k = 0; k < SPFGEN_APPENDED_RANK; k++) {

@@ -1,32 +1,35 @@
 /* Sort at most LANES keys, the values with them: the place of each is the number of smaller ones. The loops have a fixed
    length and no branch depends on the data, so that several keys are compared at once; LANES keys can be read.
-   1 when two keys are equal. */
+   1 when two keys are equal: they stay in the order in which they come. */
 #define SPFGEN_ORDER_FEW(LANES) \
-    static int spfgen_order_##LANES(const KEY *restrict from, const VALUE *restrict of, int count, \
+    static int spfgen_order_##LANES##_PLACE_KEY_VALUE(const KEY *restrict from, const VALUE *restrict of, int count, \
                                     KEY *restrict key, VALUE *restrict value) { \
         KEY own[LANES], place[LANES] = {0}; \
-        int sum = 0; \
+        int twice = 0; \
         memcpy(own, from, sizeof own); \
         for (int r = 0; r < count; r++) { \
             const KEY other = from[r]; \
             for (int p = 0; p < LANES; p++) { \
-                place[p] = (KEY)(place[p] + (other < own[p])); \
+                place[p] = (KEY)(place[p] + ((other < own[p]) | ((other == own[p]) & (r < p)))); \
             } \
         } \
         for (int p = 0; p < count; p++) { \
             key[place[p]] = from[p]; \
             value[place[p]] = of[p]; \
-            sum += (int)place[p]; \
         } \
-        return sum != count * (count - 1) / 2; \
+        for (int p = 1; p < count; p++) { \
+            twice |= key[p - 1] == key[p]; \
+        } \
+        return twice; \
     }
 SPFGEN_ORDER_FEW(8)
 SPFGEN_ORDER_FEW(16)
 SPFGEN_ORDER_FEW(32)
+#undef SPFGEN_ORDER_FEW
 
 /* Sort one segment by its keys, the values with them, to another place. `from` can be read up to 32 keys; `word` has
-   room for the segment. 1 when two keys are equal. */
-static int spfgen_order_segment(const KEY *restrict from, const VALUE *restrict of, int64_t count, KEY *restrict key,
+   room for the segment. 1 when two keys are equal: they stay in the order in which they come. */
+static int spfgen_order_segment_PLACE_KEY_VALUE(const KEY *restrict from, const VALUE *restrict of, int64_t count, KEY *restrict key,
                                 VALUE *restrict value, uint64_t *restrict word) {
     if (count <= 1) {
         if (count == 1) {
@@ -44,13 +47,13 @@ static int spfgen_order_segment(const KEY *restrict from, const VALUE *restrict 
         return from[0] == from[1];
     }
     if (count <= 8) {
-        return spfgen_order_8(from, of, (int)count, key, value);
+        return spfgen_order_8_PLACE_KEY_VALUE(from, of, (int)count, key, value);
     }
     if (count <= 16) {
-        return spfgen_order_16(from, of, (int)count, key, value);
+        return spfgen_order_16_PLACE_KEY_VALUE(from, of, (int)count, key, value);
     }
     if (count <= 32) {
-        return spfgen_order_32(from, of, (int)count, key, value);
+        return spfgen_order_32_PLACE_KEY_VALUE(from, of, (int)count, key, value);
     }
     int places = 1, bits = 1, twice = 0;
     while ((count - 1) >> places) {
@@ -64,6 +67,19 @@ static int spfgen_order_segment(const KEY *restrict from, const VALUE *restrict 
     while (bits < 63 && (int64_t)highest >> bits) {
         bits++;
     }
+    if (bits + places > 64) { /* rare: extents and rows beyond all that there is memory for, but for one of them */
+        for (int64_t p = 0; p < count; p++) {
+            int64_t q = p;
+            for (; q > 0 && key[q - 1] > from[p]; q--) {
+                key[q] = key[q - 1];
+                value[q] = value[q - 1];
+            }
+            key[q] = from[p];
+            value[q] = of[p];
+            twice |= q > 0 && key[q - 1] == key[q];
+        }
+        return twice;
+    }
     spfgen_sort_words(word, count, bits + places);
     for (int64_t p = 0; p < count; p++) {
         key[p] = (KEY)(word[p] >> places);
@@ -75,7 +91,7 @@ static int spfgen_order_segment(const KEY *restrict from, const VALUE *restrict 
 
 /* Sort every segment in place; they end at stop[]. For each thread `key_copy` has room for `widest` + 32 elements,
    `value_copy` and `word` for `widest` of them. 1 when two keys of a segment are equal. */
-int spfgen_order_segments(int64_t groups, const PLACE *restrict stop, KEY *restrict key, VALUE *restrict value,
+static int spfgen_order_segments_PLACE_KEY_VALUE(int64_t groups, const PLACE *restrict stop, KEY *restrict key, VALUE *restrict value,
                           int64_t widest, KEY *restrict key_copy, VALUE *restrict value_copy, uint64_t *restrict word,
                           int parts) {
     int twice = 0;
@@ -94,10 +110,26 @@ int spfgen_order_segments(int64_t groups, const PLACE *restrict stop, KEY *restr
             if (q < count) {
                 memcpy(own_key, key + first, (size_t)count * sizeof *key);
                 memcpy(own_value, value + first, (size_t)count * sizeof *value);
-                twice |= spfgen_order_segment(own_key, own_value, count, key + first, value + first, word + part * widest);
+                twice |= spfgen_order_segment_PLACE_KEY_VALUE(own_key, own_value, count, key + first, value + first, word + part * widest);
             }
         }
     }
+    return twice;
+}
+
+/* The same with memory of its own; -1 where there is none. */
+static int spfgen_ordered_PLACE_KEY_VALUE(int64_t groups, const PLACE *restrict stop, KEY *restrict key,
+                                          VALUE *restrict value, int64_t widest, int parts) {
+    KEY *const keys = (KEY *)malloc((size_t)parts * (size_t)(widest + 32) * sizeof(KEY));
+    VALUE *const values = (VALUE *)malloc((size_t)parts * (size_t)(widest + 1) * sizeof(VALUE));
+    uint64_t *const word = (uint64_t *)malloc((size_t)parts * (size_t)(widest + 1) * sizeof(uint64_t));
+    int twice = -1;
+    if (keys && values && word) {
+        twice = spfgen_order_segments_PLACE_KEY_VALUE(groups, stop, key, value, widest, keys, values, word, parts);
+    }
+    free(keys);
+    free(values);
+    free(word);
     return twice;
 }
 
@@ -105,7 +137,7 @@ int spfgen_order_segments(int64_t groups, const PLACE *restrict stop, KEY *restr
    `sorts`. Bucket b ends at stop[b] and holds the groups g with g * factor >> 32 == b; `begin` becomes where each group
    begins. For each thread `next` has room for the groups of a bucket, `key_copy` for its entries and 32 more,
    `value_copy` for its entries, `word` too (where groups are sorted). 1 when two keys of a group are equal. */
-int spfgen_finish_buckets(int64_t groups, int64_t buckets, uint64_t factor, const PLACE *restrict stop,
+static int spfgen_finish_buckets_PLACE_KEY_VALUE(int64_t groups, int64_t buckets, uint64_t factor, const PLACE *restrict stop,
                           const int32_t *restrict group_of, KEY *restrict key, VALUE *restrict value,
                           PLACE *restrict begin, int64_t most_groups, int64_t most_entries, PLACE *restrict next,
                           KEY *restrict key_copy, VALUE *restrict value_copy, uint64_t *restrict word, int sorts,
@@ -148,7 +180,7 @@ int spfgen_finish_buckets(int64_t groups, int64_t buckets, uint64_t factor, cons
         memset(own_key + (end - first), 0, 32 * sizeof *own_key);
         for (int64_t g = 0; g < high - low; g++) {
             const int64_t here = begin[low + g] - first;
-            twice |= spfgen_order_segment(own_key + here, own_value + here, own[g] - here, key + first + here,
+            twice |= spfgen_order_segment_PLACE_KEY_VALUE(own_key + here, own_value + here, own[g] - here, key + first + here,
                                           value + first + here, word + part * most_entries);
         }
     }

@@ -1,8 +1,25 @@
-/* An array of a result. */
+#if defined(__linux__) && defined(__cplusplus)
+#include <sys/mman.h>
+#elif defined(__linux__)
+int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which hides it from C99 */
+#endif
+
+/* An array of a result. New memory in small pages takes longer to get than to fill. */
 static void *spfgen_result(const spfgen_allocator *memory, int64_t count, size_t size) {
     if (count < 0 || (uint64_t)count > INT64_MAX / size) {
         return NULL;
     }
     const size_t bytes = (size_t)(count > 0 ? count : 1) * size;
-    return memory && memory->allocate ? memory->allocate(memory->context, bytes) : malloc(bytes);
+    if (memory && memory->allocate) {
+        return memory->allocate(memory->context, bytes);
+    }
+    void *const own = malloc(bytes);
+#ifdef __linux__
+    const size_t page = (size_t)1 << 21;
+    if (own && bytes >= TUNED_ENTRIES_LARGE_BYTES) {
+        const uintptr_t first = ((uintptr_t)own + page - 1) / page * page;
+        (void)madvise((char *)own + (first - (uintptr_t)own), bytes - (first - (uintptr_t)own), 14); /* MADV_HUGEPAGE */
+    }
+#endif
+    return own;
 }

@@ -1,6 +1,6 @@
 /* Running totals of the counts of some groups, given for each part: count[part][g] becomes where the part's share of
    group g begins; with `apart` each group begins at 0. Returns the total, and the largest group in `widest`. */
-int64_t spfgen_totals_TYPE(int64_t groups, int parts, int apart, TYPE_t *restrict count, int64_t *restrict widest) {
+static int64_t spfgen_totals_TYPE(int64_t groups, int parts, int apart, TYPE_t *restrict count, int64_t *restrict widest) {
     int64_t total = 0, most = 0;
     for (int64_t block = 0; block < groups && parts == 1; block += 1024) {
         const int64_t end = groups - block < 1024 ? groups : block + 1024;
@@ -34,7 +34,7 @@ int64_t spfgen_totals_TYPE(int64_t groups, int parts, int apart, TYPE_t *restric
 }
 
 /* Where each group ends, 0 for an empty one, becomes where it begins. */
-void spfgen_begins_TYPE(int64_t groups, TYPE_t *restrict stop) {
+static void spfgen_begins_TYPE(int64_t groups, TYPE_t *restrict stop) {
     TYPE_t before = 0;
     for (int64_t g = 0; g < groups; g++) {
         const TYPE_t own = stop[g];

@@ -39,6 +39,8 @@ from spfgen.lang.nodes import Apply, Constant
 from spfgen.lang.ops import QUOTIENT, ufunc
 from spfgen.lang.types import TYPES, promoted
 from spfgen.layout.nodes import ENTRIES
+from spfgen.layout.points import affine_value
+from spfgen.plan.assemble.in_place import groups_of
 from spfgen.plan.nodes import (
     PLANS,
     STATEMENTS,
@@ -52,6 +54,7 @@ from spfgen.plan.nodes import (
     Flatten,
     Gather,
     Guard,
+    InPlace,
     Key,
     Levels,
     Load,
@@ -181,6 +184,8 @@ class _Interpreter:
         self.done = 0
         self.collected: dict[str, steps.Entries] = {}
         self.appended: dict[str, list[tuple[tuple[int, ...], Number]]] = {}
+        self.counted: list[tuple[int, ...]] | None = None
+        self.counts = False
         for tensor in program.tensors:
             own = size_values(tensor, program.fixed)
             if tensor.assembled is not None and program.steps:
@@ -287,6 +292,8 @@ class _Interpreter:
                     self.plan(body, env)
             case Gather(body=body):
                 self.gathered(plan, body, env)
+            case InPlace():
+                self.in_place(plan, env)
             case Append():
                 self.append(plan, env)
             case Products(asked, body):
@@ -719,9 +726,25 @@ class _Interpreter:
         self.plan(body, env)
         self.common = before
 
+    def in_place(self, plan: InPlace, env: Env) -> None:
+        """The first run counts entries, the second one delivers the same, in the order that it says."""
+        self.counted, self.counts = [], True
+        self.plan(plan.body, env)
+        first, self.counted, self.counts = self.counted, [], False
+        self.plan(plan.body, env)
+        if sorted(first) != sorted(self.counted):
+            raise WrongPlan(plan, f"{len(first)} entries are counted, {len(self.counted)} or others delivered")
+        if plan.ordered and not _in_order(self.program.tensor(plan.tensor), first, self.sizes):
+            raise WrongPlan(plan, "entries of a group are not in order")
+        self.counted = None
+
     def append(self, plan: Append, env: Env) -> None:
         """An entry, by any thread; those at one place add up."""
         self.done += 1
+        if self.counted is not None:
+            self.counted.append(tuple(self.number(plan, e, env) for e in plan.coordinates))
+        if self.counts:
+            return
         if plan.tensor in self.appended:
             steps.append(self, plan, env)
             return
@@ -875,6 +898,24 @@ class _Interpreter:
             case Not(part):
                 return not self.holds(plan, part, env)
         raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
+
+
+def _in_order(tensor: Tensor, entries: Sequence[tuple[int, ...]], sizes: Mapping[str, int]) -> bool:
+    """Whether entries with equal groups, in the order in which they come, have rising keys."""
+    found = groups_of(tensor)
+    assert found is not None
+    key = found.key.key
+    layout = key.plan.encoded.layout
+    extents = {p: sizes[e] for p, e in zip(layout.parameters, tensor.extents, strict=True) if e in sizes}
+    last: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for entry in entries:
+        at = extents | dict(zip(layout.coordinates, entry, strict=True))
+        digits = tuple((-1) ** f.down * (int(affine_value(f.numerator, at)) // f.divisor) for f in key.fields)
+        group, own = digits[: key.levels[0].group], digits[key.levels[0].group :]
+        if group in last and last[group] >= own:
+            return False
+        last[group] = own
+    return True
 
 
 def _claims(plan: Plan, is_parallel: bool, partition: Partition | None) -> list[Watch]:

@@ -8,6 +8,11 @@ packing does it (pack.py). Entries at one place are added up.
     NAME_T_keys    the keys of the entries of result T; NAME_T_kept drops fill values that have no place before
     NAME_T_fill    its arrays from sorted keys
     NAME_T         all of that, and memory
+
+Entries that go to their place at once (placing.py) have no list and no keys:
+
+    NAME_T_room    where groups begin, and the arrays, from the numbers of their entries
+    NAME_T         groups in order, entries at one place added up
     NAME_in, NAME  what the header shows
 """
 
@@ -17,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spfgen.cir.lower.layout import KIND, field_name
-from spfgen.cir.pack import Types, digits_of, fill_function, is_stored, key_of, new_name, target_names
+from spfgen.cir.pack import Types, added_up, digits_of, fill_function, is_stored, key_of, new_name, target_names
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
@@ -31,6 +36,8 @@ from spfgen.layout.keys import Level
 from spfgen.layout.nodes import IndexArray, ValueArray
 from spfgen.layout.pack_rules import shift
 from spfgen.plan.assemble.by_key import KeyAssembly
+from spfgen.plan.assemble.in_place import counter_of
+from spfgen.plan.nodes import InPlace
 from spfgen.sets.affine import Affine
 from spfgen.sets.uf import linear
 
@@ -43,6 +50,13 @@ def functions_by_key(assembly: KeyAssembly, struct: str, name: str, by_steps: st
     """Static functions, the last of which makes the result: `int name(entries, made, threads, memory)`. `by_steps` is
     the function that does so where a key does not fit in 64 bits."""
     return [simplify(f) for f in _Maker(name, assembly, struct, by_steps).functions()]
+
+
+def functions_in_place(assembly: KeyAssembly, struct: str, room: str, name: str, plan: InPlace) -> list[c.Function]:
+    """Static functions: `int room(entries, counts, groups, lanes)`, and `int name(entries, made, threads, memory)`."""
+    maker = _Maker(name, assembly, struct, "")
+    counter = counter_of(assembly.tensor, plan)
+    return [simplify(_Whole(maker).room(room, counter)), simplify(_Whole(maker).put_in_order(plan.ordered))]
 
 
 class _Maker:
@@ -134,6 +148,7 @@ def _names(*names: str) -> tuple[c.Expr, ...]:
 
 RESERVED = frozenset(
     {"entries", "made", "threads", "memory", "own", "q", "k", "key", "parts", "kept", "status", "values"}
+    | {"counts", "groups", "lanes", "total", "widest", "g", "to", "first", "last", "twice", "begin", "val"}
 )
 
 
@@ -209,6 +224,109 @@ class _Whole:
         inner.append(c.If(c.Bin(">=", own["appended"], c.Int(0)), c.Block((*made, c.Return(own["appended"])))))
         self.lines.append(c.Scope(c.Block(tuple(inner))))
 
+    # --- entries that go to their place at once
+
+    def room(self, name: str, counter: str) -> c.Function:
+        """Counts become offsets; then sizes, arrays, and where groups begin."""
+        maker, total, widest = self.maker, c.Name("total"), c.Name("widest")
+        groups, counts = c.Name("groups"), c.Name("counts")
+        entries, memory = c.Name("entries"), f"const {MEMORY} *"
+        begun: list[c.Stmt] = [
+            c.Declare(f"{maker.struct} *", "made", c.Cast(f"{maker.struct} *", c.Field(entries, "made"))),
+            c.Declare(memory, "memory", c.Cast(memory, c.Field(entries, "memory"))),
+        ]
+        self.check_digits()
+        limit, size = c.Field(entries, "most"), c.Call("sizeof", (c.Name(TYPES[counter].c),))
+        taken = c.Call("spfgen_times", (c.Name("lanes"), c.Call("spfgen_times", (groups, c.Cast(INT, size)))))
+        self.fails(c.Bin("&&", c.Bin(">", limit, c.Int(0)), c.Bin(">", taken, limit)), NO_MEMORY)
+        given = (groups, c.Name("lanes"), c.Int(0), counts, c.Un("&", widest))
+        self.lines.append(c.Declare(INT, "widest", c.Int(0)))
+        self.lines.append(c.Declare(f"const {INT}", "total", c.Call(f"spfgen_totals_{counter}", given)))
+        self.check_totals([total])
+        self.solve([total], [total])
+        found = self.arrays([total])
+        begin = self.begin_array()
+        kind = TYPES[maker.kinds[begin]]
+        offset = converted(c.Load(counts, c.Name("k")), TYPES[counter], kind)
+        self.lines.append(loop("k", c.Int(0), groups, [c.Assign(c.Load(found[begin], c.Name("k")), "=", offset)]))
+        self.lines += [c.Assign(c.Field(entries, "widest"), "=", widest), c.Return(c.Name(OK))]
+        params = (
+            c.Param(f"{KIND} *", "entries"),
+            c.Param(
+                f"{TYPES[counter].c} *restrict", "counts", "entries of each group, for each lane; then where they begin"
+            ),
+            c.Param(INT, "groups"),
+            c.Param("int", "lanes"),
+        )
+        doc = f"Room for the entries of {maker.tensor.name}, by their numbers."
+        return c.Function("int", name, params, c.Block((*begun, *self.lines)), doc, static=True)
+
+    def begin_array(self) -> str:
+        return self.maker.encoded.calls[self.key.levels[0].rank.begin].function
+
+    def put_in_order(self, ordered: bool) -> c.Function:
+        """Groups that are not in order are sorted."""
+        maker, level = self.maker, self.key.levels[0]
+        params = self.params
+        doc = f"The entries of {maker.tensor.name}, each group in order, each once."
+        if ordered:
+            unused = [c.Do(c.Cast("void", c.Name(p.name))) for p in params]
+            doc = f"The entries of {maker.tensor.name} are in order."
+            return c.Function("int", maker.name, params, c.Block((*unused, c.Return(c.Name(OK)))), doc, static=True)
+        calls, (value,) = maker.encoded.calls, self.layout.values
+        begin, key = self.begin_array(), calls[level.rank.keys[0]].function
+        types = (maker.kinds[begin], maker.kinds[key], maker.value.name)
+        own = [
+            self.pointer(w, TYPES[t].c, self.held(n))
+            for w, t, n in zip(("begin", "key", "val"), types, (begin, key, value.name), strict=True)
+        ]
+        groups = self.declared("groups", self.elements(self.layout.index(begin)))
+        total = c.Field(c.Name("made"), field_name(self.layout.sizes[0]))
+        work = c.Bin("*", c.Float(8.0), c.Cast("double", total))
+        parts = self.declared("parts", c.Call("spfgen_threads", (c.Name("threads"), work)), "int")
+        others = c.Bin("-", groups, c.Int(1))
+        given = (others, c.Bin("+", own[0], c.Int(1)), *own[1:], c.Field(c.Name("entries"), "widest"), parts)
+        twice = self.declared("twice", c.Call(f"spfgen_ordered_{'_'.join(types)}", given), "int")
+        self.fails(c.Bin("<", twice, c.Int(0)), NO_MEMORY)
+        self.lines += [c.If(c.Bin(">", twice, c.Int(0)), c.Block(tuple(self.combined(own, others, total)))),
+                       c.Do(c.Cast("void", c.Name("memory"))), c.Return(c.Name(OK))]  # fmt: skip
+        return c.Function("int", maker.name, params, c.Block(tuple(self.lines)), doc, static=True)
+
+    def held(self, array: str) -> c.Expr:
+        """An array of the result, to be written."""
+        return c.Cast("uintptr_t", c.Field(c.Name("made"), field_name(array)))
+
+    def combined(self, own: Sequence[c.Expr], groups: c.Expr, total: c.Expr) -> list[c.Stmt]:
+        """Entries of a group that stand side by side at one place are added up; all that follow move up."""
+        begin, key, val = own
+        g, q, to, first, last = map(c.Name, ("g", "q", "to", "first", "last"))
+        before, above = c.Bin("-", to, c.Int(1)), c.Bin("+", g, c.Int(1))
+        again = c.Bin("&&", c.Bin(">", q, first), c.Bin("==", c.Load(key, before), c.Load(key, q)))
+        moved = [c.Assign(c.Load(a, to), "=", c.Load(a, q)) for a in (key, val)]
+        kept = c.Block((*moved, c.Assign(to, "+=", c.Int(1))))
+        each = c.If(again, c.Block((added_up(c.Load(val, before), c.Load(val, q), self.maker.value),)), kept)
+        kind = TYPES[self.maker.kinds[self.begin_array()]]
+        end = c.Assign(c.Load(begin, above), "=", converted(to, TYPES["int64"], kind))
+        limit = c.Declare(f"const {INT}", "last", c.Load(begin, above))
+        body = [limit, loop("q", first, last, [each]), c.Assign(first, "=", last), end]
+        return [
+            c.Declare(INT, "to", c.Int(0)),
+            c.Declare(INT, "first", c.Int(0)),
+            loop("g", c.Int(0), groups, body),
+            c.Assign(total, "=", to),
+        ]
+
+    # --- keys
+
+    @property
+    def params(self) -> tuple[c.Param, ...]:
+        return (
+            c.Param(f"{KIND} *", "entries"),
+            c.Param(f"{self.maker.struct} *", "made"),
+            c.Param("int", "threads"),
+            c.Param(f"const {MEMORY} *", "memory"),
+        )
+
     def function(self) -> c.Function:
         maker = self.maker
         self.appended()
@@ -244,21 +362,14 @@ class _Whole:
         given |= {f"size:{n}": v for n, v in self.sizes.items()} | {f"array:{n}": a for n, a in arrays.items()}
         call = c.Call(f"{maker.name}_fill", tuple(given[a] for a in maker.filling.arguments))
         self.lines += [c.Do(call), *self.ended(arrays)]
-        params = (
-            c.Param(f"{KIND} *", "entries"),
-            c.Param(f"{maker.struct} *", "made"),
-            c.Param("int", "threads"),
-            c.Param(f"const {MEMORY} *", "memory"),
-        )
         doc = f"The arrays of {maker.tensor.name} from its entries."
-        return c.Function("int", maker.name, params, c.Block(tuple(self.lines)), doc, static=True)
+        return c.Function("int", maker.name, self.params, c.Block(tuple(self.lines)), doc, static=True)
 
     # --- digits
 
-    def fields(self) -> dict[str, c.Expr]:
-        """The bounds of each digit, and where it is in a key."""
-        self.digits = digits_of(self.key, set())
-        names, given = self.names(), dict[str, c.Expr]()
+    def check_digits(self) -> list[tuple[c.Expr, c.Expr]]:
+        """The bounds of each digit, which fit the types of the arrays that hold it."""
+        names = self.names()
         ends: list[tuple[c.Expr, c.Expr]] = []
         for field in self.key.fields:
             low = folded("spfgen_max", [c.Un("-", names.floor(e, a)) for a, e in field.lower])
@@ -274,6 +385,12 @@ class _Whole:
                 wide.append(c.Bin(">", high, c.Name(LARGEST[kind])))
         if wide:
             self.fails(any_of(wide), NO_INDEX)
+        return ends
+
+    def fields(self) -> dict[str, c.Expr]:
+        """The bounds of each digit, and where it is in a key."""
+        self.digits = digits_of(self.key, set())
+        given, ends = dict[str, c.Expr](), self.check_digits()
         below: c.Expr = c.Int(0)
         shifts: list[c.Expr] = []
         for number in reversed(range(len(self.key.fields))):
@@ -319,11 +436,15 @@ class _Whole:
             sides = (c.Field(own, "parts"), c.Field(own, "start"))
             widest = c.Call("spfgen_keys_widest", (c.Field(own, "key"), cut, self.shifts[level.group - 1], *sides))
             widths.append(self.declared(f"{level.rank.position}_most", widest))
+        self.check_totals(totals)
+        return totals, widths
+
+    def check_totals(self, totals: Sequence[c.Expr]) -> None:
+        """Positions fit the types of index arrays."""
         kinds = {k for k in self.maker.kinds.values() if k != "int64"}
         if kinds and totals:
             least = min(kinds, key=lambda k: TYPES[k].bytes)
             self.fails(any_of([c.Bin(">", t, c.Name(LARGEST[least])) for t in totals]), NO_INDEX)
-        return totals, widths
 
     def solve(self, totals: Sequence[c.Expr], widths: Sequence[c.Expr]) -> None:
         """As `layout.keys.solved_sizes`, in C."""

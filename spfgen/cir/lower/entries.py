@@ -39,6 +39,8 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     else:
         kind = low.value_type(plan.value, own)
         stored = converted(low.value(plan.value, scope, kind), kind, own)
+    if plan.tensor in scope.runs:
+        return scope.runs[plan.tensor].append(low, plan, scope, stored)
     if plan.tensor in scope.rows_of:
         row, axis = scope.rows_of[plan.tensor]
         key = low.expr(plan.coordinates[axis], scope)
@@ -131,6 +133,11 @@ def divided(
     own: list[c.Stmt] = []
     after: list[c.Stmt] = []
     for name in names:
+        if name in scope.runs:
+            lines, run = scope.runs[name].divided(low, count, number)
+            own += lines
+            scope = replace(scope, runs={**scope.runs, name: run})
+            continue
         tensor = low.program.tensor(name)
         parts = c.Name(low.names.new(f"{name}_parts"))
         low.workspaces.append(Workspace(parts.name, KIND, count, when=scope.when))
@@ -146,6 +153,8 @@ def divided(
 
 def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     """None yet; as many as there are values in all operands are about as many as there will be."""
+    if name in low.rooms:
+        return []
     own, common = low.entries[name], low.program.tensor(name).common
     return [
         *([] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (own, c.Int(common))))]),
@@ -173,7 +182,7 @@ def declared(low: Lowering) -> list[c.Stmt]:
 def failed(low: Lowering, used: Set[str]) -> list[c.Stmt]:
     """What is said where there was no memory for all entries: nothing is left of them. `used`: the lists that the
     function writes."""
-    lists = [name for name in low.entries.values() if name.name in used]
+    lists = [name for t, name in low.entries.items() if name.name in used and t not in low.rooms]
     if not lists:
         return []
     free = [c.Do(c.Call("spfgen_appended_free", (name,))) for name in lists]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from spfgen.cir.tree.outline import AS_IS, INLINE
 from spfgen.cir.tree.scalars import headers, scalar_functions
 from spfgen.cir.tree.unused import cleaned, without_unused_functions
 from spfgen.ir import walk
-from spfgen.lang.types import MARK_TYPES, TYPES
+from spfgen.lang.types import INDEX_TYPES, MARK_TYPES, TYPES
 from spfgen.space.nodes import Program
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _PLAIN = {
     **{f"assembly_{n}": "by_key" for n in ("open", "order", "rank", "close")},
     **dict.fromkeys(("bits_of", "elements"), "by_key"),
     "result": "result",
+    "lanes": "lanes",
     "tree_made": "tree",
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
@@ -63,6 +65,8 @@ _PLAIN = {
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "partition", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
           "predictable", "predictable_segments")  # fmt: skip
+_SORTED = tuple(product(INDEX_TYPES, INDEX_TYPES))
+"""The types of offsets and of keys that are sorted."""
 _OF_FLOATS = ("finite", "stored")
 _NEEDS = {
     "hash_build": ("hash",),
@@ -74,6 +78,7 @@ _NEEDS = {
     "outer_split": ("outer",),
     "large_memory": ("memory",),
     "row": ("entries",),
+    "order_segments": ("sort_words", "thread"),
     "keys": ("sort_words",),
     "by_key": ("sort_words", "keys"),
     "tree": ("result", "entries", "sort_words"),
@@ -84,6 +89,8 @@ _NEEDS = {
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in MARK_TYPES}
+_RUNTIME |= {f"spfgen_totals_{t}": ("totals", t) for t in MARK_TYPES}
+_RUNTIME |= {f"spfgen_ordered_{p}_{k}_{v}": ("order_segments", f"{p} {k} {v}") for p, k in _SORTED for v in TYPES}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _OF_FLOATS for t in ("float32", "float64")}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
@@ -92,6 +99,7 @@ _INCLUDES = {
     "row": "<string.h>",
     "assemble": "<string.h>",
     "tree": "<stdlib.h>",
+    "order_segments": "<stdlib.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
@@ -168,6 +176,11 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
 def _typed(text: str, kind: str) -> str:
     """The text for an element type, if it is for one of several."""
     if not kind:
+        return text
+    if " " in kind:
+        text = text.replace("PLACE_KEY_VALUE", kind.replace(" ", "_"))
+        for word, own in zip(("PLACE", "KEY", "VALUE"), kind.split(), strict=True):
+            text = re.sub(rf"\b{word}\b", TYPES[own].c, text)
         return text
     text = text.replace("TYPE_t", TYPES[kind].c).replace("BITS", str(8 * TYPES[kind].bytes))
     return text.replace("TYPE", kind)

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from spfgen import tuning
-from spfgen.cir.lower import accumulators, entries, finds, flatten, from_steps, hoist, levels, parallel, sums, variants
+from spfgen.cir.lower import (
+    accumulators,
+    entries,
+    finds,
+    flatten,
+    from_steps,
+    hoist,
+    levels,
+    parallel,
+    placing,
+    sums,
+    variants,
+)
 from spfgen.cir.lower.clearing import cleared, cleared_between
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
@@ -47,6 +59,7 @@ from spfgen.plan.nodes import (
     Find,
     Gather,
     Guard,
+    InPlace,
     Let,
     Levels,
     Load,
@@ -88,6 +101,8 @@ class Lowered:
     names: Names
     values: Mapping[c.Expr, str]
     indices: tuple[str, ...]
+    rooms: Mapping[str, str] = field(default_factory=dict)
+    """The functions that make room for the entries of a result, which the kernel's function calls."""
 
 
 def lower(program: Program, plans: Sequence[Plan]) -> Lowered:
@@ -99,7 +114,7 @@ def lower(program: Program, plans: Sequence[Plan]) -> Lowered:
     values: dict[c.Expr, str] = {
         c.Name(names[t.name, v.name]): TYPES[t.value_type].c for t in program.tensors for v in t.layout.values
     }
-    return Lowered(function, tuple(lowering.functions.made), lowering.names, values, indices)
+    return Lowered(function, tuple(lowering.functions.made), lowering.names, values, indices, lowering.rooms)
 
 
 class Lowering(Values):
@@ -127,6 +142,11 @@ class Lowering(Values):
         self.ordered: list[Levels] = []
         self.orders = self.names.new("levels")
         computed = [t.name for t in program.tensors if t.assembled is not None]
+        placed = dict.fromkeys(n.tensor for p in plans for n in walk(p, PLANS) if isinstance(n, InPlace))
+        self.rooms = {name: self.names.new(f"{program.name}_{name}_room") for name in placed}
+        """The functions that make room for entries that go to their place at once."""
+        self.statuses: list[c.Name] = []
+        """The variables that say how that went."""
         self.rows: list[Workspace] = []
         """The workspaces of rows."""
         self.entries = {name: c.Name(self.names.new(f"{name}_appended")) for name in computed}
@@ -156,6 +176,9 @@ class Lowering(Values):
             rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
         rest += entries.failed(self, used)
+        rest = [*(c.Declare("int", s.name, c.Name("SPFGEN_OK")) for s in self.statuses), *rest]
+        for status in self.statuses:
+            end = c.Select(c.Bin("!=", status, c.Name("SPFGEN_OK")), status, end)
         for name, error in self.refused.items():
             end = c.Select(c.Name(name), c.Name(error), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]
@@ -375,6 +398,8 @@ class Lowering(Values):
                 return transpose(self, plan, scope)
             case Gather():
                 return entries.gather(self, plan, scope)
+            case InPlace():
+                return placing.in_place(self, plan, scope)
             case SkipZero(value, other, additions, body):
                 adds = c.Un("!", c.Bin("&&", self.all_finite(other, additions, scope), self.is_zero(value, scope)))
                 return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]
@@ -486,7 +511,7 @@ class Lowering(Values):
             return [*comment, *privatised.with_own_scalars(self, plan, scope)]
         if plan.copies:
             return [*comment, *privatised.with_own_arrays(self, plan, scope)]
-        if plan.parallel and parallel.needs_parts(plan):
+        if plan.parallel and (parallel.needs_parts(plan) or placing.counts_in_lanes(scope)):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         lines = [*cleared_between(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
         return [levels.one_by_one(self.names[plan.dim], lines)] if plan.chained else lines

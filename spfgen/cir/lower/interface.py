@@ -7,11 +7,11 @@ void STRUCT_free(result), STRUCT_free_in(result, memory)    in the header, for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from spfgen.cir.lower.assemble import Target, assemble_functions
-from spfgen.cir.lower.by_key import functions_by_key
+from spfgen.cir.lower.by_key import functions_by_key, functions_in_place
 from spfgen.cir.lower.layout import FIELD, field_name, final_structs, free_name, structs
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import any_of, folded, operation
@@ -22,6 +22,8 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.assemble import Assembled
 from spfgen.plan.assemble.by_key import KeyAssembly
 from spfgen.plan.assemble.choose import assembly_by_steps, assembly_of
+from spfgen.plan.assemble.in_place import PlacedAssembly, unwrapped
+from spfgen.plan.nodes import Plan
 from spfgen.space.nodes import Program, Tensor
 
 ALLOCATOR = "const spfgen_allocator *"
@@ -40,11 +42,12 @@ class Interface:
     assemblies: Mapping[str, Assembled]
 
 
-def interface(program: Program, function: c.Function) -> Interface:
-    """Raises Unsupported where a layout has no assembly in C."""
+def interface(program: Program, function: c.Function, rooms: Mapping[str, str], plans: Sequence[Plan]) -> Interface:
+    """`rooms` are the functions that make room for entries that go to their place at once. Raises Unsupported where a
+    layout has no assembly in C."""
     results = [t for t in program.tensors if t.assembled is not None]
     shown, listed = final_structs(program), structs(program)
-    taken = {program.name, *(s.name for s in (*shown.values(), *listed.values()))}
+    taken = {program.name, *rooms.values(), *(s.name for s in (*shown.values(), *listed.values()))}
 
     def new(wanted: str) -> str:
         name = fresh(wanted, taken)
@@ -54,6 +57,7 @@ def interface(program: Program, function: c.Function) -> Interface:
     kernel = replace(function, name=new(f"{program.name}_loops"), doc="", static=True)
     assemblies: dict[str, Assembled] = {}
     functions: list[c.Function] = [kernel]
+    placed = {t: n for p in plans for t, n in unwrapped(p).items()}
     makers: dict[str, str] = {}
     for tensor in results:
         found = assemblies[tensor.name] = assembly_of(tensor)
@@ -61,7 +65,13 @@ def interface(program: Program, function: c.Function) -> Interface:
         struct = shown[tensor.name].name
         types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
         target = Target(struct, *types, tensor.axis)
-        if isinstance(found, KeyAssembly):
+        if tensor.name in placed:
+            assert isinstance(found, KeyAssembly)
+            plan = placed[tensor.name]
+            room, ending = functions_in_place(found, struct, rooms[tensor.name], name, plan)
+            functions = [room, *functions, ending]
+            assemblies[tensor.name] = PlacedAssembly(found, plan)
+        elif isinstance(found, KeyAssembly):
             steps = assembly_by_steps(tensor) if found.may_be_wide else None
             by_steps = "" if steps is None else new(f"{name}_by_steps")
             functions += [] if steps is None else assemble_functions(steps, target, by_steps, taken)
@@ -69,7 +79,7 @@ def interface(program: Program, function: c.Function) -> Interface:
         else:
             functions += assemble_functions(found, target, name, taken)
     appends = {t.name for t in results if _takes_rows(assemblies[t.name], t)}
-    caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends)
+    caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends, rooms.keys())
     inner = caller.function(function.doc)
     outer = _plain(program, inner)
     lists = tuple(dict.fromkeys(listed[t.name] for t in results))
@@ -93,8 +103,9 @@ class _Caller:
         makers: Mapping[str, str],
         name: str,
         appends: Set[str] = frozenset(),
+        placed: Set[str] = frozenset(),
     ) -> None:
-        self.appends = appends
+        self.appends, self.placed = appends, placed
         self.program, self.shown, self.listed, self.kernel, self.makers, self.name = (
             program, shown, listed, kernel, makers, name,
         )  # fmt: skip
@@ -199,6 +210,14 @@ class _Caller:
             c.Assign(c.Field(entries, "narrow"), "=", narrow),
             c.Assign(c.Field(entries, "most"), "=", most),
             *([c.Assign(c.Field(entries, "may_group"), "=", narrow)] if tensor.name in self.appends else []),
+            *(self.placing(entries, made) if tensor.name in self.placed else []),
+        ]
+
+    def placing(self, entries: c.Expr, made: c.Expr) -> list[c.Stmt]:
+        """What the loops make room in."""
+        return [
+            c.Assign(c.Field(entries, "made"), "=", made),
+            c.Assign(c.Field(entries, "memory"), "=", c.Name(self.memory)),
         ]
 
     # --- extents ------------------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from spfgen.cir.tree import nodes as c
 from spfgen.facts.formula import Call, Expr
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import State, Table
+from spfgen.plan.nodes import Append, State, Table
 from spfgen.space.nodes import Monoid, Operand
 
 Place = tuple[str, tuple[Expr, ...] | None]
@@ -68,6 +69,24 @@ class Accumulator:
         return self.place.name if isinstance(self.place, c.Name) else ""
 
 
+class Run(Protocol):
+    """One of the runs of a loop that count entries of a tensor, or bring them to their place (placing.py)."""
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether the parts of a loop count for themselves."""
+
+    @property
+    def groups(self) -> c.Expr:
+        """How many counters each has."""
+
+    def append(self, low: Any, plan: Append, scope: Scope, value: c.Expr) -> list[c.Stmt]:
+        """An entry."""
+
+    def divided(self, low: Any, count: c.Expr, number: c.Expr) -> tuple[list[c.Stmt], Run]:
+        """Within one of so many parts of a loop: a declaration, and the run."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, accumulators, states and
@@ -75,7 +94,8 @@ class Scope:
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `paired` is the
     inspector around; `entries` are the lists to which entries of a tensor go here, `rows_of` the workspaces of those
-    that are gathered first, and the coordinate that they do not have in common; where `partly` is true a total is only
+    that are gathered first, and the coordinate that they do not have in common, `runs` those that count entries of a
+    tensor or bring them to their place; where `partly` is true a total is only
     a part of it.
 
     Accumulators are known by their tensor and place; those of temporaries, which have one place, by the tensor."""
@@ -96,6 +116,7 @@ class Scope:
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
     partly: c.Expr | None = None
     rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)
+    runs: Mapping[str, Run] = field(default_factory=dict)
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

@@ -22,6 +22,7 @@
            | Do(target, value)     one value is added to (or stored in) the target
            | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
            | Gather(tensor, body)  what the body appends, each coordinate once and in order
+           | InPlace(tensor, body) what the body appends is counted, then inserted where it belongs
            | Products(asked, body) a statement that is a sum of products, among other steps
            | Block(parts)          statements of one scope, one after another
            | Define(dim, value)    dim has one value in the rest of the block
@@ -117,6 +118,7 @@ from spfgen.plan.nodes.statements import (
     Entry,
     Gather,
     If,
+    InPlace,
     Let,
     Probe,
     Products,
@@ -169,6 +171,7 @@ __all__ = [
     "Gather",
     "Guard",
     "If",
+    "InPlace",
     "Inside",
     "Key",
     "Let",

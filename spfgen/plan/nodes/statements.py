@@ -105,6 +105,31 @@ class Gather(Nested):
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace(Nested):
+    """What the body appends to the tensor goes to its place at once: the body runs twice. The first run counts the
+    entries of each group, whose beginnings the layout stores; from that follow the offsets of the groups and the sizes;
+    in the second run each entry is inserted behind those of its group that came before.
+    `ordered`: the entries of a group are proved to come in the order of the layout, each once; else groups are sorted
+    where need be, and what comes twice is added up. `apart`: the iterations of a parallel loop have groups of their
+    own; else each part counts for itself."""
+
+    tensor: str
+    body: Plan
+    ordered: bool = False
+    apart: bool = False
+    because: str = ""
+
+    @property
+    def label(self) -> str:
+        kept = "in order" if self.ordered else "then sort groups that are not in order"
+        return f"count what is appended to {self.tensor}, make offsets, insert it {kept}"
+
+    @property
+    def meaning(self) -> Plan | None:
+        return self.body
+
+
+@dataclass(frozen=True, slots=True)
 class Block(Plan):
     """Statements one after another; what one of them defines is known in those that follow."""
 

@@ -125,7 +125,8 @@ def has_shared(work: int) -> bool:
 def shared_text() -> str:
     """The C text of these functions."""
     keys = re.sub(r"^static (?=\w+ spfgen_keys_)", "", runtime("keys.h"), flags=re.MULTILINE)
-    totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
+    own = re.sub(r"^static (?=\w+ spfgen_)", "", runtime("totals.h"), flags=re.MULTILINE)
+    totals = [own.replace("TYPE", kind) for kind in ("int32", "int64")]
     texts = [SHARED_HEADERS, runtime("sort_words.h"), keys, runtime("pages.h"), *totals, runtime("table.h")]
     texts += [runtime("segments.h").replace("TYPE", kind) for kind in INDEX_TYPES]
     texts += [runtime("inline.h"), *(runtime("merged.h").replace("TYPE", kind) for kind in INDEX_TYPES)]
@@ -157,10 +158,11 @@ def ordering(place: str, key: str, value: str) -> Ordering:
 
 def ordering_text(place: str, key: str, value: str) -> str:
     """rt/order_segments.h for these types."""
-    text = runtime("order_segments.h")
+    text = runtime("order_segments.h").replace("##_PLACE_KEY_VALUE", "").replace("_PLACE_KEY_VALUE", "")
+    text = re.sub(r"^static (?=int spfgen_(ordered|order_segments|finish_buckets)\()", "", text, flags=re.MULTILINE)
     for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
         text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
-    headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "string"))
+    headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "stdlib", "string"))
     pieces = "\n\n".join((openmp.HEAD, runtime("thread.h"), runtime("sort_words.h"), text))
     return f"{headers}{pieces}\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spfgen.cir.lower import entries
+from spfgen.cir.lower import entries, placing
 from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, taken
 from spfgen.cir.lower.parallel.privatised import summed, with_copies
 from spfgen.cir.lower.parallel.rows import divided, rows_in_parts, segments
@@ -52,7 +52,8 @@ def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> 
         return rows_in_parts(low, plan, partition, partition.slice, scope)
     if partition.row and isinstance(plan, Scan):
         return divided(low, plan, partition, scope)
-    parts = Parts(low, plan, scope, number_of_parts(low, partition, scope), taken(partition))
+    count = placing.lanes(low, scope) or number_of_parts(low, partition, scope)
+    parts = Parts(low, plan, scope, count, taken(partition))
     own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
     return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
 

@@ -1,0 +1,221 @@
+"""Entries that go to their place at once (plan/assemble/in_place.py): the loops twice, offsets and arrays in between.
+
+first run     counts[lane][group]++ for each entry; a lane is a part of a parallel loop, or a loop of its own
+NAME_T_room   counts become offsets; sizes, arrays, where groups begin (by_key.py)
+second run    the entry goes to the next offset of its group, and the offset moves on
+NAME_T        groups that are not in order are sorted, what is there twice added up (by_key.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Protocol
+
+from spfgen.cir.lower.layout import field_name, final_structs
+from spfgen.cir.lower.scope import Run, Scope
+from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.nest import pruned
+from spfgen.cir.pack import target_names
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import ArrayName, Names
+from spfgen.cir.tree.build import INT, joined
+from spfgen.cir.tree.names import Names as Unique
+from spfgen.facts.formula import Expr
+from spfgen.lang.types import TYPES
+from spfgen.plan.assemble.in_place import counter_of, groups_of
+from spfgen.plan.nodes import Append, InPlace, Plan
+from spfgen.space.nodes import Program, Tensor
+
+
+class Lowering(Protocol):
+    """What of the lowering of a kernel is needed here."""
+
+    program: Program
+    names: Unique
+    workspaces: list[Workspace]
+    entries: dict[str, c.Name]
+    rooms: dict[str, str]
+    statuses: list[c.Name]
+
+    def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]: ...
+
+    def expr(self, expr: Expr, scope: Scope) -> c.Expr: ...
+
+    def extent(self, size: str) -> c.Expr: ...
+
+    def chosen(self, kind: str, name: str, value: c.Expr, why: str) -> c.Name: ...
+
+    def values_held(self) -> c.Expr: ...
+
+
+@dataclass
+class Lanes:
+    """How many lanes there are so far."""
+
+    counts: list[c.Expr] = field(default_factory=list)
+
+    def taken(self, count: c.Expr) -> c.Expr:
+        """Where so many more begin."""
+        first = self.total
+        self.counts.append(count)
+        return first
+
+    @property
+    def total(self) -> c.Expr:
+        return reduce(lambda a, b: c.Bin("+", a, b), self.counts) if self.counts else c.Int(0)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """One of the two runs: the tensor's target; the lanes that it has met; the lane here."""
+
+    target: Target
+    counts: bool
+    lanes: Lanes
+    lane: c.Expr | None = None
+
+    @property
+    def in_lanes(self) -> bool:
+        return not self.target.plan.apart
+
+    @property
+    def groups(self) -> c.Expr:
+        return self.target.groups
+
+    def divided(self, low: Lowering, count: c.Expr, number: c.Expr) -> tuple[list[c.Stmt], Run]:
+        """Within one of so many parts of a loop: a declaration, and the run."""
+        if not self.in_lanes:
+            return [], self
+        first = self.lanes.taken(count)
+        number = number if first == c.Int(0) else c.Bin("+", first, number)
+        own = c.Name(low.names.new(f"{self.target.tensor.name}_own"))
+        place = c.Bin("+", self.target.counters, c.Bin("*", number, self.target.groups))
+        return [c.Declare(f"{self.target.counter} *restrict", own.name, place)], replace(self, lane=own)
+
+    def append(self, low: Lowering, plan: Append, scope: Scope, value: c.Expr) -> list[c.Stmt]:
+        """An entry is counted, or goes to its place."""
+        target = self.target
+        lines, names = target.names(low, [low.expr(e, scope) for e in plan.coordinates])
+        lane, group = self.lane, target.group(names)
+        if lane is None:
+            first = c.Int(0) if target.plan.apart else self.lanes.taken(c.Int(1))
+            moved = group if first == c.Int(0) else c.Bin("+", c.Bin("*", first, target.groups), group)
+            lane, group = target.counters, moved
+        place = c.Load(lane, group)
+        step = c.Assign(place, "+=", c.Int(1))
+        if self.counts:
+            return pruned([*lines, step])
+        position = c.Name(low.names.new(target.rank.position))
+        names = names.knowing({target.rank.position: position})
+        stored = [target.write(k, names, names.name(k)) for k in target.rank.keys]
+        value_array = c.Load(c.Name(target.arrays[target.layout.values[0].name].name), position)
+        return pruned([
+            *lines, c.Declare(f"const {INT}", position.name, place), step, *stored, c.Assign(value_array, "=", value),
+        ])  # fmt: skip
+
+
+class Target:
+    """The result: how the group and the keys of an entry follow from its coordinates, and its arrays."""
+
+    def __init__(self, low: Lowering, plan: InPlace) -> None:
+        self.plan = plan
+        self.tensor: Tensor = low.program.tensor(plan.tensor)
+        found = groups_of(self.tensor)
+        assert found is not None
+        self.key = found.key.key
+        self.encoded = self.key.plan.encoded
+        self.layout, self.rank = self.encoded.layout, self.key.levels[0].rank
+        self.extents = [low.extent(e) for e in self.tensor.extents]
+        plain = Names(dict(zip(self.layout.parameters, self.extents, strict=True)), {}, {}, self.encoded.quotients)
+        self.begin = self.layout.index(self.encoded.calls[self.rank.begin].function)
+        count = joined("*", [plain.expr(e) for e in self.begin.extents])
+        why = f"how many groups {self.tensor.name} has, each with an offset"
+        self.groups = low.chosen(f"const {INT}", f"{plan.tensor}_groups", count, why)
+        self.counters = c.Name(low.names.new(f"{plan.tensor}_counts"))
+        self.counter = TYPES[counter_of(self.tensor, plan)].c
+        self.entries = low.entries[plan.tensor]
+        kinds, own = dict(self.tensor.assembled_types), [self.encoded.calls[k].function for k in self.rank.keys]
+        self.arrays = {
+            n: ArrayName(low.names.new(f"{plan.tensor}_{n}"), kinds[n] != "int64", self.layout.index(n).extents)
+            for n in own
+        }
+        (value,) = self.layout.values
+        self.arrays[value.name] = ArrayName(low.names.new(f"{plan.tensor}_{value.name}"), False, value.extents)
+        self.kinds = {n: TYPES[kinds[n]].c for n in own} | {value.name: TYPES[self.tensor.value_type].c}
+        self.struct = final_structs(low.program)[plan.tensor].name
+
+    def names(self, low: Lowering, coordinates: Sequence[c.Expr]) -> tuple[list[c.Stmt], Names]:
+        """The names of an entry: what is computed of its coordinates is declared."""
+        lines: list[c.Stmt] = []
+
+        def declared(wanted: str, value: c.Expr) -> c.Expr:
+            if isinstance(value, c.Name | c.Int):
+                return value
+            lines.append(c.Declare(f"const {INT}", low.names.new(wanted), value))
+            return c.Name(lines[-1].name) if isinstance(lines[-1], c.Declare) else value
+
+        own = [declared(n, v) for n, v in zip(self.layout.coordinates, coordinates, strict=True)]
+        names = target_names(self.key, own, self.extents)
+        for rule in self.key.computed:
+            names = names.knowing({rule.position: declared(rule.position, names.floor(rule.numerator, rule.divisor))})
+        return lines, replace(names, arrays=self.arrays)
+
+    def group(self, names: Names) -> c.Expr:
+        call = self.encoded.calls[self.rank.begin]
+        return names.linear_index(self.begin.extents, [names.expr(a) for a in call.arguments])
+
+    def write(self, key: str, names: Names, value: c.Expr) -> c.Stmt:
+        own = self.arrays[self.encoded.calls[key].function]
+        kind = self.kinds[self.encoded.calls[key].function]
+        stored = c.Cast(kind, value) if own.narrow else value
+        return c.Assign(c.Load(c.Name(own.name), names.name(self.rank.position)), "=", stored)
+
+    def pointers(self) -> list[c.Stmt]:
+        """The arrays under their names."""
+        made = c.Cast(f"{self.struct} *", c.Field(self.entries, "made"))
+        lines: list[c.Stmt] = []
+        for name, array in self.arrays.items():
+            kind = f"{self.kinds[name]} *"
+            memory = c.Cast(kind, c.Cast("uintptr_t", c.Field(made, field_name(name))))
+            lines.append(c.Declare(f"{kind}restrict", array.name, memory))
+        return lines
+
+
+def in_place(low: Lowering, plan: InPlace, scope: Scope) -> list[c.Stmt]:
+    """Both runs, with the room for the entries made in between."""
+    target = Target(low, plan)
+    counting, writing = (Placing(target, counts, Lanes()) for counts in (True, False))
+    first = low.plan(plan.body, replace(scope, runs={**scope.runs, plan.tensor: counting}))
+    second = low.plan(plan.body, replace(scope, runs={**scope.runs, plan.tensor: writing}))
+    lanes: c.Expr = c.Int(1) if plan.apart else counting.lanes.total
+    count = c.Call("spfgen_times", (lanes, target.groups)) if lanes != c.Int(1) else target.groups
+    low.workspaces.append(Workspace(target.counters.name, target.counter, count, when=scope.when))
+    status = c.Name(low.names.new(f"{plan.tensor}_status"))
+    low.statuses.append(status)
+    room = low.rooms[plan.tensor]
+    made = c.Call(room, (target.entries, target.counters, target.groups, c.Cast("int", lanes)))
+    then = c.Block((*target.pointers(), *second))
+    return [
+        c.Comment(f"count: {plan.because}"),
+        c.Scope(c.Block(tuple(first))),
+        c.Comment("offsets, sizes and arrays follow from the counts; then each entry is inserted"),
+        c.Assign(status, "=", made),
+        c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), then),
+    ]
+
+
+def counts_in_lanes(scope: Scope) -> bool:
+    """Whether parts of a loop count for themselves: which iterations each has must not depend on the run."""
+    return any(run.in_lanes for run in scope.runs.values())
+
+
+def lanes(low: Lowering, scope: Scope) -> c.Expr | None:
+    """How many parts a loop has where parts count for themselves: no more counters than four times the entries."""
+    found: c.Expr | None = None
+    for run in scope.runs.values():
+        if run.in_lanes:
+            most = c.Call("spfgen_lanes", (c.Name("threads"), c.Cast("double", low.values_held()), run.groups))
+            found = low.chosen("const int", "lanes", most, "each part counts for itself")
+    return found

@@ -1,0 +1,275 @@
+"""Results whose entries go to their place at once: counted in a first run of the loops, inserted in a second one.
+
+It spares the list of entries and all that is done with it, but runs the loops twice. So it is for loops that only load
+what they deliver, as those of conversions, slices, stacks and transposes do, and for layouts with one rank of
+positions, of which the layout stores where those of each group begin: the offsets follow from the numbers of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spfgen.facts.formula import (
+    And,
+    Bin,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Or,
+    Var,
+    conjunction,
+    rename,
+    substitute,
+    variables,
+)
+from spfgen.facts.prove import Facts, implied
+from spfgen.ir import walk
+from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
+from spfgen.plan.choices import IN_PLACE
+from spfgen.plan.context import Context
+from spfgen.plan.nodes import (
+    PLANS,
+    Append,
+    Block,
+    Define,
+    Guard,
+    If,
+    InPlace,
+    Let,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    chain,
+)
+from spfgen.sets.affine import NotAffine, affine, expression
+from spfgen.space.nodes import Group, Program, Tensor, size_values
+
+PLAIN = Scan | Load | Locate | Guard | Seq | Append | Block | Let | If | Define
+"""What may run twice: it changes nothing but the tensor that it appends to, and looks nothing up."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A layout with one rank of positions in groups: the key of each entry, and whether groups can be sorted, each with
+    its values, and entries at one place added up."""
+
+    key: KeyAssembly
+    sortable: bool
+
+
+@dataclass(frozen=True)
+class PlacedAssembly:
+    """How the arrays of a result are made of entries that go to their place at once."""
+
+    key: KeyAssembly
+    plan: InPlace
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """What is done, in words, each with the reason."""
+        (level,), calls = self.key.key.levels, self.key.key.plan.encoded.calls
+        group = ", ".join(f.name for f in self.key.key.fields[: level.group])
+        begin, (value,) = calls[level.rank.begin].function, self.key.key.plan.encoded.layout.values
+        yield f"count the entries of each ({group})", self.plan.because
+        yield f"offsets {begin}", "where the positions of a group begin: the sum of the counts before it"
+        for name in (*(calls[k].function for k in level.rank.keys), value.name):
+            yield f"insert {name}", "at the next offset of its group"
+        if not self.plan.ordered:
+            yield f"sort each ({group})", "where it is not in order; entries at one place add up"
+
+
+def counter_of(tensor: Tensor, plan: InPlace) -> str:
+    """The type in which entries are counted: narrow where no group has more than there are coordinates of that type."""
+    return "int32" if plan.ordered and {k for _, k in tensor.assembled_types} == {"int32"} else "int64"
+
+
+def groups_of(tensor: Tensor) -> Groups | None:
+    """The groups of a result; None where it has more than these."""
+    found = assembly_by_key(tensor)
+    if not isinstance(found, KeyAssembly) or tensor.entry_type != tensor.value_type:
+        return None
+    key, layout = found.key, found.key.plan.encoded.layout
+    if len(key.levels) != 1 or key.pads or key.checks or key.after:
+        return None
+    (level,), (value,), calls = key.levels, layout.values, key.plan.encoded.calls
+    rank, own = level.rank, (Var(level.rank.position),)
+    if rank.kind != "pointer" or rank.low or rank.other or not rank.begin or value.position != own:
+        return None
+    begin = layout.index(calls[rank.begin].function)
+    if any(calls[k].arguments != own for k in rank.keys) or not _known(begin.extents, layout.parameters):
+        return None
+    (size, *more) = layout.sizes or ("",)
+    extents = [*(layout.index(calls[k].function).extents for k in rank.keys), value.extents]
+    if more or any(e != (Var(size),) for e in extents) or len(layout.indexes) != 1 + len(rank.keys):
+        return None
+    return Groups(found, level.end == level.group + 1 and not key.fields[level.group].down)
+
+
+def _known(extents: Sequence[Expr], parameters: Sequence[str]) -> bool:
+    return all(variables(e) <= {*parameters} for e in extents)
+
+
+def in_place(plan: Plan, group: Group, program: Program, context: Context) -> Plan:
+    """The plan of a statement with results that go to their place at once, where that is less work."""
+    if context.stop_after or not context.makes(IN_PLACE) or context.marks or len(program.groups) != 1:
+        return plan
+    for name, tensor in context.assembled.items():
+        appended = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == name]
+        if not appended or any(n.last is not None for n in appended):
+            continue
+        own = groups_of(tensor)
+        found = None if own is None else _Wrapped(tensor, own, group, program).of(plan)
+        plan = plan if found is None else found
+    return plan
+
+
+@dataclass(frozen=True)
+class _Wrapped:
+    """The part of a plan that delivers the entries of a tensor, as one that runs twice."""
+
+    tensor: Tensor
+    groups: Groups
+    group: Group
+    program: Program
+
+    def of(self, plan: Plan) -> Plan | None:
+        if not isinstance(plan, Seq | Block):
+            return self.made(plan)
+        places = [k for k, part in enumerate(plan.parts) if self.delivers(part)]
+        first, last = places[0], places[-1] + 1
+        if first + 1 == last and isinstance(plan.parts[first], Seq | Block):
+            inner = self.of(plan.parts[first])
+        elif isinstance(plan, Block) and any(isinstance(p, Let | Define) for p in plan.parts[first:last]):
+            inner = None  # what follows may speak of it
+        else:
+            inner = self.made(plan.parts[first] if first + 1 == last else type(plan)(plan.parts[first:last]))
+        return None if inner is None else replace(plan, parts=(*plan.parts[:first], inner, *plan.parts[last:]))
+
+    def delivers(self, plan: Plan) -> bool:
+        return any(isinstance(n, Append) and n.tensor == self.tensor.name for n in walk(plan, PLANS))
+
+    def made(self, plan: Plan) -> Plan | None:
+        """None where it is more than loads, or groups would have to be sorted that cannot be."""
+        nodes = list(walk(plan, PLANS))
+        if any(not isinstance(n, PLAIN) for n in nodes) or any(_is_changed(n) for n in nodes):
+            return None
+        if any(isinstance(n, Append) and n.tensor != self.tensor.name for n in nodes):
+            return None
+        ordered, apart = self.is_ordered(plan), self.is_apart(plan)
+        if not ordered and not self.groups.sortable:
+            return None
+        if not apart and any(isinstance(n, Scan) and n.parallel and n.partition is None for n in nodes):
+            return None
+        order = "they are proved to come in order" if ordered else "nothing is proved of the order in which they come"
+        why = f"the loops only load what they deliver, so they run twice and no list is made; {order}"
+        return InPlace(self.tensor.name, plan, ordered, apart, why)
+
+    def digits(self, append: Append) -> list[Expr]:
+        """The group and the keys of an entry, as expressions of the nest."""
+        key = self.groups.key.key
+        encoded = key.plan.encoded
+        values: dict[str, Expr] = dict(zip(encoded.layout.coordinates, append.coordinates, strict=True))
+        values |= size_values(self.tensor, self.program.fixed)
+        for name, (numerator, divisor) in encoded.quotients.items():
+            if numerator.names() <= values.keys():
+                values[name] = _floor(substitute(expression(numerator), values), divisor)
+        for rule in key.computed:
+            values[rule.position] = _floor(substitute(expression(rule.numerator), values), rule.divisor)
+        return [values[f.name] for f in key.fields[: key.levels[0].end]]
+
+    def is_apart(self, plan: Plan) -> bool:
+        """Whether each iteration of a parallel loop has groups of its own: one digit of the group is its index."""
+        level = self.groups.key.key.levels[0]
+        for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan) and n.parallel):
+            inside = {d for n in walk(scan.body, PLANS) for d in _defines(n)}
+            for append in (n for n in walk(scan, PLANS) if isinstance(n, Append)):
+                if not any(_follows(d, scan.dim, inside) for d in self.digits(append)[: level.group]):
+                    return False
+        return True
+
+    def is_ordered(self, plan: Plan) -> bool:
+        """Proved: of two entries of one group, the one that comes later has the greater keys."""
+        nodes = list(chain(plan))
+        append, loops = nodes[-1], [n.dim for n in nodes if isinstance(n, Scan)]
+        if not isinstance(append, Append) or not loops or any(isinstance(n, Scan) and n.down for n in nodes):
+            return False
+        key = self.groups.key.key
+        level, digits = key.levels[0], self.digits(append)
+        known = [f for n in nodes for f in _says(n)]
+        twin = {d: f"{d}'" for n in nodes for d in _defines(n)}
+        pairs = [(d, rename(d, twin)) for d in digits]
+        same: list[Formula] = [Compare("=", a, b) for a, b in pairs[: level.group]]
+        rising = _rising(pairs[level.group :], [f.down for f in key.fields[level.group : level.end]])
+        both = [*known, *(rename(f, twin) for f in known), *same]
+        about = f"entries of a group of {self.tensor.name} come in the order of their keys"
+        for depth, loop in enumerate(loops):
+            before: list[Formula] = [Compare("=", Var(n), Var(twin[n])) for n in loops[:depth]]
+            later = conjunction([*before, Compare("<", Var(loop), Var(twin[loop]))])
+            if not implied([*both, later], self.axioms, rising, about=about).proved:
+                return False
+        return True
+
+    @property
+    def axioms(self) -> Facts:
+        instances = self.group.instances
+        return instances[0].axioms if instances else Facts((), {})
+
+
+def _is_changed(node: Plan) -> bool:
+    """Whether threads have more of their own in a loop than the entries."""
+    return isinstance(node, Scan) and bool(node.private or node.copies or node.collapse or node.chained)
+
+
+def _defines(node: object) -> tuple[str, ...]:
+    match node:
+        case Scan(dim) | Load(dim) | Locate(dim) | Define(dim):
+            return (dim,)
+    return ()
+
+
+def _says(node: Plan) -> Iterator[Formula]:
+    """What a node of a nest makes hold of the points inside."""
+    match node:
+        case Scan(dim, low, high):
+            yield from (Compare("<=", e, Var(dim)) for e in low)
+            yield from (Compare("<", Var(dim), e) for e in high)
+        case Load(dim, call):
+            yield Compare("=", Var(dim), call)
+        case Locate(dim, value):
+            yield Compare("=", Var(dim), value)
+        case Guard(conditions):
+            yield from conditions
+
+
+def _rising(pairs: Sequence[tuple[Expr, Expr]], down: Sequence[bool]) -> Formula:
+    """That the second ones come behind the first, compared from the first pair on."""
+    goal: Formula = Or(())
+    for (a, b), falls in reversed(list(zip(pairs, down, strict=True))):
+        rises = Compare(">" if falls else "<", a, b)
+        goal = rises if goal == Or(()) else Or((rises, And((Compare("=", a, b), goal))))
+    return goal
+
+
+def _follows(digit: Expr, dim: str, inside: set[str]) -> bool:
+    """Whether a digit is the index of a loop, moved by what is the same in all its iterations."""
+    try:
+        value = affine(digit, _no_call)
+    except NotAffine:
+        return False
+    return abs(value.coefficient(dim)) == 1 and not value.floors() and not value.names() & inside
+
+
+def _no_call(call: object) -> str:
+    raise NotAffine(call)  # type: ignore[arg-type]
+
+
+def _floor(numerator: Expr, divisor: int) -> Expr:
+    return numerator if divisor == 1 else Bin("/", numerator, Num(divisor))
+
+
+def unwrapped(plan: Plan) -> Mapping[str, InPlace]:
+    """The results that go to their place at once."""
+    return {n.tensor: n for n in walk(plan, PLANS) if isinstance(n, InPlace)}

@@ -11,7 +11,7 @@ from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import plus, simplified, times
 from spfgen.plan.analyse.trips import Trips, plans_inside
-from spfgen.plan.nodes import Append, Do, Gather, Plan, Scan, Versions
+from spfgen.plan.nodes import Append, Do, Gather, InPlace, Plan, Scan, Versions
 from spfgen.space.nodes import Program, Tensor
 
 
@@ -59,6 +59,9 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
     for group, plan in zip(program.groups, plans, strict=True):
         tensor = next((t for t in program.tensors if t.name == group.target and t.assembled is not None), None)
         if tensor is None or not group.instances:
+            continue
+        if any(isinstance(n, InPlace) for n in walk(plan)):
+            lines.append(f"4 or 8 bytes for each group of {tensor.name}, for each thread where these share groups")
             continue
         total: Expr = ZERO
         for trips, _ in _visits(plan, ONE, Trips(group.instances, plan)):

@@ -258,9 +258,15 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
                 plan = with_marks(made, context)
             check_plan(group, plan, program, found)
             if context.assembled:
-                from spfgen.plan.assemble.in_place import in_place  # numpy, which is not needed before
+                from spfgen.plan.assemble.in_place import (  # numpy, which is not needed before
+                    check_in_place,
+                    in_place,
+                    without_fills,
+                )
 
+                plan = without_fills(plan) if program.without_fill else plan
                 plan = in_place(plan, group, program, context)
+                check_in_place(plan, group, program)
             plans.append(plan)
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):

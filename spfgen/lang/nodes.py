@@ -364,7 +364,7 @@ class Function:
 class Kernel:
     """One computation. `statements` are its steps in their order. Tensors that are used but not declared are scalars.
     `deterministic`: its results do not depend on the number of threads, to the last bit. `level`: how much it is
-    optimised (optimization.py)."""
+    optimised (optimization.py). `without_fill`: what equals the fill value of a result is no entry of it."""
 
     name: str
     tensors: tuple[TensorDecl, ...]
@@ -377,6 +377,7 @@ class Kernel:
     directives: tuple[Directive | LoopsRelation, ...] = ()
     deterministic: bool = False
     level: int = 2
+    without_fill: bool = False
 
     @property
     def is_scheduled(self) -> bool:

@@ -107,6 +107,7 @@ def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         schedule.outside,
         tuple(temporaries),
         deterministic=kernel.deterministic,
+        without_fill=kernel.without_fill,
         level=kernel.level,
         agreements=tuple(extents.agreements()),
         doubts=doubts(kernel, by_name, extents),

@@ -96,6 +96,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout], beyond: str =
         finds_of_steps(kernel, by_name),
         schedule.marks,
         deterministic=kernel.deterministic,
+        without_fill=kernel.without_fill,
         level=kernel.level,
         agreements=tuple(found.agreements()),
         derived=tuple(found.derived()),

@@ -250,7 +250,8 @@ class Program:
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
     target; `derived`: extents, what they are of others, and whether they have to be; `steps`: it is more than sums of
     products; `numbers`: the extents of indices that are numbers; `beyond`: what is more than
-    sums of products in it; `filled`: results whose pattern is computed that get an entry at all of their places."""
+    sums of products in it; `filled`: results whose pattern is computed that get an entry at all of their places;
+    `without_fill`: what equals the fill value of such a result is no entry."""
 
     name: str
     doc: str
@@ -276,6 +277,7 @@ class Program:
     numbers: Mapping[str, int] = field(default_factory=dict)
     beyond: str = ""
     filled: tuple[str, ...] = ()
+    without_fill: bool = False
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

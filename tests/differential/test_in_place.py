@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import spfgen
 from spfgen.ir import walk
+from spfgen.kernel import Kernel
 from spfgen.layout.validate import violation
 from spfgen.plan.nodes import InPlace
 
@@ -41,7 +44,7 @@ def plan_of(kernel: spfgen.api.Kernel) -> InPlace | None:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("source", "target"), [
     ("csr", "csc"), ("csc", "csr"), ("coo", "csr"), ("csr_unsorted", "csr"), ("coo_unsorted", "csc"),
-    ("bcsr", "csc"), ("dcsr", "csr"), ("ell", "csc_unsorted"),
+    ("bcsr", "csc"), ("dcsr", "csr"), ("ell", "csc_unsorted"), ("csr", "ell"), ("csr", "coo"), ("dcsr", "coo"),
 ])  # fmt: skip
 def test_copies_between_layouts(source: str, target: str, threads: int) -> None:
     """The last one is enough work for several threads."""
@@ -95,6 +98,18 @@ def test_order_is_proved_where_it_follows() -> None:
         plan = plan_of(spfgen.compile("B[i,j] = A[i,j]", A=source, B=target))
         assert plan is not None
         assert (plan.ordered, plan.apart) == expected
+
+
+@pytest.mark.parametrize(("source", "target"), [("bcsr", "csr"), ("dia", "csc"), ("ell", "coo"), ("csr", "dcsr")])
+def test_what_equals_the_fill_value_may_be_left_out(source: str, target: str) -> None:
+    """As conversions do; also where entries are a list."""
+    plain = spfgen.compile("B[i,j] = A[i,j]", A=source, B=target)
+    kernel = Kernel(replace(plain.parsed, without_fill=True), plain.layouts)
+    given = matrix(9, 11, 30)
+    given.sum_duplicates()
+    made = kernel(A=spfgen.pack(given, source))
+    assert made.nse == given.nnz
+    np.testing.assert_array_equal(made.to_numpy(), given.toarray())
 
 
 def test_layouts_of_the_user() -> None:

@@ -745,6 +745,7 @@ class _Interpreter:
             self.counted.append(tuple(self.number(plan, e, env) for e in plan.coordinates))
         if self.counts:
             return
+        assert not plan.without_fill  # conversions alone do that
         if plan.tensor in self.appended:
             steps.append(self, plan, env)
             return

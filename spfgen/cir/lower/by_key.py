@@ -36,7 +36,7 @@ from spfgen.layout.keys import Level
 from spfgen.layout.nodes import IndexArray, ValueArray
 from spfgen.layout.pack_rules import shift
 from spfgen.plan.assemble.by_key import KeyAssembly
-from spfgen.plan.assemble.in_place import counter_of
+from spfgen.plan.assemble.in_place import Groups, counter_of
 from spfgen.plan.nodes import InPlace
 from spfgen.sets.affine import Affine
 from spfgen.sets.uf import linear
@@ -52,11 +52,14 @@ def functions_by_key(assembly: KeyAssembly, struct: str, name: str, by_steps: st
     return [simplify(f) for f in _Maker(name, assembly, struct, by_steps).functions()]
 
 
-def functions_in_place(assembly: KeyAssembly, struct: str, room: str, name: str, plan: InPlace) -> list[c.Function]:
+def functions_in_place(groups: Groups, struct: str, room: str, name: str, plan: InPlace) -> list[c.Function]:
     """Static functions: `int room(entries, counts, groups, lanes)`, and `int name(entries, made, threads, memory)`."""
-    maker = _Maker(name, assembly, struct, "")
-    counter = counter_of(assembly.tensor, plan)
-    return [simplify(_Whole(maker).room(room, counter)), simplify(_Whole(maker).put_in_order(plan.ordered))]
+    maker = _Maker(name, groups.key, struct, "")
+    counter = counter_of(groups.key.tensor, plan)
+    return [
+        simplify(_Whole(maker).room(room, counter, groups.in_slots)),
+        simplify(_Whole(maker).put_in_order(plan.ordered)),
+    ]
 
 
 class _Maker:
@@ -226,7 +229,7 @@ class _Whole:
 
     # --- entries that go to their place at once
 
-    def room(self, name: str, counter: str) -> c.Function:
+    def room(self, name: str, counter: str, in_slots: bool) -> c.Function:
         """Counts become offsets; then sizes, arrays, and where groups begin."""
         maker, total, widest = self.maker, c.Name("total"), c.Name("widest")
         groups, counts = c.Name("groups"), c.Name("counts")
@@ -239,16 +242,17 @@ class _Whole:
         limit, size = c.Field(entries, "most"), c.Call("sizeof", (c.Name(TYPES[counter].c),))
         taken = c.Call("spfgen_times", (c.Name("lanes"), c.Call("spfgen_times", (groups, c.Cast(INT, size)))))
         self.fails(c.Bin("&&", c.Bin(">", limit, c.Int(0)), c.Bin(">", taken, limit)), NO_MEMORY)
-        given = (groups, c.Name("lanes"), c.Int(0), counts, c.Un("&", widest))
+        given = (groups, c.Name("lanes"), c.Int(int(in_slots)), counts, c.Un("&", widest))
         self.lines.append(c.Declare(INT, "widest", c.Int(0)))
         self.lines.append(c.Declare(f"const {INT}", "total", c.Call(f"spfgen_totals_{counter}", given)))
         self.check_totals([total])
-        self.solve([total], [total])
+        self.solve([total], [widest if in_slots else total])
         found = self.arrays([total])
-        begin = self.begin_array()
-        kind = TYPES[maker.kinds[begin]]
-        offset = converted(c.Load(counts, c.Name("k")), TYPES[counter], kind)
-        self.lines.append(loop("k", c.Int(0), groups, [c.Assign(c.Load(found[begin], c.Name("k")), "=", offset)]))
+        if self.key.levels[0].rank.begin:
+            begin = self.begin_array()
+            kind = TYPES[maker.kinds[begin]]
+            offset = converted(c.Load(counts, c.Name("k")), TYPES[counter], kind)
+            self.lines.append(loop("k", c.Int(0), groups, [c.Assign(c.Load(found[begin], c.Name("k")), "=", offset)]))
         self.lines += [c.Assign(c.Field(entries, "widest"), "=", widest), c.Return(c.Name(OK))]
         params = (
             c.Param(f"{KIND} *", "entries"),

@@ -11,6 +11,7 @@ from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.layout import FIELD, KIND
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import MEMORY_ERROR, Workspace
+from spfgen.cir.pack import is_stored
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import any_of, in_braces
@@ -31,14 +32,26 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     """One more entry, if there is memory for it; what fails is told at the end."""
     tensor = low.program.tensor(plan.tensor)
     own = TYPES[tensor.entry_type]
-    entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
-    place = c.Name(low.names.new("entry"))
-    count = c.Field(entries, "count")
     if low.steps:
         stored = from_steps.typed_as(low, plan.value, scope, own)
     else:
         kind = low.value_type(plan.value, own)
         stored = converted(low.value(plan.value, scope, kind), kind, own)
+    if not plan.without_fill:
+        return _entry(low, plan, scope, stored)
+    value = c.Name(low.names.new("stored"))
+    kept = c.Block(tuple(_entry(low, plan, scope, value)))
+    fill = (tensor.assembled or tensor.layout).fill
+    return [c.Declare(f"const {own.c}", value.name, stored), c.If(is_stored(value, fill, own), kept)]
+
+
+def _entry(low: Lowering, plan: Append, scope: Scope, stored: c.Expr) -> list[c.Stmt]:
+    """An entry with this value: it is counted or inserted, comes to those of its row, or to the end of the list."""
+    tensor = low.program.tensor(plan.tensor)
+    own = TYPES[tensor.entry_type]
+    entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
+    place = c.Name(low.names.new("entry"))
+    count = c.Field(entries, "count")
     if plan.tensor in scope.runs:
         return scope.runs[plan.tensor].append(low, plan, scope, stored)
     if plan.tensor in scope.rows_of:

@@ -22,7 +22,7 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.assemble import Assembled
 from spfgen.plan.assemble.by_key import KeyAssembly
 from spfgen.plan.assemble.choose import assembly_by_steps, assembly_of
-from spfgen.plan.assemble.in_place import PlacedAssembly, unwrapped
+from spfgen.plan.assemble.in_place import PlacedAssembly, groups_of, unwrapped
 from spfgen.plan.nodes import Plan
 from spfgen.space.nodes import Program, Tensor
 
@@ -68,7 +68,9 @@ def interface(program: Program, function: c.Function, rooms: Mapping[str, str], 
         if tensor.name in placed:
             assert isinstance(found, KeyAssembly)
             plan = placed[tensor.name]
-            room, ending = functions_in_place(found, struct, rooms[tensor.name], name, plan)
+            groups = groups_of(tensor)
+            assert groups is not None
+            room, ending = functions_in_place(groups, struct, rooms[tensor.name], name, plan)
             functions = [room, *functions, ending]
             assemblies[tensor.name] = PlacedAssembly(found, plan)
         elif isinstance(found, KeyAssembly):

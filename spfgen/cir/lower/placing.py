@@ -109,11 +109,8 @@ class Placing:
             return pruned([*lines, step])
         position = c.Name(low.names.new(target.rank.position))
         names = names.knowing({target.rank.position: position})
-        stored = [target.write(k, names, names.name(k)) for k in target.rank.keys]
-        value_array = c.Load(c.Name(target.arrays[target.layout.values[0].name].name), position)
-        return pruned([
-            *lines, c.Declare(f"const {INT}", position.name, place), step, *stored, c.Assign(value_array, "=", value),
-        ])  # fmt: skip
+        number = c.Declare(f"const {INT}", position.name, place)
+        return pruned([*lines, number, step, *target.written(names, value)])
 
 
 class Target:
@@ -129,10 +126,13 @@ class Target:
         self.layout, self.rank = self.encoded.layout, self.key.levels[0].rank
         self.extents = [low.extent(e) for e in self.tensor.extents]
         plain = Names(dict(zip(self.layout.parameters, self.extents, strict=True)), {}, {}, self.encoded.quotients)
-        self.begin = self.layout.index(self.encoded.calls[self.rank.begin].function)
-        count = joined("*", [plain.expr(e) for e in self.begin.extents])
-        why = f"how many groups {self.tensor.name} has, each with an offset"
-        self.groups = low.chosen(f"const {INT}", f"{plan.tensor}_groups", count, why)
+        self.arguments, self.group_extents = found.arguments, found.extents
+        self.groups: c.Expr = c.Int(1)
+        if found.extents:
+            count = joined("*", [plain.expr(e) for e in found.extents])
+            why = f"how many groups {self.tensor.name} has, each with an offset"
+            self.groups = low.chosen(f"const {INT}", f"{plan.tensor}_groups", count, why)
+        self.sizes = {n: low.names.new(f"{plan.tensor}_{n}") for n in self.layout.sizes}
         self.counters = c.Name(low.names.new(f"{plan.tensor}_counts"))
         self.counter = TYPES[counter_of(self.tensor, plan)].c
         self.entries = low.entries[plan.tensor]
@@ -163,19 +163,26 @@ class Target:
         return lines, replace(names, arrays=self.arrays)
 
     def group(self, names: Names) -> c.Expr:
-        call = self.encoded.calls[self.rank.begin]
-        return names.linear_index(self.begin.extents, [names.expr(a) for a in call.arguments])
+        return names.linear_index(self.group_extents, [names.expr(a) for a in self.arguments])
 
-    def write(self, key: str, names: Names, value: c.Expr) -> c.Stmt:
-        own = self.arrays[self.encoded.calls[key].function]
-        kind = self.kinds[self.encoded.calls[key].function]
-        stored = c.Cast(kind, value) if own.narrow else value
-        return c.Assign(c.Load(c.Name(own.name), names.name(self.rank.position)), "=", stored)
+    def written(self, names: Names, value: c.Expr) -> list[c.Stmt]:
+        """The keys and the value of an entry at its place."""
+        names = names.knowing({n: c.Name(own) for n, own in self.sizes.items()})
+        (array,), calls = self.layout.values, self.encoded.calls
+        stored = [(calls[k].function, calls[k].arguments, names.name(k)) for k in self.rank.keys]
+        return [self.write(*own, names) for own in (*stored, (array.name, array.position, value))]
+
+    def write(self, array: str, at: Sequence[Expr], value: c.Expr, names: Names) -> c.Stmt:
+        own = self.arrays[array]
+        place = names.linear_index(own.extents, [names.expr(p) for p in at])
+        return c.Assign(c.Load(c.Name(own.name), place), "=", c.Cast(self.kinds[array], value) if own.narrow else value)
 
     def pointers(self) -> list[c.Stmt]:
         """The arrays under their names."""
         made = c.Cast(f"{self.struct} *", c.Field(self.entries, "made"))
-        lines: list[c.Stmt] = []
+        lines: list[c.Stmt] = [
+            c.Declare(f"const {INT}", own, c.Field(made, field_name(n))) for n, own in self.sizes.items()
+        ]
         for name, array in self.arrays.items():
             kind = f"{self.kinds[name]} *"
             memory = c.Cast(kind, c.Cast("uintptr_t", c.Field(made, field_name(name))))

@@ -2,7 +2,7 @@
 
 It spares the list of entries and all that is done with it, but runs the loops twice. So it is for loops that only load
 what they deliver, as those of conversions, slices, stacks and transposes do, and for layouts with one rank of
-positions, of which the layout stores where those of each group begin: the offsets follow from the numbers of entries.
+positions, which are numbered within groups that are known beforehand: offsets follow from the numbers of entries.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from spfgen.errors import InternalError
 from spfgen.facts.formula import (
     And,
     Bin,
@@ -25,7 +26,8 @@ from spfgen.facts.formula import (
     variables,
 )
 from spfgen.facts.prove import Facts, implied
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
+from spfgen.layout.keys import KeyPlan
 from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
 from spfgen.plan.choices import IN_PLACE
 from spfgen.plan.context import Context
@@ -54,11 +56,19 @@ PLAIN = Scan | Load | Locate | Guard | Seq | Append | Block | Let | If | Define
 
 @dataclass(frozen=True)
 class Groups:
-    """A layout with one rank of positions in groups: the key of each entry, and whether groups can be sorted, each with
-    its values, and entries at one place added up."""
+    """A layout with one rank of positions in groups: the key of each entry; the number of its group, as the place in an
+    array with these extents; whether groups can be sorted, each with its values, and entries at one place added up."""
 
     key: KeyAssembly
+    arguments: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
     sortable: bool
+
+    @property
+    def in_slots(self) -> bool:
+        """Whether the positions of each group are numbered from 0."""
+        (level,) = self.key.key.levels
+        return level.rank.kind == "slots" and level.group > 0
 
 
 @dataclass(frozen=True)
@@ -71,10 +81,14 @@ class PlacedAssembly:
     def lines(self) -> Iterator[tuple[str, str]]:
         """What is done, in words, each with the reason."""
         (level,), calls = self.key.key.levels, self.key.key.plan.encoded.calls
-        group = ", ".join(f.name for f in self.key.key.fields[: level.group])
-        begin, (value,) = calls[level.rank.begin].function, self.key.key.plan.encoded.layout.values
-        yield f"count the entries of each ({group})", self.plan.because
-        yield f"offsets {begin}", "where the positions of a group begin: the sum of the counts before it"
+        group, (value,) = (
+            ", ".join(f.name for f in self.key.key.fields[: level.group]),
+            self.key.key.plan.encoded.layout.values,
+        )
+        yield f"count the entries of each ({group})" if group else "count the entries", self.plan.because
+        if level.rank.begin:
+            why = "where the positions of a group begin: the sum of the counts before it"
+            yield f"offsets {calls[level.rank.begin].function}", why
         for name in (*(calls[k].function for k in level.rank.keys), value.name):
             yield f"insert {name}", "at the next offset of its group"
         if not self.plan.ordered:
@@ -94,22 +108,30 @@ def groups_of(tensor: Tensor) -> Groups | None:
     key, layout = found.key, found.key.plan.encoded.layout
     if len(key.levels) != 1 or key.pads or key.checks or key.after:
         return None
-    (level,), (value,), calls = key.levels, layout.values, key.plan.encoded.calls
+    (level,), calls = key.levels, key.plan.encoded.calls
     rank, own = level.rank, (Var(level.rank.position),)
-    if rank.kind != "pointer" or rank.low or rank.other or not rank.begin or value.position != own:
+    if rank.kind not in ("pointer", "slots") or rank.low or rank.other or not (rank.begin or rank.keys):
         return None
-    begin = layout.index(calls[rank.begin].function)
-    if any(calls[k].arguments != own for k in rank.keys) or not _known(begin.extents, layout.parameters):
+    if rank.kind != "slots" and any(calls[k].arguments != own for k in rank.keys):
         return None
-    (size, *more) = layout.sizes or ("",)
-    extents = [*(layout.index(calls[k].function).extents for k in rank.keys), value.extents]
-    if more or any(e != (Var(size),) for e in extents) or len(layout.indexes) != 1 + len(rank.keys):
+    call = calls[rank.begin or rank.keys[0]]
+    pairs = zip(call.arguments, layout.index(call.function).extents, strict=True)
+    kept = [(a, e) for a, e in pairs if a != Var(rank.position)]
+    if any(not variables(e) <= {*layout.parameters} for _, e in kept):
         return None
-    return Groups(found, level.end == level.group + 1 and not key.fields[level.group].down)
+    return Groups(found, tuple(a for a, _ in kept), tuple(e for _, e in kept), _is_sortable(key))
 
 
-def _known(extents: Sequence[Expr], parameters: Sequence[str]) -> bool:
-    return all(variables(e) <= {*parameters} for e in extents)
+def _is_sortable(key: KeyPlan) -> bool:
+    """Whether each group has one key, which rises, with a value at the same place, in arrays that are no longer than
+    there are entries."""
+    layout, (level,), calls = key.plan.encoded.layout, key.levels, key.plan.encoded.calls
+    own, (value,), sizes = (Var(level.rank.position),), layout.values, layout.sizes
+    if level.rank.kind != "pointer" or level.end != level.group + 1 or key.fields[level.group].down or len(sizes) != 1:
+        return False
+    extents = [*(layout.index(calls[k].function).extents for k in level.rank.keys), value.extents]
+    alone = len(layout.indexes) == 1 + len(level.rank.keys) and value.position == own
+    return alone and all(e == (Var(sizes[0]),) for e in extents)
 
 
 def in_place(plan: Plan, group: Group, program: Program, context: Context) -> Plan:
@@ -124,6 +146,26 @@ def in_place(plan: Plan, group: Group, program: Program, context: Context) -> Pl
         found = None if own is None else _Wrapped(tensor, own, group, program).of(plan)
         plan = plan if found is None else found
     return plan
+
+
+def without_fills(plan: Plan) -> Plan:
+    """The plan that delivers no entries which equal the fill value."""
+    made: Plan = rewrite(lambda n: replace(n, without_fill=True) if isinstance(n, Append) else None, plan, PLANS)
+    return made
+
+
+def check_in_place(plan: Plan, group: Group, program: Program) -> None:
+    """Raises InternalError where a part of a plan that is to run twice may not: all entries of its tensor come from it,
+    it changes nothing else, so that both runs have the same entries; and what it says of their order and of the groups
+    of parallel iterations is proved of it as it is."""
+    for node in (n for n in walk(plan, PLANS) if isinstance(n, InPlace)):
+        tensor = program.tensor(node.tensor)
+        own = groups_of(tensor)
+        made = None if own is None else _Wrapped(tensor, own, group, program).made(node.body)
+        outside = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == node.tensor]
+        inside = [n for n in walk(node.body, PLANS) if isinstance(n, Append)]
+        if made != node or len(outside) != len(inside):
+            raise InternalError(f"entries of {node.tensor} are counted that are not those that are inserted")
 
 
 @dataclass(frozen=True)
@@ -163,8 +205,7 @@ class _Wrapped:
             return None
         if not apart and any(isinstance(n, Scan) and n.parallel and n.partition is None for n in nodes):
             return None
-        order = "they are proved to come in order" if ordered else "nothing is proved of the order in which they come"
-        why = f"the loops only load what they deliver, so they run twice and no list is made; {order}"
+        why = "the loops only load what they deliver, so they run twice and no list is made"
         return InPlace(self.tensor.name, plan, ordered, apart, why)
 
     def digits(self, append: Append) -> list[Expr]:

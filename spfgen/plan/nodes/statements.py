@@ -56,7 +56,8 @@ class SkipZero(Nested):
 class Append(Plan):
     """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
     tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries. With `last` it gets an
-    entry for each value of the coordinate number `axis` from the one given to this one."""
+    entry for each value of the coordinate number `axis` from the one given to this one. `without_fill`: unless the
+    value is the tensor's fill."""
 
     tensor: str
     coordinates: tuple[Expr, ...]
@@ -64,6 +65,7 @@ class Append(Plan):
     because: str = ""
     last: Expr | None = None
     axis: int = 0
+    without_fill: bool = False
 
     @property
     def as_do(self) -> Do:
@@ -80,7 +82,8 @@ class Append(Plan):
         at = [*map(show, self.coordinates)]
         if self.last is not None:
             at[self.axis] += f" to {show(self.last)}"
-        return f"append to {self.tensor} at ({', '.join(at)}) {show_value(self.value)}"
+        unless = " unless that is its fill" if self.without_fill else ""
+        return f"append to {self.tensor} at ({', '.join(at)}) {show_value(self.value)}{unless}"
 
 
 @dataclass(frozen=True, slots=True)

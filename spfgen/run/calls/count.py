@@ -17,6 +17,7 @@ from spfgen.plan.nodes import (
     Do,
     Find,
     Gather,
+    InPlace,
     Plan,
     Registers,
     Scan,
@@ -64,7 +65,7 @@ def _counting(plan: Plan) -> Plan:
                 return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
             case Append(value=value):
                 return Do(target, "+=", Constant(_cost(value) + 1))
-            case Accumulate(body=body, storage=Variable() | Registers()) | Gather(body=body):
+            case Accumulate(body=body, storage=Variable() | Registers()) | Gather(body=body) | InPlace(body=body):
                 return body
             case Clear(body=body):
                 return body or Seq(())

@@ -119,11 +119,13 @@ def test_steps_give_no_warnings_and_headers_are_for_cpp(tmp_path: Path, name: st
     kernel = spfgen.parse(f"{ROTATED} kernel k {{ {STEPS[name]} }}").kernels["k"].compile()
     (tmp_path / "k.h").write_text(kernel.header)
     (tmp_path / "k.c").write_text(kernel.source)
+    (tmp_path / "whole.c").write_text(kernel.source.replace('#include "k.h"', kernel.header, 1))
     (tmp_path / "user.cpp").write_text('#include "k.h"\n')
     for compiler, *flags, file in (
         ("gcc", "-std=c99", "-O1", "-fopenmp", "-c", "-o", "k.o", "k.c"),
         ("gcc", "-std=c99", "-fsyntax-only", "k.c"),
         ("clang", "-std=c99", "-fsyntax-only", "k.c"),
+        ("clang", "-std=c99", "-fsyntax-only", "whole.c"),
         ("g++", "-std=c++17", "-fsyntax-only", "user.cpp"),
         ("clang++", "-std=c++17", "-fsyntax-only", "user.cpp"),
     ):

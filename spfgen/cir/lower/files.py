@@ -221,7 +221,7 @@ def free_text(made: Struct) -> Text:
         "/* Gives back the arrays of a result, to the allocator that they came from; nothing is left of them then. */\n"
         f"static inline void {name}_in({made.name} *tensor, const spfgen_allocator *memory) {{\n"
         + "\n".join(lines)
-        + "\n}\n"
+        + "\n}\n#ifdef __GNUC__\n__attribute__((unused)) /* where this is all in one file */\n#endif\n"
         f"static inline void {name}({made.name} *tensor) {{\n    {name}_in(tensor, NULL);\n}}\n#endif"
     )
 

@@ -813,3 +813,27 @@ def test_the_body_of_a_function_is_called_with_what_is_not_stored() -> None:
     text = "function f(a, b) { return a*b }\nD[i] = f(A[i], B[i])"
     found = spfgen.evaluate(text, out="sv", A=spfgen.pack(a, "sv"), B=spfgen.pack(b, "sv"))
     np.testing.assert_array_equal(found.to_numpy(), [np.nan, 6.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("update", "wanted", "needed"),
+    [
+        ("*= 2", lambda a, b: a * 2, lambda a, b: a),
+        ("*= x[i]", lambda a, b: a * np.arange(9.0)[:, None], lambda a, b: a),
+        ("*= B[i,j] where i < 4", lambda a, b: np.where(np.arange(9)[:, None] < 4, a * b, a), lambda a, b: a),
+        ("**= 2", lambda a, b: a**2, lambda a, b: a),
+        ("min= 2", lambda a, b: np.minimum(a, 2), lambda a, b: a),
+        ("max= B[i,j]", np.maximum, lambda a, b: a | b),
+        ("/= B[i,j] + 1", lambda a, b: a / (b + 1), lambda a, b: a | b),
+        ("+= 1 where i = j", lambda a, b: a + np.eye(9), lambda a, b: a | np.eye(9, dtype=bool)),
+    ],
+)
+def test_an_update_makes_no_entries_where_it_keeps_the_fill(update: str, wanted: Any, needed: Any) -> None:
+    """What the statements before have stored drives the update: not all places, of which there may be too many."""
+    rng = np.random.default_rng(5)
+    a, b = (np.where(rng.random((9, 9)) < 0.2, rng.integers(1, 5, (9, 9)), 0).astype(float) for _ in range(2))
+    operands = {"A": spfgen.pack(a, "coo"), "B": spfgen.pack(b, "csr"), "x": np.arange(9.0)}
+    read = {n: v for n, v in operands.items() if n == "A" or f"{n}[" in update}
+    found = spfgen.evaluate(f"C[i,j] = A[i,j]\nC[i,j] {update}", out="csr", **read)
+    np.testing.assert_array_equal(found.to_numpy(), wanted(a, b))
+    assert found.nse == needed(a != 0, b != 0).sum()

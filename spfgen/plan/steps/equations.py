@@ -269,6 +269,8 @@ class Equations(Hoisting):
         regions = union([found if same else None, before])
         if regions is None or (rewritten and not eq.indices):
             regions = [Region(())]
+        if regions == [Region(())] and eq.updates is not None and kept and not env.known:
+            regions = self.of_update(eq, env) or regions
         everywhere = regions == [Region(())]
         conditions = self.where_it_runs(eq, access)
         fewer = replace(self.regions, apart=True).of(eq.value) if same and not before else None
@@ -295,6 +297,30 @@ class Equations(Hoisting):
         emptied = [Emptied(self.collected[eq.target])] if empties else []
         self.rewritten |= {eq.target} if rewritten else set()
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def of_update(self, eq: Equation, env: Env) -> list[Region] | None:
+        """Where an update by a function may change something, which it does not where both the target and the value are
+        their fill values: at the target's entries, and at those of the value if the target's fill is not what the
+        function gives there whatever the value is."""
+        update = eq.updates
+        assert update is not None
+        fill, kind = self.tensors[eq.target].layout.fill, self.tensors[eq.target].value_type
+
+        def keeps(value: Any) -> bool:
+            made = replace(update, arguments=(number_of(fill, kind), value))
+            found = self.regions.fill(made) if self.regions.of(made) == [] else None
+            return found is not None and fill_text(number_of(found, kind).value) == fill_text(fill)
+
+        empty = self.regions.fill(eq.value)
+        apart = empty is not None and keeps(lang.Constant(empty))
+        known = update.operator.annihilators_of(TYPES[kind], stored=False)
+        whatever = any(place == 0 and fill_text(value) == fill_text(fill) for place, value in known)
+        whatever = (whatever and (empty is None or apart)) or keeps(eq.value)
+        if whatever and all(isinstance(s, Var) for s in eq.subscripts):
+            return [Region((lang.Access(self.collected[eq.target], eq.subscripts, eq.span),))]
+        if not env.earlier or not apart:
+            return None
+        return union([self.regions.of(eq.value), *(self.entries_of(w, eq) for w in env.earlier)])
 
     def where_one_is(self, regions: Sequence[Region], leaf: Leaf, env: Env) -> Plan:
         """The leaf where one of the regions is at the point, so that a computed pattern has no more entries than

@@ -315,7 +315,7 @@ class Run:
         levels, shifts, of_words = self.pair.key.levels, digits.shifts, address(words)
         places: Array | None = None
         if shared("keys_order")(count, of_words, threads) == 0:
-            places = _sorted(words, digits.bits, threads)
+            places = sorted_words(words, digits.bits, threads)
         cuts = [shifts[level.end - 1] for level in levels]
         groups = [shifts[level.group - 1] if level.group else None for level in levels]
         together = [g for level, g in zip(levels, groups, strict=True) if level.rank.kind == "slots" and g is not None]
@@ -350,7 +350,7 @@ class Run:
         return made
 
 
-def _sorted(words: Array, bits: int, threads: int) -> Array:
+def sorted_words(words: Array, bits: int, threads: int) -> Array:
     """Sort the keys in place; where each was before."""
     count = len(words)
     of_place = max(1, (count - 1).bit_length())

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from spfgen.errors import DataError
-from spfgen.run.arrays.entries import Entries, normal, numbered, pruned
+from spfgen.run.arrays.entries import Entries, normal, numbered, pruned, sorting
 from spfgen.run.tensor import Array
 
 SHARE = 2**22
@@ -32,8 +32,8 @@ def contracted(left: Entries, right: Entries, labels: tuple[str, str, str]) -> E
         [len(left.values), len(right.values)],
         [tuple(first[x] for x in both), tuple(second[x] for x in both)],
     )
-    order = np.argsort(two, kind="stable")
-    begin, end = np.searchsorted(two[order], one, "left"), np.searchsorted(two[order], one, "right")
+    order, two = sorting(two)
+    begin, end = np.searchsorted(two, one, "left"), np.searchsorted(two, one, "right")
     found = []
     for low, high in pairwise(_shares(end - begin)):
         counts = end[low:high] - begin[low:high]

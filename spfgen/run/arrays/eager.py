@@ -17,13 +17,12 @@ from spfgen import tuning
 from spfgen.errors import ArgumentError, ConversionError, DataError, a_type, said
 from spfgen.lang.fills import plain_fill
 from spfgen.layout.nodes import Layout
-from spfgen.run.arrays import reductions
+from spfgen.run.arrays import ordered, reductions
 from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
 from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
-from spfgen.run.arrays.ordered import merged
 from spfgen.run.arrays.reversed import reversed_layout
 from spfgen.run.arrays.segments import segments_of
 from spfgen.run.arrays.words import in_words
@@ -202,7 +201,7 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     else:
         with np.errstate(all="ignore"):
             fill = np.asarray(call(*[o.fill_value for o in operands]))[()]
-    made = merged(operands[0], operands[1], needed(deciding))
+    made = ordered.merged(operands[0], operands[1], needed(deciding))
     if made is None:
         return None
     return made.with_values(*in_c(np.asarray(call(*made.values)), fill))
@@ -214,8 +213,8 @@ def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> lis
     tensors = [(k, o) for k, o in enumerate(operands) if isinstance(o, Tensor)]
     deciding = decided(function, operands)
     decide = [not is_full(t.layout) and k in deciding for k, t in tensors]
-    ordered = sorted(zip(tensors, decide, strict=True), key=lambda one: (not one[1], not is_full(one[0][1].layout)))
-    return [t.layout for (_, t), _ in ordered]
+    in_turn = sorted(zip(tensors, decide, strict=True), key=lambda one: (not one[1], not is_full(one[0][1].layout)))
+    return [t.layout for (_, t), _ in in_turn]
 
 
 def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) -> Tensor | None:
@@ -435,7 +434,11 @@ def _to_reduce(tensor: Tensor, axis: Any) -> tuple[Entries, Any]:
     if segments is None or not stored_once(tensor.layout).proved:
         return entries_of(tensor), None
     entries = Entries(tensor.shape, (), segments.values, tensor.fill_value)
-    return entries, segments.reduced if axes[0] != segments.form.along else segments.reduced_across
+    if axes[0] != segments.form.along:
+        return entries, segments.reduced
+    if segments.width > tuning.CONVERT_EMPTY_GROUPS * len(segments.values) + 2**16:
+        return entries_of(tensor), None
+    return entries, segments.reduced_across
 
 
 # --- subscripts and shapes ------------------------------------------------------------------------------------------
@@ -470,6 +473,9 @@ def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
         found = _over(tensor)
         if found is not None:
             return found
+    counted = ordered.transposed(tensor, order)
+    if counted is not None:
+        return counted
     result: Tensor = tensor_from(transpose(tensor, order), [tensor.layout])
     return result
 

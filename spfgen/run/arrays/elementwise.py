@@ -17,7 +17,7 @@ from spfgen.lang.fills import fill_text
 from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.types import TYPES
 from spfgen.layout.fill import fits
-from spfgen.run.arrays.entries import Entries, computed, found_at, in_c, numbered, same, stored_at
+from spfgen.run.arrays.entries import Entries, computed, found_at, in_c, numbered, same, sorting, stored_at
 from spfgen.run.arrays.ordered import Side, sides
 from spfgen.run.calls.layout_signature import remember
 from spfgen.run.tensor import Array, Tensor
@@ -276,7 +276,8 @@ def _union(shape: tuple[int, ...], parts: Sequence[tuple[tuple[Array, ...], int]
     if not parts:
         return tuple(np.zeros(0, np.int64) for _ in shape), 0
     keys = numbered(shape, [count for _, count in parts], [coords for coords, _ in parts])
-    _, first = np.unique(np.concatenate(keys), return_index=True)
+    order, key = sorting(np.concatenate(keys))
+    first = order[np.append(key[:1] >= 0, key[1:] != key[:-1])]
     coords = tuple(np.concatenate([c[d] for c, _ in parts])[first] for d in range(len(shape)))
     return coords, len(first)
 

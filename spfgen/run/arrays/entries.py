@@ -13,13 +13,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import DataError
 from spfgen.lang.fills import plain_fill
 from spfgen.lang.types import TYPES
 from spfgen.layout.fill import differs
 from spfgen.layout.fill import filled as full
+from spfgen.run.calls.functions import has_shared
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
+from spfgen.run.ways import sorted_words
 
 MOST = 2**63 - 1
 Stored = TypeVar("Stored", bound="Entries | Coordinates")
@@ -77,8 +80,8 @@ def normal(shape: tuple[int, ...], coords: Sequence[Array], values: Array, fill:
     columns = tuple(coords)
     (key,) = numbered(shape, [len(values)], [columns])
     if key.size > 1 and not (key[1:] > key[:-1]).all():
-        order = np.argsort(key, kind="stable")
-        key, values, columns = key[order], values[order], tuple(c[order] for c in columns)
+        order, key = sorting(key)
+        values, columns = values[order], tuple(c[order] for c in columns)
         first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         if not once and len(first) < len(key):
             values = np.asarray(np.add.reduceat(values, first), dtype=values.dtype)
@@ -137,10 +140,20 @@ def numbered(shape: tuple[int, ...], counts: Sequence[int], sets: Sequence[tuple
 
 
 def _row_major(shape: tuple[int, ...], count: int, columns: tuple[Array, ...]) -> Array:
-    key = np.zeros(count, np.int64)
-    for extent, column in zip(shape, columns, strict=True):
-        key = key * extent + column
+    key = columns[0].astype(np.int64) if columns else np.zeros(count, np.int64)
+    for extent, column in zip(shape[1:], columns[1:], strict=True):
+        key *= extent
+        key += column
     return key
+
+
+def sorting(key: Array) -> tuple[Array, Array]:
+    """(a stable order of numbers of which none is negative, the numbers in that order)."""
+    if tuning.SORT_BY_NUMPY <= len(key) < 2**32 and has_shared(len(key)):
+        words = key.astype(np.uint64)
+        return sorted_words(words, int(key.max()).bit_length(), 1), words.view(np.int64)
+    order = np.argsort(key, kind="stable")
+    return order, key[order]
 
 
 def _ranked(column: Array) -> tuple[Array, int]:
@@ -175,8 +188,7 @@ def groups(shape: tuple[int, ...], coords: Sequence[Array], count: int) -> tuple
     of the groups). Within a group the order stays."""
     columns = tuple(coords)
     (key,) = numbered(shape, [count], [columns])
-    order = np.arange(count) if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")
-    ordered = key[order]
+    order, ordered = (np.arange(count), key) if (key[1:] >= key[:-1]).all() else sorting(key)
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if count else np.zeros(0, np.int64)
     at = order[first]
     return order, first, tuple(c[at] for c in columns)

@@ -11,6 +11,7 @@ from spfgen.lang.fills import plain_fill
 from spfgen.lang.spec import SOLVED
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays.entries import Entries, pruned
+from spfgen.run.arrays.ordered import of_rows
 from spfgen.run.calls.bind import packed
 from spfgen.run.calls.detect_layout import NUMPY, candidates
 from spfgen.run.calls.layout_signature import refilled, remember
@@ -47,9 +48,14 @@ def _where_it_fits(layout: Layout, entries: Entries | Coordinates) -> Tensor | N
 def packed_in(layout: Layout, entries: Entries | Coordinates) -> Tensor:
     """Raises DataError for entries that the layout has no place for, Unsupported for one that cannot be packed."""
     fill = plain_fill(entries.fill)
+    own = refilled(layout, fill)
     if not isinstance(entries, Coordinates):  # which were looked at when they were made
+        if not own.is_pattern and len(entries.shape) == own.rank:
+            found = of_rows(own, entries.shape, entries.coords, entries.values)
+            if found is not None:
+                return found
         entries = Coordinates(entries.shape, entries.coords, entries.values, fill)
-    return packed(refilled(layout, fill), entries)
+    return packed(own, entries)
 
 
 def in_layout(entries: Entries, layout: Any) -> Any:

@@ -25,7 +25,8 @@ from spfgen.layout.order import in_order
 from spfgen.layout.pack import key_orders
 from spfgen.layout.proofs import stored_once
 from spfgen.run.by_table import table
-from spfgen.run.calls.functions import address, empty, has_shared, shared
+from spfgen.run.calls.bind import NARROW
+from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.layout_signature import form_of as signature_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
@@ -136,11 +137,64 @@ def made(
         if max(count, *shape) > np.iinfo(kind).max:
             return None
         arrays[name] = np.ascontiguousarray(own, kind)
+        arrays[name].flags.writeable = False
     arrays[form.value] = np.ascontiguousarray(values)
     sizes = dict(zip(layout.parameters, map(int, shape), strict=True)) | {form.size: count}
     ready = {n: arrays[n] for n in signature.arrays}
     trust(layout, sizes, ready)
     return Tensor(layout, sizes, ready)
+
+
+def of_rows(layout: Layout, shape: tuple[int, ...], coords: Sequence[Array], values: Array) -> Tensor | None:
+    """A tensor of entries in row-major order, each once, in a layout that has them in this order; None in others."""
+    form = form_of(layout)
+    if form is None or form.dims != tuple(range(layout.rank)) or not rises(layout):
+        return None
+    kind = np.dtype(np.int32 if max(len(values), *shape) <= NARROW else np.int64)
+    begin = begins(coords[0], shape[0], kind) if form.begin else None
+    if form.begin and begin is None:
+        return None
+    return made(layout, form, shape, begin, [coords[d].astype(kind) for d in form.own_dims], values)
+
+
+def begins(column: Array, extent: int, kind: np.dtype[Any]) -> Array | None:
+    """Where the segments of a column that never falls begin, and the last one ends; None where most would be empty."""
+    if extent > tuning.CONVERT_EMPTY_GROUPS * len(column) + 2**16:
+        return None
+    found = np.zeros(extent + 1, kind)
+    np.cumsum(np.bincount(column, minlength=extent), out=found[1:])
+    return found
+
+
+def transposed(tensor: Tensor, order: Sequence[int]) -> Tensor | None:
+    """numpy.transpose of lists of coordinates: they are counted, one dimension after the other; None of others."""
+    form = form_of(tensor.layout)
+    if form is None or form.begin or not rises(tensor.layout):
+        return None
+    check_unchanged(tensor)
+    values = tensor.arrays[form.value]
+    columns = {d: tensor.arrays[n] for d, n in zip(form.dims, form.columns, strict=True)}
+    new = [order[d] for d in form.dims]  # the old dimensions in the order in which they count then
+    most = max([tensor.shape[d] for d in new], default=0)
+    kinds = {c.dtype for c in columns.values()}
+    if len(kinds) != 1 or most > tuning.CONVERT_EMPTY_GROUPS * len(values) + 2**16 or not has_shared(len(values)):
+        return None
+    (kind,) = kinds
+    place, start = np.arange(len(values), dtype=kind), np.empty(most + 1, kind)
+    for d in _to_count(new, form.dims):
+        before, place = place, np.empty(len(values), kind)
+        held = [address(a) for a in (columns[d], before, start, place)]
+        shared(f"counted_{kind.name}")(len(values), tensor.shape[d], *held)
+    shape = [tensor.shape[d] for d in order]
+    return made(tensor.layout, form, shape, None, [columns[d][place] for d in new], values[place])
+
+
+def _to_count(new: Sequence[int], old: Sequence[int]) -> list[int]:
+    """The dimensions to count by, in turn: not those at the end, which are in order as they are."""
+    kept = len(new)
+    while kept > 0 and (kept == len(new) or old.index(new[kept - 1]) < old.index(new[kept])):
+        kept -= 1
+    return list(new[:kept])[::-1]
 
 
 # --- two side by side ---------------------------------------------------------------------------------------------
@@ -200,7 +254,7 @@ def sides(extents: Sequence[int], first: Side, second: Side, only: tuple[bool, b
         own = [np.ascontiguousarray(begin, kind), values, fill, *(np.ascontiguousarray(c, kind) for c in side.columns)]
         held += own
         words += map(address, own)
-    begin = empty((count + 1,), kind)
+    begin = np.empty(count + 1, kind)
     columns = [scratch(f"column {d}", most + 1, kind) for d in range(len(first.columns))]
     found = [scratch(n, most + 1, np.dtype(np.uint64)) for n in "ab"]
     words += map(address, (begin, *found, *columns))

@@ -22,8 +22,8 @@ from spfgen.run.tensor import Array, Tensor, check_unchanged
 
 @dataclass(frozen=True)
 class CompressedAxis:
-    """The names of the arrays: of where segments begin, of the coordinates in them, of the values. `along` is the
-    dimension that has a segment for each coordinate."""
+    """The names of the arrays: of where segments begin, "" where a column says it; of the coordinates in them, of the
+    values. `along` is the dimension that has a segment for each coordinate."""
 
     begin: str
     column: str
@@ -39,8 +39,8 @@ def form_of(layout: Layout) -> CompressedAxis | None:
     if layout not in _FORMS:
         found = ordered.form_of(layout) if layout.rank == 2 else None
         own = None
-        if found is not None and found.begin:
-            own = CompressedAxis(found.begin, found.columns[0], found.value, found.dims[0])
+        if found is not None and (found.begin or ordered.rises(layout)):
+            own = CompressedAxis(found.begin, found.columns[-1], found.value, found.dims[0])
         remember(_FORMS, layout, own)
     return _FORMS[layout]
 
@@ -140,11 +140,15 @@ class Segments:
         layout, own = self.tensor.layout, ordered.form_of(self.tensor.layout)
         assert own is not None
         extents = (len(begin) - 1, width) if self.form.along == 0 else (width, len(begin) - 1)
-        most = max(len(values), *extents)
-        if any(most > np.iinfo(a.dtype).max for a in (self.begin, self.column)):
+        if max(len(values), *extents) > np.iinfo(self.column.dtype).max:
             return None
-        ready = begin.astype(self.begin.dtype, copy=False), column.astype(self.column.dtype, copy=False)
-        return ordered.made(layout, own, extents, ready[0], [ready[1]], values)
+        if own.begin:
+            first, columns = begin.astype(self.tensor.arrays[own.begin].dtype, copy=False), [column]
+        else:
+            first, columns = None, [np.repeat(np.arange(len(begin) - 1, dtype=column.dtype), np.diff(begin)), column]
+        return ordered.made(
+            layout, own, extents, first, [c.astype(self.column.dtype, copy=False) for c in columns], values
+        )
 
 
 def segments_of(tensor: Tensor) -> Segments | None:
@@ -153,8 +157,16 @@ def segments_of(tensor: Tensor) -> Segments | None:
     if form is None:
         return None
     check_unchanged(tensor)
-    begin, column, values = (tensor.arrays[n] for n in (form.begin, form.column, form.value))
-    if len(begin) != tensor.shape[form.along] + 1 or begin[0] != 0 or begin[-1] != len(values) or column.ndim != 1:
+    column, values = tensor.arrays[form.column], tensor.arrays[form.value]
+    if column.ndim != 1:
+        return None
+    if form.begin:
+        begin: Array | None = tensor.arrays[form.begin]
+    else:
+        own = ordered.form_of(tensor.layout)
+        assert own is not None
+        begin = ordered.begins(tensor.arrays[own.columns[0]], tensor.shape[form.along], column.dtype)
+    if begin is None or len(begin) != tensor.shape[form.along] + 1 or begin[0] != 0 or begin[-1] != len(values):
         return None
     return Segments(tensor, form, begin, column, values)
 

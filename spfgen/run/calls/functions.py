@@ -48,6 +48,7 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
     **{f"segments_taken_{k}": (None, (LONG, *[POINTER] * 5, LONG, *[POINTER] * 2)) for k in INDEX_TYPES},
+    **{f"counted_{k}": (None, (LONG, LONG, *[POINTER] * 4)) for k in INDEX_TYPES},
     **{f"merged_{k}": (LONG, (POINTER,)) for k in INDEX_TYPES},
 }
 """What the functions of rt/keys.h, rt/totals.h, rt/table.h, rt/segments.h and rt/merged.h return and take."""

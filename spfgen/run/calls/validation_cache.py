@@ -114,7 +114,7 @@ def _record(arrays: Sequence[Any]) -> _Record:
 def fingerprint(array: Any) -> tuple[Any, ...]:
     """What shows that an array has changed: of a long one only samples."""
     size = array.size
-    if not size:
+    if not size or (array.base is None and not array.flags.writeable):  # nobody can write to it
         return (array.shape, array.dtype)
     sample = array if size <= FINGERPRINT else array.reshape(-1)[:: -(-size // FINGERPRINT)].tobytes()
     return (array.shape, array.dtype, zlib.crc32(sample))

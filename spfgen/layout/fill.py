@@ -72,6 +72,11 @@ def differs(values: Array, fill: Any) -> Array:
     return found
 
 
+def differ(values: Array, fill: Any) -> bool:
+    """Whether all of an array differ from its fill value; where it is plain that they do, without a look at signs."""
+    return bool((values.all() if fill == 0 else (values != fill).all()) or differs(values, fill).all())
+
+
 def filled(shape: tuple[int, ...], fill: Any, dtype: Any) -> Array:
     """A new array that holds the fill value everywhere. Raises MemoryError, ValueError; DataError."""
     import numpy as np

@@ -14,7 +14,7 @@ import numpy as np
 from spfgen.cir.lower.layout import field_name
 from spfgen.errors import DataError
 from spfgen.lang.types import INDEX_TYPES
-from spfgen.layout.fill import differs
+from spfgen.layout.fill import differ, differs
 from spfgen.layout.nodes import ENTRIES, Layout
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, extents_of, named
@@ -87,7 +87,8 @@ class Assembly:
             except DataError as error:
                 raise named(error, name) from error
             return self.target.finished(name, made, threads)
-        if not self.prune:
+        plain = not self.layout.is_pattern and not self.layout.value_transforms
+        if not self.prune or (plain and all(differ(made.arrays[v.name], self.layout.fill) for v in self.layout.values)):
             return made
         found = made.to_coo()  # with what the layout stores along with others: it may be there for a fill value alone
         kept = differs(found.values, self.layout.fill)

@@ -20,11 +20,11 @@ from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import ordered, reductions
 from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
-from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, shape_of
 from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.arrays.reversed import reversed_layout
-from spfgen.run.arrays.segments import segments_of
+from spfgen.run.arrays.segments import as_list, as_rows, segments_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
@@ -309,7 +309,7 @@ def in_place(tensor: Tensor) -> Array:
 
 def product(left: Any, right: Any) -> Any:
     """numpy.matmul. With a dense operand the result is dense, and a kernel computes it."""
-    labels = product_labels(np.shape(left), np.shape(right))
+    labels = product_labels(shape_of(left), shape_of(right))
     tensors = [o for o in (left, right) if isinstance(o, Tensor)]
     if any(t.fill_value != 0 for t in tensors):
         kernel = _product_by_kernel(left, right)
@@ -319,7 +319,7 @@ def product(left: Any, right: Any) -> Any:
         return dense[()] if not dense.ndim else dense
     full = [t.layout for t in tensors if is_full(t.layout)]
     if len(tensors) == 2 and not full:
-        kernel = _product_by_kernel(left, right)
+        kernel = _product_of_sparse(left, right)
         if kernel is not None:
             return kernel
         found = contracted(entries_of(left), entries_of(right), labels)
@@ -336,19 +336,30 @@ def _with_dense(left: Any, right: Any, labels: tuple[str, str, str]) -> Any:
     from spfgen.run.calls.samples import ready
 
     text, operands = contraction(labels, (left, right))
-    columns = prod(n for x, n in zip(labels[1], np.shape(right), strict=True) if x not in labels[0])
+    columns = prod(n for x, n in zip(labels[1], shape_of(right), strict=True) if x not in labels[0])
     work = min(map(_stored, (left, right))) * columns
+    small = _by_rows(left, right) if work < tuning.PRODUCT_SMALL else None
+    if small is not None:
+        return small
     if ready(text, operands, {}, None, work, tuning.PRODUCT_SMALL):
         from spfgen.run.calls.evaluate import evaluate
 
         return evaluate(text, operands)
-    rows = segments_of(left) if isinstance(left, Tensor) and isinstance(right, np.ndarray) else None
-    if rows is not None and rows.form.along == 0 and work < SHARE:
-        return rows.times(right, np.result_type(left.dtype, right.dtype))
+    found = _by_rows(left, right) if work < SHARE else None
+    if found is not None:
+        return found
     one, two = _or_entries(left), _or_entries(right)
     if isinstance(one, Entries) or isinstance(two, Entries):
         return with_dense(one, two, labels)
     return np.matmul(one, two)
+
+
+def _by_rows(left: Any, right: Any) -> Any:
+    """The product of rows one behind the other with an array; None of others."""
+    rows = segments_of(left) if isinstance(left, Tensor) and isinstance(right, np.ndarray) else None
+    if rows is None or rows.form.along != 0 or right.ndim > 2:
+        return None
+    return rows.times(right, np.result_type(left.dtype, right.dtype))
 
 
 def _or_entries(value: Any) -> Any:
@@ -356,6 +367,18 @@ def _or_entries(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     return in_place(value) if is_full(value.layout) else entries_of(value)
+
+
+def _product_of_sparse(left: Any, right: Any) -> Any:
+    """By a kernel, which finds the rows of lists of entries where these begin; None where it does not pay."""
+    rows = as_rows(left), as_rows(right)
+    if rows[0] is left and rows[1] is right:
+        return _product_by_kernel(left, right)
+    found = _product_by_kernel(*rows)
+    if not isinstance(found, Tensor) or rows[0] is left:
+        return found
+    listed = as_list(found, left.layout)
+    return tensor_from(own_entries(found), [left.layout]) if listed is None else listed
 
 
 def _product_by_kernel(left: Any, right: Any) -> Any:
@@ -366,7 +389,7 @@ def _product_by_kernel(left: Any, right: Any) -> Any:
     filled = any(isinstance(o, Tensor) and o.fill_value != 0 for o in (left, right))
     if filled and max(t.size for t in (left, right)) < MUCH:
         return None
-    return by_kernel(Product(Leaf(left), Leaf(right)), sparse=not filled, always=filled)
+    return by_kernel(Product(Leaf(left), Leaf(right)), sparse=not filled, always=filled, small=True)
 
 
 def reduced(
@@ -404,8 +427,8 @@ def reduced(
 def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any, initial: Any, mask: Any) -> Any:
     """Of the elements where a mask is true: the others become what the function leaves alone."""
     mask = operand(mask)
-    if broadcast_shape([tensor.shape, np.shape(mask)]) != tensor.shape:
-        raise ArgumentError(f"expected a mask of the shape {tensor.shape}, but it has {np.shape(mask)}")
+    if broadcast_shape([tensor.shape, shape_of(mask)]) != tensor.shape:
+        raise ArgumentError(f"expected a mask of the shape {tensor.shape}, but it has {shape_of(mask)}")
     if name == "mean":
         total = _reduced_where(tensor, "add", axis, keepdims, reductions.mean_type(tensor.dtype, dtype), None, mask)
         ones = np.broadcast_to(np.ones((), bool), tensor.shape)
@@ -552,7 +575,7 @@ def clipped(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, ma
 
 def equal(left: Any, right: Any, equal_nan: bool) -> bool:
     """numpy.array_equal."""
-    if np.shape(left) != np.shape(right):
+    if shape_of(left) != shape_of(right):
         return False
     equals = applied(np.equal, (left, right), {})
     if equal_nan:

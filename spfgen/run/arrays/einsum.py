@@ -20,7 +20,7 @@ import numpy as np
 from spfgen.errors import DataError, UsageError, a_type
 from spfgen.lang.expressions import counted
 from spfgen.run.arrays.contract import all_of, summed
-from spfgen.run.arrays.entries import entries_of
+from spfgen.run.arrays.entries import entries_of, shape_of
 from spfgen.run.arrays.made import in_layout, is_full
 from spfgen.run.calls.bind import is_number
 from spfgen.run.calls.detect_layout import tensor_of
@@ -77,7 +77,7 @@ def statement_of(arguments: Sequence[Any], layout: object) -> tuple[str, dict[st
 def contraction(labels: tuple[str, str, str], operands: tuple[Any, Any]) -> tuple[str, dict[str, Any]]:
     """The statement for a product of two operands by the labels of theirs and of the result, a letter each."""
     own = (tuple(labels[0]), tuple(labels[1]))
-    shapes = tuple([np.shape(o) for o in operands])
+    shapes = tuple([shape_of(o) for o in operands])
     text = _statement(own, OUT, tuple(labels[2]), _stretched(own, shapes))
     return text, dict(zip(_names(2), operands, strict=True))
 

@@ -17,7 +17,7 @@ from spfgen.lang.fills import fill_text
 from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.types import TYPES
 from spfgen.layout.fill import fits
-from spfgen.run.arrays.entries import Entries, computed, found_at, in_c, numbered, same, sorting, stored_at
+from spfgen.run.arrays.entries import Entries, computed, found_at, in_c, numbered, same, shape_of, sorting, stored_at
 from spfgen.run.arrays.ordered import Side, sides
 from spfgen.run.calls.layout_signature import remember
 from spfgen.run.tensor import Array, Tensor
@@ -31,7 +31,7 @@ def elementwise(
 ) -> Entries | Array:
     """`call` of the operands; `function` is that of numpy which it is, if it is one. Where it is `exact`, what is not
     stored is a number as any other: 0 times infinity is nan, and so is 0 by 0. Raises DataError."""
-    shape = broadcast_shape([np.shape(o) for o in operands])
+    shape = broadcast_shape([shape_of(o) for o in operands])
     sparse = [k for k, o in enumerate(operands) if isinstance(o, Entries)]
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
     deciding = decided(function, operands, exact)
@@ -114,7 +114,7 @@ def chosen(condition: Operand, choices: Sequence[Operand]) -> Entries | Array:
     first, second = (np.asarray(np.where(np.array([truth]), *fills)) for truth in (True, False))
     if not same(first, second[0]).all():
         return elementwise(None, operands, np.where)
-    shape = broadcast_shape([np.shape(o) for o in operands])
+    shape = broadcast_shape([shape_of(o) for o in operands])
     coords, count = _union(shape, [expanded(o, shape) for o in sparse])
     values = np.asarray(np.where(*[_values(o, shape, coords, count) for o in operands]))
     return computed(shape, coords, np.broadcast_to(values, (count,)), first[0])
@@ -284,7 +284,7 @@ def _union(shape: tuple[int, ...], parts: Sequence[tuple[tuple[Array, ...], int]
 
 def _values(operand: Operand, shape: tuple[int, ...], coords: tuple[Array, ...], count: int) -> Any:
     """Of an operand at coordinates of the result."""
-    if not np.shape(operand) and not isinstance(operand, Entries):
+    if not shape_of(operand) and not isinstance(operand, Entries):
         return operand
     at, count = _own(operand, shape, coords, count)
     return found_at(operand, at, count) if isinstance(operand, Entries) else operand[at]

@@ -61,6 +61,11 @@ def filled(shape: tuple[int, ...], fill: Any, dtype: np.dtype[Any]) -> Array:
         raise DataError(f"expected a dense array that fits in memory, but it is {extents}") from error
 
 
+def shape_of(value: Any) -> tuple[int, ...]:
+    """numpy.shape, which asks a tensor by way of all functions that it knows."""
+    return value.shape if isinstance(value, Entries | Tensor | np.ndarray) else np.shape(value)
+
+
 def entries_of(tensor: Tensor) -> Entries:
     """All that a tensor stores, padding included; entries at one coordinate are added, as everywhere."""
     found = tensor.to_coo()

@@ -16,6 +16,7 @@ from spfgen.errors import ArgumentError, DataError
 from spfgen.run.arrays.contract import product_labels
 from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.elementwise import broadcast_shape
+from spfgen.run.arrays.entries import shape_of
 from spfgen.run.arrays.reductions import axes_of, axis_of
 from spfgen.run.arrays.words import in_words
 from spfgen.run.tensor import Tensor
@@ -41,7 +42,7 @@ class Leaf(Node):
 
     def __post_init__(self) -> None:
         self._is(
-            np.shape(self.value), self.value.dtype if hasattr(self.value, "dtype") else np.asarray(self.value).dtype
+            shape_of(self.value), self.value.dtype if hasattr(self.value, "dtype") else np.asarray(self.value).dtype
         )
 
 

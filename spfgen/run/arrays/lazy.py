@@ -313,10 +313,13 @@ def _placed(value: Any, layout: Any) -> Any:
     return in_layout(of_dense(value, value.dtype.type(0)), layout) if np.ndim(value) else value
 
 
-def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False) -> Any | None:
+def by_kernel(
+    node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False, small: bool = False
+) -> Any | None:
     """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
-    goes step by step then words what is wrong. `sparse`: only where the result is sparse."""
-    if not always and stored(node) < ENOUGH and mode() != WARM:
+    goes step by step then words what is wrong. `sparse`: only where the result is sparse; `small`: of few entries too,
+    once there is a kernel."""
+    if not always and stored(node) < ENOUGH and mode() not in ((WARM, "background") if small else (WARM,)):
         return None
     said, pattern = fused(node), patterns(in_order(node))[id(node)]
     if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):

@@ -5,9 +5,10 @@ Those that are not here would need a dense array, and say so.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from inspect import BoundArguments, Parameter, signature
+from inspect import BoundArguments, Parameter
 from math import prod
 from typing import Any
 
@@ -65,6 +66,9 @@ def _of_type(value: Any) -> Any:
 
 def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__name__}"
+
+
+signature = cache(inspect.signature)
 
 
 def _taken(

@@ -18,7 +18,7 @@ import numpy as np
 from spfgen import tuning
 from spfgen.facts.formula import Bin, Num, Var
 from spfgen.lang.fills import plain_fill
-from spfgen.layout.fill import differs
+from spfgen.layout.fill import differ, differs
 from spfgen.layout.keys import key_plan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.order import in_order
@@ -221,11 +221,10 @@ class Sides:
 
     def without(self, values: Array, fill: Any) -> tuple[Array | None, Sequence[Array], Array]:
         """(begin, columns, values) of what differs from the fill, in memory of its own."""
-        kept = differs(values, fill)
-        if kept.all():
+        if differ(values, fill):
             own = values.copy() if any(np.may_share_memory(values, v) for v in self.values) else values
             return self.begin, [c.copy() for c in self.columns], own
-        begin = self.begin
+        begin, kept = self.begin, differs(values, fill)
         if begin is not None:
             before = np.zeros(len(kept) + 1, begin.dtype)
             np.cumsum(kept, out=before[1:])

@@ -15,8 +15,9 @@ import numpy as np
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import ordered
 from spfgen.run.arrays.reductions import Groups
+from spfgen.run.calls.detect_layout import candidates
 from spfgen.run.calls.functions import address, has_shared, shared
-from spfgen.run.calls.layout_signature import remember
+from spfgen.run.calls.layout_signature import refilled, remember
 from spfgen.run.tensor import Array, Tensor, check_unchanged
 
 
@@ -169,6 +170,29 @@ def segments_of(tensor: Tensor) -> Segments | None:
     if begin is None or len(begin) != tensor.shape[form.along] + 1 or begin[0] != 0 or begin[-1] != len(values):
         return None
     return Segments(tensor, form, begin, column, values)
+
+
+def as_rows(tensor: Any) -> Any:
+    """A list of entries as compressed rows, over the same columns and values: kernels find rows there; all else as it
+    is."""
+    form = form_of(tensor.layout) if isinstance(tensor, Tensor) else None
+    if form is None or form.begin or form.along != 0:
+        return tensor
+    own, layout = segments_of(tensor), refilled(candidates("scipy.csr", 2)[0].layout(), tensor.layout.fill)
+    rows = ordered.form_of(layout)
+    if own is None or rows is None:
+        return tensor
+    made = ordered.made(layout, rows, tensor.shape, own.begin, [own.column], own.values)
+    return tensor if made is None else made
+
+
+def as_list(rows: Tensor, layout: Layout) -> Tensor | None:
+    """Compressed rows as a list of entries in this layout, over the same columns and values."""
+    form, own = ordered.form_of(layout), segments_of(rows)
+    if form is None or form.begin or form.dims != (0, 1) or own is None or own.form.along != 0:
+        return None
+    first = np.repeat(np.arange(own.count, dtype=own.column.dtype), np.diff(own.begin))
+    return ordered.made(refilled(layout, rows.layout.fill), form, rows.shape, None, [first, own.column], own.values)
 
 
 def joined(tensors: Sequence[Tensor], axis: int) -> Tensor | None:

@@ -220,3 +220,20 @@ def test_transposes_of_lists_are_counted(layout: str) -> None:
         found.validate()
         assert np.array_equal(found.to_numpy(), dense.transpose(order))
         assert ordered.transposed(tensor, order) is not None
+
+
+def test_products_of_lists_go_by_rows() -> None:
+    random = np.random.default_rng(8)
+    dense = [np.where(random.random(s) < 0.02, random.random(s), 0) for s in ((2000, 1500), (1500, 2000))]
+    lists, rows = ([spfgen.pack(d, layout) for d in dense] for layout in ("coo", "csr"))
+    found = lists[0] @ lists[1]
+    assert found.layout.name == "coo"
+    found.validate()
+    assert np.allclose(found.to_numpy(), dense[0] @ dense[1])
+    assert (lists[0] @ rows[1]).layout.name == "coo"
+    assert np.allclose((rows[0] @ lists[1]).to_numpy(), dense[0] @ dense[1])
+
+
+def test_what_is_stored_but_equals_the_fill_is_left_out_of_products() -> None:
+    one, two = spfgen.pack(np.array([[1.0, 1.0], [0, 2]]), "csr"), spfgen.pack(np.array([[1.0], [-1]]), "csr")
+    assert (one @ two).nse == 1

@@ -148,6 +148,7 @@ def test_the_same_kernel_for_other_names_of_operands(compilations, monkeypatch) 
 def test_another_process_compiles_what_numpy_did_often(fresh, compilations) -> None:
     fresh.setenv("SPFGEN_COMPILE", "background")
     fresh.setattr(tuning, "LATER_WORK", 5_000)
+    fresh.setattr(tuning, "PRODUCT_SMALL", 0)
     a = spfgen.pack(D, "csr")
     before = [a @ X for _ in range(8)]
     assert later.wait()

@@ -345,6 +345,23 @@ def test_two_rows_are_merged_however_they_lie(text: str) -> None:
         np.testing.assert_array_equal(found.to_numpy() if out == "csr" else found, wanted)
 
 
+@pytest.mark.parametrize("layout", ["csr_rle", "vbl"])
+@pytest.mark.parametrize("out", ["csr_rle", "dense"])
+def test_rows_of_intervals_above_and_below_are_merged(layout: str, out: str) -> None:
+    """A row outside of the tensor has no intervals. What is constant along an interval is stored once."""
+    rng = np.random.default_rng(8)
+    a = np.repeat(rng.integers(0, 3, (6, 5)), 4, axis=1) * 1.0
+    a[2] = 0
+    kernel = spfgen.compile("c[i, j] = max(a[i, j], max(a[i + 1, j], a[i - 2, j + 1]))", a=layout, c=out)
+    assert "they are merged" in kernel.explain()
+    b = np.pad(a, ((2, 1), (0, 1)))
+    wanted = np.maximum(a, np.maximum(b[3:, :-1], b[:-3, 1:]))
+    found = kernel(a=spfgen.pack(a, layout))
+    np.testing.assert_array_equal(found if out == "dense" else found.to_numpy(), wanted)
+    if out == layout:
+        assert found.arrays["val"].size <= 6 * 11  # and not 6 * 20
+
+
 def test_a_slice_that_runs_down_is_not_merged() -> None:
     text = "c[i] = a[i(::-1)] + b[i]"
     kernel = spfgen.compile(text, a="sv", b="sv", c="dense")

@@ -213,7 +213,7 @@ class Merging(Driving):
                 values[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, values)
             elif isinstance(node, Guard):
                 inside += [substitute(c, values) for c in node.conditions]
-        if along and (given or inside):
+        if along and inside:
             return None
         assert isinstance(scan, Scan)
         assert isinstance(does.value, lang.Apply)
@@ -238,7 +238,8 @@ class Merging(Driving):
         stream = Stream(access, tuple(before), position, low, high, coordinate, read, stop, tuple(given), tuple(inside))
         if not given:
             return stream
-        if names_of(before) & {v.name for e in (coordinate, *inside, read) for v in walk(e) if isinstance(v, Var)}:
+        known = (coordinate, *inside, read, *(() if stop is None else (stop,)))
+        if names_of(before) & {v.name for e in known for v in walk(e) if isinstance(v, Var)}:
             return None  # read where nothing may be read
         return replace(stream, high=Var(self.fresh(f"{access.tensor}_end")), top=high)
 

@@ -32,7 +32,7 @@ def bytes_of(value: Any) -> float:
     """Of a whole operand of any kind."""
     shape = value.shape if hasattr(value, "shape") else ()
     if isinstance(value, Blocked):
-        per = tuning.CLUSTER_DENSE if _is_dense(value) else tuning.CLUSTER_SPARSE
+        per = tuning.CLUSTER_DENSE if is_dense(value) else tuning.CLUSTER_SPARSE
         known = value.expected if value.nbytes is None else value.nbytes
         return per * float(prod(value.shape)) if known is None else float(known)
     if hasattr(value, "arrays"):
@@ -51,7 +51,7 @@ def bytes_within(value: Any, box: Box) -> float:
     part: float = 1.0
     for (low, high), extent in zip(box, shape, strict=True):
         part *= (high - low) / extent if extent else 0
-    if not isinstance(value, Blocked) or _is_dense(value) or not shape:
+    if not isinstance(value, Blocked) or is_dense(value) or not shape:
         return bytes_of(value) * part
     pointers: float = min(bytes_of(value), SHORT * shape[0])
     rows: float = (box[0][1] - box[0][0]) / max(1, shape[0])
@@ -71,7 +71,8 @@ def _of_blocks(value: Blocked, weights: Mapping[tuple[int, ...], int], box: Box)
     return total
 
 
-def _is_dense(value: Any) -> bool:
+def is_dense(value: Any) -> bool:
+    """Whether an operand of any kind has a number at each place."""
     if isinstance(value, Blocked):
         value = value.example() if value.layout is None else value.layout
         return isinstance(value, np.ndarray | np.generic)
@@ -80,7 +81,7 @@ def _is_dense(value: Any) -> bool:
 
 def density_of(value: Any) -> float:
     """The part of the places of an operand at which something is stored."""
-    if _is_dense(value):
+    if is_dense(value):
         return 1.0
     stored = getattr(value, "nse", getattr(value, "nnz", None))
     if stored is None:

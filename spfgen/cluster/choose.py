@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, pairwise, product
+from itertools import combinations, islice, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spfgen import limits, tuning
-from spfgen.cluster.amounts import points, result_bytes
+from spfgen.cluster.amounts import bytes_within, is_dense, points, result_bytes
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.cuts import Bounds, Box
+from spfgen.cluster.cuts import Bounds, Box, meeting
 from spfgen.cluster.separate import COMBINED, RESULT, Read, plain, quasi, within
 from spfgen.cluster.traffic import Traffic, stays, worker_of
 from spfgen.cluster.workers import Workers, workers
@@ -39,6 +39,7 @@ class Cost:
 
     sent: int
     copied: int
+    packed: int
     memory: int
     work: float
     tasks: int
@@ -47,8 +48,10 @@ class Cost:
     def seconds(self, on: Workers) -> float:
         """The time that it takes, as far as these say."""
         rounds = max(self.work / on.slots, self.largest) * tuning.CLUSTER_POINT
-        traffic = self.sent * tuning.CLUSTER_BYTE / on.count + self.copied * tuning.CLUSTER_COPY / on.slots
-        return rounds + traffic + self.tasks * tuning.CLUSTER_TASK
+        copies = self.copied * tuning.CLUSTER_COPY + self.packed * tuning.CLUSTER_PACK
+        return (
+            rounds + self.sent * tuning.CLUSTER_BYTE / on.count + copies / on.slots + self.tasks * tuning.CLUSTER_TASK
+        )
 
     def fits(self, on: Workers) -> bool:
         return not on.memory or self.memory * on.threads <= tuning.CLUSTER_MEMORY * on.memory
@@ -203,10 +206,14 @@ class _Task:
 def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
     """What it takes with these cuts, from some of the blocks of work."""
     tasks, total = _tasks(unit, cuts)
-    copied, memory, work, largest = 0.0, 0, 0.0, 0.0
+    copied, packed, parts, memory, work, largest = 0.0, 0.0, 0.0, 0, 0.0, 0.0
+    uses = {r.name: _uses(unit, r, cuts) for r in unit.reads}
     for task in tasks:
         for read in unit.reads:
-            copied += task.sizes[read.name] * (not _is_block(unit.operand(read.name), task.boxes[read.name]))
+            made = _making(unit.operand(read.name), task.boxes[read.name], task.sizes[read.name])
+            copied += made[0] / uses[read.name]
+            packed += made[1] / uses[read.name]
+            parts += made[2] / uses[read.name]
         results = sum(result_bytes(unit, t, cuts, task.ranges) for t in unit.targets)
         meet = sum(_combining_memory(unit, t, cuts, task.ranges) for t in unit.targets)
         memory = max(memory, int(sum(task.sizes.values())) + results, meet)
@@ -215,7 +222,8 @@ def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
     factor = total / len(tasks)
     sent = _sent(unit, cuts, tasks, on) if len(tasks) == total else _sent_by_some(unit, cuts, tasks, total, on)
     more = sum(max(0, total - _blocks_of(unit, t, cuts)) for t in unit.targets)
-    return Cost(int(sent), int(copied * factor), memory, work * factor, total + more, largest)
+    count = total + more + round(parts * factor)
+    return Cost(int(sent), int(copied * factor), int(packed * factor), memory, work * factor, count, largest)
 
 
 def _tasks(unit: Unit, cuts: Cuts) -> tuple[list[_Task], int]:
@@ -288,17 +296,30 @@ def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], total: int, on
 def _share(unit: Unit, read: Read, cuts: Cuts, on: Workers) -> float:
     """How often a part is sent for each block of work that reads it: once to each worker that has such a block, but for
     the one where it is."""
-    own = unit.follows(read, tuple(cuts))
-    uses = prod([len(b) - 1 for n, b in cuts.items() if n not in own])
-    away = on.count - 1
+    uses, away = _uses(unit, read, cuts), on.count - 1
     return away * (1 - (1 - 1 / on.count) ** uses) / uses if away else 0.0
 
 
-def _is_block(value: Any, box: Box) -> bool:
-    """Whether a part is a block as it is, or an operand that is not cut."""
+def _uses(unit: Unit, read: Read, cuts: Cuts) -> int:
+    """How many blocks of work read the same part."""
+    own = unit.follows(read, tuple(cuts))
+    return prod([len(b) - 1 for n, b in cuts.items() if n not in own])
+
+
+def _making(value: Any, box: Box, size: float) -> tuple[float, float, int]:
+    """What it takes to cut a part of `size` bytes out of blocks, and to join it: the bytes that are copied, those of
+    sparse blocks that are read or packed, and the tasks. Nothing for a block as it is, or an operand in no blocks."""
     if not isinstance(value, Blocked):
-        return True
-    return all(side in pairwise(b) for b, side in zip(value.bounds, box, strict=True))
+        return 0.0, 0.0, 0
+    meet = [meeting(b, *side) or [0] for b, side in zip(value.bounds, box, strict=True)]
+    whole = prod(sum(low <= b[k] and b[k + 1] <= high for k in some)
+                 for b, some, (low, high) in zip(value.bounds, meet, box, strict=True))  # fmt: skip
+    pieces = prod(map(len, meet))
+    if whole == pieces == 1:
+        return 0.0, 0.0, 0
+    hull = tuple((b[some[0]], b[some[-1] + 1]) for b, some in zip(value.bounds, meet, strict=True))
+    read = (bytes_within(value, hull) if whole < pieces else 0.0) + (size if pieces > 1 else 0.0)
+    return size, 0.0 if is_dense(value) else read, pieces - whole + (pieces > 1)
 
 
 def _parts(unit: Unit, target: str, cuts: Cuts) -> int:

@@ -17,6 +17,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
 from spfgen.cluster.parts import Made
 from spfgen.errors import DataError, SpfgenError, UsageError
@@ -81,9 +83,11 @@ class Stored:
         }
         layer, is_placed = placed({(name, *p): task for p, task in made.items()}, [len(b) - 1 for b in self.bounds])
         graph = HighLevelGraph.from_collections(name, layer)
-        known = [getattr(part, "nbytes", None) for part in self.parts.values()]
-        memory = None if None in known else sum(n for n in known if n is not None)
-        return Blocked(graph, name, self.bounds, example, layout, memory, placed=is_placed)
+        sizes = {place: getattr(part, "nbytes", None) for place, part in self.parts.items()}
+        known = {place: size for place, size in sizes.items() if size is not None}
+        weights = known if layout is None and len(known) == len(self.parts) else None
+        memory = None if len(known) < len(self.parts) else sum(known.values())
+        return Blocked(graph, name, self.bounds, example, layout, memory, weights=weights, placed=is_placed)
 
 
 def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Stored:
@@ -150,7 +154,7 @@ class NpzBlock:
     path: str
     box: Box
     stamp: tuple[int, int]
-    nbytes: int = 0
+    nbytes: int | None = None
 
     def __call__(self) -> Tensor:
         with _about(self.path, self.box):
@@ -288,6 +292,7 @@ class ZarrBlock:
     name: str
     box: Box
     stamp: tuple[int, int]
+    nbytes: int | None = None
 
     def __call__(self) -> Tensor:
         with _about(f"{self.path}/{self.name}", self.box):
@@ -330,8 +335,21 @@ def _opened_zarr(path: str) -> Stored:
         name = ".".join(map(str, place))
         if name not in groups:
             raise DataError(f"block {shown(box)}: {path} has no group {name}")
-        parts[place] = ZarrBlock(os.fspath(Path(path).absolute()), name, box, _stamp(os.fspath(groups[name])))
+        stamp = _stamp(os.fspath(groups[name]))
+        parts[place] = ZarrBlock(os.fspath(Path(path).absolute()), name, box, stamp, _bytes_said(groups[name].parent))
     return Stored(bounds, parts)
+
+
+def _bytes_said(group: Path) -> int | None:
+    """The bytes of the arrays of a group, by their descriptions, which planners count with."""
+    total = 0
+    for file in group.glob("*/zarr.json"):
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            total += prod(map(int, said["shape"])) * np.dtype(said["data_type"]).itemsize
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            return None
+    return total
 
 
 def to_zarr(blocks: Any, path: str | os.PathLike[str], *, force: bool = False) -> str:

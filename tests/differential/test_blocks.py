@@ -400,7 +400,7 @@ def test_a_band_needs_the_blocks_on_it_alone(monkeypatch: pytest.MonkeyPatch) ->
     a = spfgen.blocks(dense, {0: width, 1: width}, layout="csr")
     text = "y[i] = sum(j: A[i,j]*x[j] where abs(i-j) <= 3)"
     rows = spfgen.evaluate(text, A=a.rechunk([a.bounds[0], (0, n)]), x=x)
-    monkeypatch.setattr("spfgen.tuning.CLUSTER_TASK", -1.0)
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_PACK", 1.0)  # blocks are taken as they are
     found = spfgen.evaluate("C[i,j] = A[i,j] where abs(i-j) <= 3", A=a, out="csr")
     product = spfgen.evaluate(text, A=a, x=x)
     for made in (found, product):

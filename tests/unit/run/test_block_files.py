@@ -56,6 +56,9 @@ def test_there_and_back(kind: str, grid: str, tmp_path) -> None:
     array = found.to_blocked()
     assert array.sizes == chunks
     assert isinstance(array.example(), spfgen.Tensor)
+    sizes = {p: sum(a.nbytes for a in part().arrays.values()) for p, part in found.parts.items()}
+    assert array.weights.keys() == sizes.keys()
+    assert all(0 <= array.weights[p] - size < 1000 for p, size in sizes.items()), "planners count with what is there"
     np.testing.assert_array_equal(array.compute().to_numpy(), dense())
     for place, (rows, columns) in found.boxes().items():
         part = pickle.loads(pickle.dumps(found.parts[place]))()

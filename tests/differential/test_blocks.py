@@ -119,11 +119,11 @@ def uses(text: str) -> set[str]:
 
 def test_what_cannot_be_computed_apart_is_refused() -> None:
     x = spfgen.blocks(np.arange(6.0), {0: 2})
-    with pytest.raises(spfgen.SpfgenError, match="`r` is read along `i` while it is made"):
+    with pytest.raises(spfgen.SpfgenError, match="`r` is read along `i` while it is computed"):
         spfgen.evaluate("r[i] = r[i-1] + x[i]", x=x)
     with pytest.raises(spfgen.SpfgenError, match="expected `y`, which is written, in blocks"):
         spfgen.evaluate("y[i] += x[i]", x=x, y=np.ones(6))
-    with pytest.raises(spfgen.SpfgenError, match="`r` is read along `i` while it is made"):
+    with pytest.raises(spfgen.SpfgenError, match="`r` is read along `i` while it is computed"):
         spfgen.evaluate("for i { r[i] = x[i] + r[i-1] }", x=x)
     with pytest.raises(spfgen.SpfgenError, match="runs over 6 places and y has 5"):
         spfgen.evaluate("r[i] = x[i]*y[i]", x=x, y=np.ones(5))

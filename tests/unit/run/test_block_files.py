@@ -214,7 +214,7 @@ def test_grids_that_are_none(tmp_path) -> None:
         store.opened(where)
     (tmp_path / "gone").rename(tmp_path / "A-0-0.npz")
     changed(tmp_path / "A-0-0.npz", "block", json.dumps({"place": [0, 0], "bounds": [[0, 4], [1, 3]]}))
-    with pytest.raises(DataError, match="side by side"):
+    with pytest.raises(DataError, match="without gaps or overlaps"):
         store.opened(where)
     changed(tmp_path / "A-0-0.npz", "block", json.dumps({"place": "x"}))
     with pytest.raises(DataError, match=r"A-0-0.npz cannot be read"):

@@ -837,3 +837,20 @@ def test_an_update_makes_no_entries_where_it_keeps_the_fill(update: str, wanted:
     found = spfgen.evaluate(f"C[i,j] = A[i,j]\nC[i,j] {update}", out="csr", **read)
     np.testing.assert_array_equal(found.to_numpy(), wanted(a, b))
     assert found.nse == needed(a != 0, b != 0).sum()
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "C[i,j] = A[i,j]; for i { C[i,j] *= x[i] }",
+        "for i { C[i,j] = A[i,j]  C[i,j] *= x[i] }",
+        "C[i,j] = A[i,j]; for i, j { C[i,j] *= x[i] }",
+        "C[i,j] = A[i,j]; for i { if x[i] != 1 { C[i,j] *= x[i] } }",
+    ],
+)
+def test_an_update_in_a_loop_makes_no_entries_where_it_keeps_the_fill(steps: str) -> None:
+    rng = np.random.default_rng(6)
+    a, x = np.where(rng.random((9, 8)) < 0.2, rng.integers(1, 5, (9, 8)), 0).astype(float), np.arange(1.0, 10)
+    found = spfgen.evaluate(steps, out="csr", A=spfgen.pack(a, "csr"), x=x)
+    np.testing.assert_array_equal(found.to_numpy(), a * x[:, None])
+    assert found.nse == np.count_nonzero(a)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import SpecError, SpfgenError, Unsupported
+from spfgen.errors import DataError, SpecError, SpfgenError, Unsupported
 from spfgen.lang.nodes import Kernel
 from spfgen.pipeline import Generated
 from spfgen.run.calls.call import Bound
@@ -226,7 +226,14 @@ def check(outcome: Outcome, function: Any, data: Data) -> str:
             after[name].tensor.arrays[array.name] = after[owner].tensor.arrays[array.name]  # type: ignore[index]
     sizes = {**dict(data.sizes), **dict(data.extents)}
     wanted = evaluate(kernel, {n: o.meaning() for n, o in before.items()}, {n: sizes[n] for n in kernel.sizes})
-    Bound(made.program, function, {n: o.tensor for n, o in after.items()}, sizes, 1 + data.seed % 3)()
+    try:
+        Bound(made.program, function, {n: o.tensor for n, o in after.items()}, sizes, 1 + data.seed % 3)()
+    except DataError as error:
+        # Steps look at each value that they add to a sparse target, even if a sum of them is 0.
+        partly = [n for n in wanted if n in before and not before[n].plain()]
+        if any(f"expected `{name}` to store all that" in str(error) for name in partly):
+            return ""
+        raise
     for name, operand in after.items():
         found = operand.tensor.arrays
         if name not in wanted:

@@ -269,8 +269,10 @@ class Equations(Hoisting):
         regions = union([found if same else None, before])
         if regions is None or (rewritten and not eq.indices):
             regions = [Region(())]
-        if regions == [Region(())] and eq.updates is not None and kept and not env.known:
-            regions = self.of_update(eq, env) or regions
+        alone = False
+        if regions == [Region(())] and eq.updates is not None and kept:
+            some, alone = self.of_update(eq, env)
+            regions = some or regions
         everywhere = regions == [Region(())]
         conditions = self.where_it_runs(eq, access)
         fewer = replace(self.regions, apart=True).of(eq.value) if same and not before else None
@@ -282,15 +284,15 @@ class Equations(Hoisting):
 
         def entry(inner: Env) -> Plan:
             lines, value = self.point_value(eq.value, inner)
+            if alone and everywhere:
+                return Block((*lines, *self.if_entry(eq, Block(tuple(self.stored(eq, access, value, inner))))))
             if eq.updates is not None or not (everywhere or rewritten):
                 return Block((*lines, *self.stored(eq, access, value, inner)))
             own = Scalar(self.fresh("value"), tensor.value_type)
             kept_value = Block(tuple(self.stored(eq, access, own, inner)))
             rest: Plan | None = None
             if rewritten:
-                entry = self.fresh(f"{eq.target}_entry")
-                probe = Probe(entry, self.collected[eq.target], eq.subscripts)
-                rest = Block((probe, If(Holds(Compare(">=", Var(entry), ZERO)), kept_value)))
+                rest = Block(self.if_entry(eq, kept_value))
             test = If(self.differs(own, fill), kept_value, rest)
             return Block((*lines, Let(own.name, own.type, cast(value, own.type)), test))
 
@@ -298,10 +300,16 @@ class Equations(Hoisting):
         self.rewritten |= {eq.target} if rewritten else set()
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
 
-    def of_update(self, eq: Equation, env: Env) -> list[Region] | None:
-        """Where an update by a function may change something, which it does not where both the target and the value are
-        their fill values: at the target's entries, and at those of the value if the target's fill is not what the
-        function gives there whatever the value is."""
+    def if_entry(self, eq: Equation, inside: Plan) -> tuple[Plan, ...]:
+        """What is done where the target has an entry."""
+        entry = self.fresh(f"{eq.target}_entry")
+        probe = Probe(entry, self.collected[eq.target], eq.subscripts)
+        return (probe, If(Holds(Compare(">=", Var(entry), ZERO)), inside))
+
+    def of_update(self, eq: Equation, env: Env) -> tuple[list[Region] | None, bool]:
+        """Where an update by a function may change something, if that is not everywhere: not where target and value are
+        their fill values and the function gives that of the target. Whether it is only where the target has entries:
+        the function gives the fill value again whatever the value is."""
         update = eq.updates
         assert update is not None
         fill, kind = self.tensors[eq.target].layout.fill, self.tensors[eq.target].value_type
@@ -315,12 +323,13 @@ class Equations(Hoisting):
         apart = empty is not None and keeps(lang.Constant(empty))
         known = update.operator.annihilators_of(TYPES[kind], stored=False)
         whatever = any(place == 0 and fill_text(value) == fill_text(fill) for place, value in known)
-        whatever = (whatever and (empty is None or apart)) or keeps(eq.value)
-        if whatever and all(isinstance(s, Var) for s in eq.subscripts):
-            return [Region((lang.Access(self.collected[eq.target], eq.subscripts, eq.span),))]
-        if not env.earlier or not apart:
-            return None
-        return union([self.regions.of(eq.value), *(self.entries_of(w, eq) for w in env.earlier)])
+        alone = (whatever and (empty is None or apart)) or keeps(eq.value)
+        if alone and not env.known and all(isinstance(s, Var) for s in eq.subscripts):
+            return [Region((lang.Access(self.collected[eq.target], eq.subscripts, eq.span),))], alone
+        if not env.earlier or not (alone or apart):
+            return None, alone
+        own = [] if alone else self.regions.of(eq.value)
+        return union([own, *(self.entries_of(w, eq) for w in env.earlier)]), alone
 
     def where_one_is(self, regions: Sequence[Region], leaf: Leaf, env: Env) -> Plan:
         """The leaf where one of the regions is at the point, so that a computed pattern has no more entries than

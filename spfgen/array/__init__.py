@@ -1,7 +1,12 @@
 """The namespace of the array API standard, 2024.12, over sparse arrays: what `__array_namespace__` of tensors gives.
 
 Functions are those of numpy on tensors under the standard's names, and give tensors. docs/arrays.md says what each does
-on sparse data.
+on sparse data. Each says which shapes and types it takes and gives, what becomes of the fill value, and what it costs.
+Examples are about these arrays:
+
+>>> import numpy as np, spfgen, spfgen.array as xp
+>>> A = spfgen.pack(np.array([[0.0, 0.5], [1.0, 0.0]]), "csr")
+>>> I, M = xp.astype(2 * A, xp.int64), A > 0
 """
 
 from __future__ import annotations

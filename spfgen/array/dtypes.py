@@ -50,36 +50,74 @@ class iinfo_object:  # noqa: N801
 
 
 def finfo(type: Any, /) -> finfo_object:
-    """The limits of a floating type, or of that of an array; of a complex type those of its parts."""
+    """The limits of a floating type, or of that of an array; of a complex type those of its parts.
+
+    Shapes: any. Types: floating-point, real or complex. Fill: plays no part. Cost: none.
+
+    >>> xp.finfo(xp.float32).bits
+    32
+    """
     found = np.finfo(_type_of(type))
     eps, most, least, normal = (float(n) for n in (found.eps, found.max, found.min, found.smallest_normal))
     return finfo_object(found.bits, eps, most, least, normal, np.dtype(found.dtype))
 
 
 def iinfo(type: Any, /) -> iinfo_object:
-    """The limits of an integer type, or of that of an array."""
+    """The limits of an integer type, or of that of an array.
+
+    Shapes: any. Types: integers. Fill: plays no part. Cost: none.
+
+    >>> xp.iinfo(xp.int8).max
+    127
+    """
     kind = np.dtype(_type_of(type))
     found = np.iinfo(kind)
     return iinfo_object(found.bits, int(found.max), int(found.min), kind)
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
-    """Whether a type is of a kind ("bool", "integral", "numeric", ...), is another type, or one of several."""
+    """Whether a type is of a kind ("bool", "integral", "numeric", ...), is another type, or one of several.
+
+    Shapes: none. Types: any. Fill: plays no part. Cost: none.
+
+    >>> xp.isdtype(xp.int8, "integral")
+    True
+    """
     return builtins.bool(np.isdtype(np.dtype(dtype), kind))
 
 
 def can_cast(from_: Any, to: Any, /) -> builtins.bool:
-    """Whether a type, or that of an array, goes into another one by the rules of promotion."""
+    """Whether a type, or that of an array, goes into another one by the rules of promotion.
+
+    Shapes: any. Types: any. Fill: plays no part. Cost: none.
+
+    >>> xp.can_cast(xp.int8, xp.float32)
+    True
+    """
     return builtins.bool(np.can_cast(np.dtype(_type_of(from_)), np.dtype(_type_of(to))))
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The type that arrays, types and numbers of Python have together."""
+    """The type that arrays, types and numbers of Python have together.
+
+    Shapes: any. Types: any. Fill: plays no part. Cost: none.
+
+    >>> xp.result_type(A, xp.float32)
+    dtype('float64')
+    """
     return np.result_type(*[_type_of(a) for a in arrays_and_dtypes])
 
 
 def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> Held:
-    """The same pattern with values, and the fill, of another type. Without `copy` an array of the type is itself."""
+    """The same pattern with values, and the fill, of another type. Without `copy` an array of the type is itself.
+
+    Shapes: those of `x`. Types: any but complex ones into real ones. Fill: cast, too. Cost: a pass over the stored
+    values.
+
+    >>> xp.astype(A, xp.int32).to_numpy()
+    array([[0, 0],
+           [1, 0]], dtype=int32)
+    """
     on_device(device)
     x = taken(x)
     if x.dtype == np.dtype(dtype):

@@ -19,6 +19,19 @@ from spfgen.run.arrays.lazy import LazyArray
 
 _BOOL, _INTEGER, _REAL, _FLOAT, _ANY = "b", "iu", "iuf", "fc", "biufc"
 _NUMBER = "iufc"
+_KINDS = {
+    "b": "bool",
+    "iu": "integers",
+    "biu": "bool and integers",
+    "f": "real floating-point numbers",
+    "fc": "floating-point numbers",
+    "iuf": "real numbers",
+    "iufc": "numbers",
+    "biufc": "all",
+}
+_FILL_OF_ONE = """Fill: the function of the fill. Cost: a pass over the stored values; the pattern stays."""
+_FILL_OF_TWO = """Fill: the function of both fills. Where one decides alone, what only the other stores is left out.
+    Cost: a merge of what both store; beside a dense array all elements, unless the fill decides."""
 
 
 def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], Held]:
@@ -27,7 +40,7 @@ def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], Held]:
     def of_one(x: Any, /) -> Held:
         return held(function(asked(x, kinds, name)))
 
-    found: Callable[[Any], Held] = _named(of_one, name, function)
+    found: Callable[[Any], Held] = _named(of_one, name, function, kinds, _FILL_OF_ONE)
     return found
 
 
@@ -42,7 +55,7 @@ def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], Hel
                 asked(x, kinds, name)
         return held(exactly(first, second))
 
-    found: Callable[[Any, Any], Held] = _named(of_two, name, function)
+    found: Callable[[Any, Any], Held] = _named(of_two, name, function, kinds, _FILL_OF_TWO)
     return found
 
 
@@ -70,9 +83,20 @@ def _leaves_zeros(function: np.ufunc, given: list[Any]) -> bool:
     return function is np.multiply and all(o.dtype.kind in "biu" for o in given)
 
 
-def _named(made: Any, name: str, function: Any) -> Any:
+def _named(made: Any, name: str, function: Any, kinds: str, fill: str) -> Any:
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"numpy.{function.__name__} of each element."
+    shapes = "that of `x`" if function.nin == 1 else "those of both, broadcast"
+    like = "M" if kinds == _BOOL else "I" if "f" not in kinds else "A"
+    given = ", ".join([like] * function.nin)
+    theirs = ", ".join([f"{like}.to_numpy()"] * function.nin)
+    made.__doc__ = f"""numpy.{function.__name__} of each element.
+
+    Shapes: {shapes}. Types: {_KINDS[kinds]}; the result has that of numpy's function.
+    {fill}
+
+    >>> np.array_equal(xp.{name}({given}), np.{function.__name__}({theirs}), equal_nan=True)
+    True
+    """
     return made
 
 
@@ -117,22 +141,49 @@ pow = _of_two("pow", _NUMBER, "power")
 
 
 def real(x: Any, /) -> Held:
-    """The real parts."""
+    """The real parts.
+
+    Shapes: those of `x`. Types: numbers; real ones of the same width. Fill: its real part. Cost: a pass over the
+    stored values.
+
+    >>> xp.real(A).fill
+    np.float64(0.0)
+    """
     return held(np.real(asked(x, _NUMBER, "real")))
 
 
 def imag(x: Any, /) -> Held:
-    """The imaginary parts of an array of complex numbers."""
+    """The imaginary parts of an array of complex numbers.
+
+    Shapes: those of `x`. Types: complex; real ones of the same width. Fill: its imaginary part. Cost: a pass over
+    the stored values.
+
+    >>> xp.imag(xp.asarray([1 + 2j])).to_numpy()
+    array([2.])
+    """
     return held(np.imag(asked(x, "c", "imag")))
 
 
 def round(x: Any, /) -> Held:
-    """To the next integer, to the even one of two."""
+    """To the next integer, to the even one of two.
+
+    Shapes: those of `x`. Types: numbers, which stay. Fill: rounded, too. Cost: a pass over the stored values.
+
+    >>> xp.round(A).nse
+    1
+    """
     return held(np.round(asked(x, _NUMBER, "round")))
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Held:
-    """Between two bounds, numbers or arrays; in the type of `x`."""
+    """Between two bounds, numbers or arrays; in the type of `x`.
+
+    Shapes: those of `x`, with which bounds are broadcast. Types: real numbers, which stay. Fill: between the
+    bounds, too. Cost: a pass over what is stored; with bounds other than numbers, of their patterns.
+
+    >>> xp.clip(A, 0.75).fill
+    np.float64(0.75)
+    """
     x = asked(x, _REAL, "clip")
     bounds = [None if b is None else operand(b) for b in (min, max)]
     if bounds == [None, None]:
@@ -142,7 +193,14 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Held:
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Held:
-    """`x1` where the condition holds, else `x2`."""
+    """`x1` where the condition holds, else `x2`.
+
+    Shapes: those of the three, broadcast. Types: bool; the others as numpy promotes them. Fill: what the choice of
+    the three fills is. Cost: a merge of what the three store.
+
+    >>> xp.where(M, A, 2.0).fill
+    np.float64(2.0)
+    """
     if kind := taken(condition).dtype.kind != "b":
         raise ArgumentError(f"expected a condition of bool, but it is {kind}")
     return held(np.where(taken(condition), *_pair(x1, x2)))

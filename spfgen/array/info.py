@@ -55,5 +55,11 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:  # noqa: N807
-    """The standard's inspection of the namespace."""
+    """The standard's inspection of the namespace.
+
+    Shapes: none. Types: none. Fill: plays no part. Cost: none.
+
+    >>> xp.__array_namespace_info__().default_device()
+    'cpu'
+    """
     return Info()

@@ -14,72 +14,181 @@ Axis = int | tuple[int, ...] | None
 
 
 def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Held:
-    """The sum, in at least 64 bits for integers."""
+    """The sum, in at least 64 bits for integers.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; of small integers and bool 64
+    bits. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a
+    group for each element of the result.
+
+    >>> xp.sum(A, axis=0).to_numpy()
+    array([1. , 0.5])
+    """
     return held(np.sum(asked(x, "biufc", "sum"), axis=axis, dtype=dtype, keepdims=keepdims))
 
 
 def prod(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Held:
-    """The product, in at least 64 bits for integers."""
+    """The product, in at least 64 bits for integers.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; of small integers and bool 64
+    bits. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a
+    group for each element of the result.
+
+    >>> xp.prod(A).item()
+    0.0
+    """
     return held(np.prod(asked(x, "biufc", "prod"), axis=axis, dtype=dtype, keepdims=keepdims))
 
 
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
-    """The largest value. Raises ArgumentError where there is none."""
+    """The largest value. Raises ArgumentError where there is none.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers, which stay. Fill:
+    counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for each
+    element of the result.
+
+    >>> xp.max(A).item()
+    1.0
+    """
     return held(np.max(asked(x, "iuf", "max"), axis=axis, keepdims=keepdims))
 
 
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
-    """The smallest value. Raises ArgumentError where there is none."""
+    """The smallest value. Raises ArgumentError where there is none.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers, which stay. Fill:
+    counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for each
+    element of the result.
+
+    >>> xp.min(A, axis=1).to_numpy()
+    array([0., 0.])
+    """
     return held(np.min(asked(x, "iuf", "min"), axis=axis, keepdims=keepdims))
 
 
 def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
-    """The arithmetic mean."""
+    """The arithmetic mean.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: floating-point, which stay. Fill:
+    counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for each
+    element of the result.
+
+    >>> xp.mean(A).item()
+    0.375
+    """
     return held(np.mean(asked(x, "fc", "mean"), axis=axis, keepdims=keepdims))
 
 
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Held:
-    """The variance: the sum of squares of deviations over their number less `correction`."""
+    """The variance: the sum of squares of deviations over their number less `correction`.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real floating-point, which stay.
+    Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for
+    each element of the result, twice.
+
+    >>> xp.var(A).item()
+    0.171875
+    """
     return held(np.var(asked(x, "f", "var"), axis=axis, ddof=correction, keepdims=keepdims))
 
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Held:
-    """The square root of `var`."""
+    """The square root of `var`.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real floating-point, which stay.
+    Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for
+    each element of the result, twice.
+
+    >>> xp.std(xp.asarray([1.0, 3.0])).item()
+    1.0
+    """
     return held(np.std(asked(x, "f", "std"), axis=axis, ddof=correction, keepdims=keepdims))
 
 
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
-    """Whether all elements are true."""
+    """Whether all elements are true.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; bool. Fill: counts wherever
+    nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for each element of the
+    result.
+
+    >>> xp.all(A).item()
+    False
+    """
     return held(np.all(taken(x), axis=axis, keepdims=keepdims))
 
 
 def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
-    """Whether an element is true."""
+    """Whether an element is true.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; bool. Fill: counts wherever
+    nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for each element of the
+    result.
+
+    >>> xp.any(A).item()
+    True
+    """
     return held(np.any(taken(x), axis=axis, keepdims=keepdims))
 
 
 def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
-    """How many elements differ from 0."""
+    """How many elements differ from 0.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; int64. Fill: counts wherever
+    nothing is stored; the result is dense. Cost: a pass over what is stored, and a group for each element of the
+    result.
+
+    >>> xp.count_nonzero(A).item()
+    2
+    """
     return held(np.count_nonzero(taken(x), axis=axis, keepdims=keepdims))
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Held:
-    """The first place of the largest value."""
+    """The first place of the largest value.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers; int64. Fill: counts
+    wherever nothing is stored; the result is dense. Cost: a sort of what is stored.
+
+    >>> xp.argmax(A).item()
+    2
+    """
     return held(np.argmax(asked(x, "iuf", "argmax"), axis=axis, keepdims=keepdims))
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Held:
-    """The first place of the smallest value."""
+    """The first place of the smallest value.
+
+    Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers; int64. Fill: counts
+    wherever nothing is stored; the result is dense. Cost: a sort of what is stored.
+
+    >>> xp.argmin(A, axis=1).to_numpy()
+    array([0, 1])
+    """
     return held(np.argmin(asked(x, "iuf", "argmin"), axis=axis, keepdims=keepdims))
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Held:
-    """Sums of the elements up to each along an axis: of a dense copy, as the result is dense."""
+    """Sums of the elements up to each along an axis: of a dense copy, as the result is dense.
+
+    Shapes: those of `x`, one more with `include_initial`. Types: numbers; of small integers 64 bits. Fill: none,
+    the result is dense. Cost: a dense copy.
+
+    >>> xp.cumulative_sum(A, axis=1).to_numpy()
+    array([[0. , 0.5],
+           [1. , 1. ]])
+    """
     return held(np.cumulative_sum(dense(x), axis=_one(x, axis), dtype=dtype, include_initial=include_initial))
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Held:
-    """Products of the elements up to each along an axis: of a dense copy, as the result is dense."""
+    """Products of the elements up to each along an axis: of a dense copy, as the result is dense.
+
+    Shapes: those of `x`, one more with `include_initial`. Types: numbers; of small integers 64 bits. Fill: none,
+    the result is dense. Cost: a dense copy.
+
+    >>> xp.cumulative_prod(xp.asarray([1, 2, 3])).to_numpy()
+    array([1, 2, 6])
+    """
     return held(np.cumulative_prod(dense(x), axis=_one(x, axis), dtype=dtype, include_initial=include_initial))
 
 

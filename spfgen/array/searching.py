@@ -36,7 +36,14 @@ class unique_inverse_result(NamedTuple):  # noqa: N801
 
 
 def nonzero(x: Any, /) -> tuple[Held, ...]:
-    """The coordinates of what differs from 0, an array for each dimension, in row-major order."""
+    """The coordinates of what differs from 0, an array for each dimension, in row-major order.
+
+    Shapes: any but that of a number; lines. Types: any; int64. Fill: none, the results are dense. Cost: a pass over
+    what is stored; all elements where the fill is not 0.
+
+    >>> [c.to_numpy() for c in xp.nonzero(A)]
+    [array([0, 1]), array([1, 0])]
+    """
     x = computed(x)
     if not x.ndim:
         raise ArgumentError("expected an array with dimensions, but it is a number")
@@ -44,18 +51,38 @@ def nonzero(x: Any, /) -> tuple[Held, ...]:
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: Any = "left", sorter: Any = None) -> Held:
-    """numpy.searchsorted, of dense copies."""
+    """numpy.searchsorted, of dense copies.
+
+    Shapes: a line; those of `x2`. Types: real numbers; int64. Fill: none, the result is dense. Cost: dense copies.
+
+    >>> xp.searchsorted(xp.asarray([1, 3]), xp.asarray([2])).to_numpy()
+    array([1])
+    """
     return held(np.searchsorted(dense(x1), dense(x2), side, None if sorter is None else dense(sorter)))
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Held:
-    """Sorted along an axis, in a dense copy."""
+    """Sorted along an axis, in a dense copy.
+
+    Shapes: those of `x`. Types: real numbers, which stay. Fill: none, the result is dense. Cost: a dense copy.
+
+    >>> xp.sort(A, descending=True).to_numpy()
+    array([[0.5, 0. ],
+           [1. , 0. ]])
+    """
     found = np.sort(dense(asked(x, "iuf", "sort")), axis=axis, stable=stable)
     return held(np.flip(found, axis) if descending else found)
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Held:
-    """The places of the elements in their order along an axis, by a dense copy. Equal ones stay in order."""
+    """The places of the elements in their order along an axis, by a dense copy. Equal ones stay in order.
+
+    Shapes: those of `x`. Types: real numbers; int64. Fill: none, the result is dense. Cost: a dense copy.
+
+    >>> xp.argsort(A).to_numpy()
+    array([[0, 1],
+           [1, 0]])
+    """
     own = dense(asked(x, "iuf", "argsort"))
     if not descending:
         return held(np.argsort(own, axis=axis, stable=stable))
@@ -64,23 +91,52 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def unique_values(x: Any, /) -> Held:
-    """The distinct values; each nan is one."""
+    """The distinct values; each nan is one.
+
+    Shapes: any; a line. Types: any, which stay. Fill: is one of the values where something is not stored. Cost: a
+    sort of what is stored.
+
+    >>> xp.unique_values(A).to_numpy()
+    array([0. , 0.5, 1. ])
+    """
     return held(_distinct(x)[0])
 
 
 def unique_counts(x: Any, /) -> unique_counts_result:
-    """The distinct values, and how often each is there."""
+    """The distinct values, and how often each is there.
+
+    Shapes: any; lines. Types: any, which stay, and int64. Fill: is one of the values where something is not stored.
+    Cost: a sort of what is stored.
+
+    >>> xp.unique_counts(A).counts.to_numpy()
+    array([2, 1, 1])
+    """
     return unique_counts_result(*map(held, _distinct(x)))
 
 
 def unique_inverse(x: Any, /) -> unique_inverse_result:
-    """The distinct values, and which of them each element is: of a dense copy."""
+    """The distinct values, and which of them each element is: of a dense copy.
+
+    Shapes: any; a line and that of `x`. Types: any, which stay, and int64. Fill: is an element as all others. Cost:
+    a dense copy.
+
+    >>> xp.unique_inverse(A).inverse_indices.to_numpy()
+    array([[0, 1],
+           [2, 0]])
+    """
     found = np.unique_inverse(dense(x))
     return unique_inverse_result(*map(held, found))
 
 
 def unique_all(x: Any, /) -> unique_all_result:
-    """The distinct values, their first places, which of them each element is, and how often: of a dense copy."""
+    """The distinct values, their first places, which of them each element is, and how often: of a dense copy.
+
+    Shapes: any; lines and that of `x`. Types: any, which stay, and int64. Fill: is an element as all others. Cost:
+    a dense copy.
+
+    >>> xp.unique_all(A).indices.to_numpy()
+    array([0, 1, 2])
+    """
     return unique_all_result(*map(held, np.unique_all(dense(x))))
 
 

@@ -136,7 +136,8 @@ def matrix_power(x: Any, n: int, /) -> Held:
     """The product of n equal matrices in the last two dimensions. Raises ConversionError for a negative exponent, which
     needs inverses.
 
-    Shapes: `(..., n, n)`, which stay. Types: numbers, which stay. Fill: 0. Cost: about log2(n) products.
+    Shapes: `(..., n, n)`, which stay. Types: numbers, which stay. Fill: 0; other fills make the result dense.
+    Cost: about log2(n) products.
 
     >>> xp.linalg.matrix_power(A, 2).to_numpy()
     array([[0.5, 0. ],

@@ -54,8 +54,8 @@ def broadcast_arrays(*arrays: Any) -> list[Held]:
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Held:
     """The arrays one after the other, in the type that they have together; without `axis` as lines.
 
-    Shapes: equal but along the axis. Types: as numpy promotes them. Fill: stays where all have one, else that of
-    the first, and others are stored. Cost: a copy of what is stored.
+    Shapes: equal but along the axis. Types: as numpy promotes them. Fill: that of the first; other ones are
+    stored. Cost: a copy of what is stored.
 
     >>> xp.concat([A, A], axis=1).shape
     (2, 4)
@@ -67,8 +67,8 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Held:
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Held:
     """The arrays along a new axis.
 
-    Shapes: equal; one dimension more. Types: as numpy promotes them. Fill: stays where all have one, else that of
-    the first, and others are stored. Cost: a copy of what is stored.
+    Shapes: equal; one dimension more. Types: as numpy promotes them. Fill: that of the first; other ones are
+    stored. Cost: a copy of what is stored.
 
     >>> xp.stack([A, A]).shape
     (2, 2, 2)

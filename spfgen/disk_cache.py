@@ -56,9 +56,10 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
             if isinstance(found, Compiled):
                 return _with_layouts(found, layouts)
     from spfgen.pipeline import generate
+    from spfgen.space.nodes import Steps
 
     made = compiled_of(generate(kernel, layouts))
-    made = replace(made, program=replace(made.program, groups=(), finds=(), marks=()))
+    made = replace(made, program=replace(made.program, steps=Steps((), {}), finds=(), marks=()))
     folder.save(KERNELS, key, pickle.dumps(made))
     return made
 

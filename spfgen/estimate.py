@@ -11,8 +11,8 @@ from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import plus, simplified, times
 from spfgen.plan.analyse.trips import Trips, plans_inside
-from spfgen.plan.nodes import Append, Do, Gather, InPlace, Plan, Scan, Versions
-from spfgen.space.nodes import Program, Tensor
+from spfgen.plan.nodes import Append, Do, Gather, InPlace, Plan, Products, Scan, Versions
+from spfgen.space.nodes import Instance, Program, Tensor
 
 
 def memory(program: Program) -> list[tuple[str, str]]:
@@ -44,19 +44,23 @@ def _bytes(tensor: Tensor, array: str) -> Expr:
 def work(program: Program, plans: tuple[Plan, ...]) -> list[tuple[str, str]]:
     """(statement, operations on values): additions, multiplications and divisions, where every find succeeds."""
     rows = []
-    for group, plan in zip(program.groups, plans, strict=True):
+    for plan in plans:
         total: Expr = ZERO
-        if group.instances:
-            for trips, do in _visits(plan, ONE, Trips(group.instances, plan)):
+        text = program.steps.text
+        instances: tuple[Instance, ...] = ()
+        if isinstance(plan, Products):
+            text, instances = plan.asked.group.text, plan.asked.group.instances
+        if instances:
+            for trips, do in _visits(plan, ONE, Trips(instances, plan)):
                 total = plus(total, times(trips, Num(_operations(do))))
-        rows.append((group.text, _shown(total)))
+        rows.append((text, _shown(total)))
     return rows
 
 
 def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
     """What results whose pattern is computed take until they are packed, on the average of such sizes."""
     lines = []
-    for group, plan in zip(program.groups, plans, strict=True):
+    for group, plan in ((p.asked.group, p.body) for p in plans if isinstance(p, Products)):
         tensor = next((t for t in program.tensors if t.name == group.target and t.assembled is not None), None)
         if tensor is None or not group.instances:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from spfgen.estimate import assembly
@@ -57,14 +57,16 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         shared = f", shares index arrays of {tensor.shared_with}" if tensor.shared_with else ""
         computed = ", its pattern is computed" if tensor.assembled is not None else ""
         parts.append(f"  {tensor.name} : {layout}, {tensor.value_type}, {role}{shared}{computed}")
-    for group, plan in zip(program.groups, generated.plans, strict=True):
-        parts += ["", group.text]
-        sums = [n.asked.group for n in walk(plan, PLANS) if isinstance(n, Products)]
-        parts += _spaces(group)
-        if group.steps is not None:
-            parts.append(f"  planned by regions of what is stored, not as a sum of products, because {program.beyond}")
-        for inner in sums:
-            parts += [f"  as sums of products: {inner.text}", *(textwrap.indent(p, "  ") for p in _spaces(inner))]
+    for whole in generated.plans:
+        asked, plan = _opened(whole)
+        parts += ["", program.steps.text if asked is None else asked.text]
+        if asked is None:
+            why = program.beyond or COMPARED
+            parts.append(f"  planned by regions of what is stored, not as a sum of products, because {why}")
+            for inner in (n.asked.group for n in walk(plan, PLANS) if isinstance(n, Products)):
+                parts += [f"  as sums of products: {inner.text}", *(textwrap.indent(p, "  ") for p in _spaces(inner))]
+        else:
+            parts += _spaces(asked)
         order = scanned(plan)
         parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")
         found = looked_for(plan)
@@ -73,13 +75,13 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             parts.append(f"  iterates over {', '.join(driving) or 'nothing'}; searches for {', '.join(found)}")
         parts.append("  loops:")
         parts += [f"    {line}" for line in show_plan(plan).splitlines()]
-        sharing = [*shared_by_loops(program, group, plan)]
+        sharing = [*shared_by_loops(program, asked, plan)]
         if sharing:
             parts.append("  dependences:")
             parts += [_filled(loop.text(details), "    ") for loop in sharing]
-        parts += _until_packed(program, group, plan)
+        parts += _until_packed(program, whole)
         parts.append("  proved:")
-        own = claims(group, plan, generated.compared)
+        own = claims(whole, generated.compared)
         parts += [f"    - {fact}" for fact in (*own.proved, *proved(plan))] or ["    nothing"]
         parts.append("  only tested, not proved:")
         parts += [f"    - {text}" for text in own.only_tested]
@@ -113,9 +115,17 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
     return "\n".join(parts)
 
 
+COMPARED = "as sums they would compare all entries of two tensors"
+
+
+def _opened(plan: Plan) -> tuple[Group | None, Plan]:
+    """What a statement that is a sum of products asks for, and its nests; of the plan of all statements it itself."""
+    return (plan.asked.group, plan.body) if isinstance(plan, Products) else (None, plan)
+
+
 def _spaces(group: Group) -> Iterator[str]:
     """The iteration spaces of a statement."""
-    if not group.instances and group.steps is None:
+    if not group.instances:
         yield "  iteration space: empty"
     for number, instance in enumerate(group.instances, 1):
         several = f" {number} of {len(group.instances)}" if len(group.instances) > 1 else ""
@@ -129,14 +139,14 @@ def _assembled(name: str, how: Assembled) -> list[str]:
     return ["", f"assembly of {name}, in C:", *lines]
 
 
-def _until_packed(program: Program, group: Group, plan: Plan) -> list[str]:
+def _until_packed(program: Program, plan: Plan) -> list[str]:
     """What the entries of a result whose pattern is computed take, in lines."""
-    lines = _packed(program, group, plan)
+    lines = _packed(program, plan)
     return ["  memory until the result is packed, about:", *(f"    - {line}" for line in lines)] if lines else []
 
 
-def _packed(program: Program, group: Group, plan: Plan) -> list[str]:
-    lines = assembly(replace(program, groups=(group,)), (plan,))
+def _packed(program: Program, plan: Plan) -> list[str]:
+    lines = assembly(program, (plan,))
     for name in filled(plan, program):
         lines.append(f"{name} gets an entry at each of its places, whatever is stored: it is as large as a dense one")
     return lines
@@ -163,21 +173,22 @@ def explain_json(generated: Generated) -> dict[str, Any]:
         ],
         "statements": [
             {
-                "text": group.text,
-                "iteration_spaces": [iteration_space(i) for i in group.instances],
+                "text": program.steps.text if asked is None else asked.text,
+                "iteration_spaces": [] if asked is None else [iteration_space(i) for i in asked.instances],
                 "loop_order": scanned(plan),
                 "looked_for": looked_for(plan),
                 "loops": show_plan(plan).splitlines(),
-                "dependences": [loop.as_dict() for loop in shared_by_loops(program, group, plan)],
-                "proved": [*(own := claims(group, plan, generated.compared)).proved, *proved(plan)],
+                "dependences": [loop.as_dict() for loop in shared_by_loops(program, asked, plan)],
+                "proved": [*(own := claims(whole, generated.compared)).proved, *proved(plan)],
                 "only_tested": [*own.only_tested],
                 "not_taken": rejected(plan),
                 "above_linear": above_linear(program, plan),
                 "costs": costs(plan),
                 "not_proved": unproved(plan),
-                "memory_until_packed": _packed(program, group, plan),
+                "memory_until_packed": _packed(program, whole),
             }
-            for group, plan in zip(program.groups, generated.plans, strict=True)
+            for whole in generated.plans
+            for asked, plan in [_opened(whole)]
         ],
         "left_out": [{"pass": item.name, "why": item.why} for item in generated.left_out],
         "obligations": [obligation_dict(answer) for answer in generated.obligations],
@@ -213,8 +224,10 @@ class SharedByLoop:
         }
 
 
-def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[SharedByLoop]:
-    """The loops of a statement, those of each of its nests from the outside in; each text once."""
+def shared_by_loops(program: Program, asked: Group | None, plan: Plan) -> Iterator[SharedByLoop]:
+    """The loops of a sum of products, those of each of its nests from the outside in; each text once."""
+    if asked is None:
+        return
     context = context_of(program)
     loops = [n for n in walk(plan) if isinstance(n, Scan | Find)]
     threads = {n.dim for n in loops if n.parallel}
@@ -222,7 +235,7 @@ def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[Shar
     reasons = {n.dim: n.because for n in loops if isinstance(n, Scan) and n.because}
     seen = set()
     outer = ""
-    for meeting, text in dependences(group, plan, context):
+    for meeting, text in dependences(asked, plan, context):
         outer = outer if meeting.outer else ""  # else a nest begins
         reason = reasons.get(meeting.loop, "")
         if meeting.loop in levels:

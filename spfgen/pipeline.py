@@ -4,27 +4,22 @@
 |---------|--------|---------------------------------------------|--------------------------|------------------------|
 | parse   | lang   | what the user wrote                         | lang/parse.py            |                        |
 | resolve | layout | arrays, relation, facts; constants put in   | layout/from_lang.py      | layout/check.py        |
-| join    | space  | iteration spaces                            | space/from_lang.py       | space/check.py         |
-| plan    | plan   | loop nests, with a find for each position   | plan/from_space.py       | plan/verify/meaning.py |
-| passes  | plan   | the nests, rewritten                        | plan/transform/passes.py | plan/verify/meaning.py |
+| join    | space  | statements in normal form: own indices,     | space/from_lang.py,      | space/check.py; tests, |
+|         |        | explicit sums; points of sums of products   | space/normal.py          | by the oracle          |
+| plan    | plan   | loop nests, with a find for each position   | plan/from_steps.py,      | plan/verify/           |
+|         |        |                                             | plan/from_space.py       |                        |
+| passes  | plan   | the nests and the steps, rewritten          | plan/transform/passes.py | plan/verify/meaning.py |
+|         |        |                                             | plan/steps/rewrites.py   | and unchanged.py       |
 | lower   | cir    | C as a tree                                 | cir/lower/from_plan.py   |                        |
 | passes  | cir    | the C, rewritten                            | cir/rewrite/passes.py    | cir/tree/check.py      |
 | print   | text   | NAME.c and NAME.h                           | cir/tree/print.py        |                        |
 
-Kernels of sums of products go through these stages. All other kernels (any function, fill values, views, `for`, `if`),
-and sums that would compare all entries of two tensors, have other stages from `join` to `lower`:
+All kernels go through these stages. plan/from_space.py makes the nests of a statement that is a sum of products,
+whatever stands beside it. plan/steps/ plans all other statements (any function, fill values, views, `for`, `if`) by
+regions: one tensor drives, others are looked up; sorted ones merge. So it does with sums that would compare all entries
+of two tensors.
 
-| stage   | result | what it is                                  | where                    | verified by            |
-|---------|--------|---------------------------------------------|--------------------------|------------------------|
-| join    | space  | steps in normal form: own indices, explicit | space/from_steps.py,     | tests only, by the     |
-|         |        | sums, views as relations of indices         | space/normal.py          | oracle                 |
-| plan    | plan   | nests for each region: one tensor drives,   | plan/from_steps.py,      | plan/verify/           |
-|         |        | others are looked up; sorted ones merge     | plan/steps/              | check_steps.py         |
-| passes  | plan   | the steps, rewritten                        | plan/steps/rewrites.py   | plan/verify/           |
-|         |        |                                             |                          | unchanged.py           |
-| lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  |                        |
-
-In both, plan/transform/whole.py makes the last marks in a plan, then plan/verify/whole.py compares it with the
+Then plan/transform/whole.py makes the last marks in a plan, and plan/verify/whole.py compares it with the
 statements once more. `PASSES` lists all passes that rewrite plans or C. Each has a level of optimisation
 (lang/optimization.py) and a sentence about what it does. Tests interpret the plans after each pass
 (tests/plans/interpret.py).
@@ -33,7 +28,7 @@ statements once more. `PASSES` lists all passes that rewrite plans or C. Each ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -54,15 +49,12 @@ from spfgen.lang.uses import accesses_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import unproved_passes
-from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.delivery import as_delivered
 from spfgen.plan.analyse.everywhere import filled
 from spfgen.plan.analyse.growth import excesses
 from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.assemble import Assembled
-from spfgen.plan.choices import HASHED
-from spfgen.plan.context import check_met, context_of
-from spfgen.plan.from_space import plan_group
+from spfgen.plan.context import context_of
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.nodes import PLANS, Array, Levels, Plan, Products
 from spfgen.plan.steps.rewrites import STEPS
@@ -74,7 +66,6 @@ from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared
 from spfgen.space.from_lang import join
-from spfgen.space.from_steps import join_steps
 from spfgen.space.local_tensors import own_tensor
 from spfgen.space.nodes import Program, Tensor
 from spfgen.version import __version__
@@ -133,7 +124,10 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         comparisons.recorded() as found,
     ):
         last = stop_after if stop_after in C_PASSES else ""
-        program, plans = _planned(kernel, layouts, "" if last else stop_after)
+        program = join(kernel, layouts)
+        check_program(program)
+        check_declared(kernel, program)
+        plans = make_plans(program, "" if last else stop_after)
         made = print_kernel(program, plans, unique(answers), last)
         made = replace(made, left_out=tuple(left), compared=found)
     for excess in excesses(plans, program):
@@ -141,40 +135,6 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
     asked = len(made.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
     return made
-
-
-COMPARED = "as sums they would compare all entries of two tensors"
-
-
-def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> tuple[Program, tuple[Plan, ...]]:
-    """The iteration spaces and their plans. Sums of products that would compare all entries of two tensors are planned
-    as steps instead, which look entries up in hash tables."""
-    program = _joined(kernel, layouts)
-    plans = make_plans(program, stop_after)
-    if program.steps or kernel.is_scheduled or not _compares_all(program, plans):
-        return program, plans
-    try:
-        other = replace(_joined(kernel, layouts, join_steps), beyond=COMPARED)
-        found = make_plans(other, stop_after)
-    except (SpecError, Unsupported):
-        return program, plans
-    return (program, plans) if _compares_all(other, found) else (other, found)
-
-
-def _joined(
-    kernel: Kernel,
-    layouts: Mapping[str, Layout],
-    by: Callable[[Kernel, Mapping[str, Layout]], Program] = join,
-) -> Program:
-    program = by(kernel, layouts)
-    check_program(program)
-    check_declared(kernel, program)
-    return program
-
-
-def _compares_all(program: Program, plans: Sequence[Plan]) -> bool:
-    context = context_of(program)
-    return context.makes(HASHED) and compares_all(plans, context.stored)
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:
@@ -244,37 +204,26 @@ def _largest(program: Program) -> str:
 
 
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
-    """A plan for each statement; errors get the place of the statement. `stop_after` is the name of the last pass that
-    rewrites them, if not all do: the result means the same."""
+    """The plans of a kernel's statements: one for each where all are sums of products, else one for all of them.
+    `stop_after` is the name of the last pass that rewrites them, if not all do: the result means the same."""
     if stop_after and stop_after not in PLAN_PASSES:
         hint = f"passes: {', '.join((*PLAN_PASSES, *C_PASSES))}"
         raise UsageError(f"expected the name of a pass, but `{stop_after}` is not one", None, (hint,))
-    plans = []
     context = replace(context_of(program), stop_after=stop_after)
-    for group in program.groups:
-        try:
-            with comparisons.recorded() as found:
-                made = plan_group(group, context) if group.steps is None else plan_steps(group.steps, program, context)
-                plan = with_marks(made, context)
-            check_plan(group, plan, program, found)
-            if context.assembled:
-                from spfgen.plan.assemble.in_place import (  # numpy, which is not needed before
-                    check_in_place,
-                    in_place,
-                    without_fills,
-                )
+    try:
+        with comparisons.recorded() as found:
+            plans = tuple(with_marks(plan, context) for plan in plan_steps(program, context))
+        for plan in plans:
+            check_plan(plan, program, found)
+        if context.assembled:
+            from spfgen.plan.assemble.in_place import entries_in_place  # numpy, which is not needed before
 
-                plan = without_fills(plan) if program.without_fill else plan
-                plan = in_place(plan, group, program, context)
-                check_in_place(plan, group, program)
-            plans.append(plan)
-        except SpfgenError as error:
-            if error.span is None and not isinstance(error, InternalError):
-                error.span = group.span
-            raise
-    if not stop_after and not program.steps:  # of steps it has been asked when they were planned
-        check_met(context, plans)
-    return tuple(plans)
+            plans = tuple(entries_in_place(plan, program, context, alone=len(plans) == 1) for plan in plans)
+    except SpfgenError as error:
+        if error.span is None and not isinstance(error, InternalError):
+            error.span = program.steps.span
+        raise
+    return plans
 
 
 KNOWN = frozenset(

@@ -1,4 +1,4 @@
-"""Which statements are sums of products: what the first of the two ways of compiling takes."""
+"""Which statements are sums of products, whatever their operands are."""
 
 from __future__ import annotations
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute, variables
-from spfgen.ir import children, walk
-from spfgen.lang.expressions import raise_all
+from spfgen.ir import children
 from spfgen.plan.analyse.cost import Stored
 from spfgen.plan.choices import THREADS, Choice
-from spfgen.plan.nodes import PLANS, Bound, Clear, Do, Find, Levels, Plan, Scan, Segment, Seq
+from spfgen.plan.nodes import PLANS, Clear, Find, Plan, Scan
 from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
 
@@ -88,7 +87,7 @@ def context_of(program: Program) -> Context:
     return Context(
         program.order,
         {f.dim: f for f in program.finds},
-        {t.name: t.value_type for t in (*program.tensors, *program.temporaries)},
+        {t.name: t.value_type for t in program.every_tensor},
         {
             s: Stored(t.extents, _each(t, own))
             for t in program.tensors
@@ -131,29 +130,6 @@ def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
             yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(own))
 
 
-def check_met(context: Context, plans: Iterable[Plan]) -> None:
-    """Raises SpecError when the schedule speaks of a loop that no plan has, or says how to find a position that no plan
-    looks for."""
-    plans = list(plans)
-    _check_loops(context, plans)
-    raise_all([e for plan in plans for e in out_of_order(plan, context)])
-    met = {n.dim for plan in plans for n in walk(plan, PLANS) if isinstance(n, Find | Segment | Bound)}
-    wanted: dict[str, list[str]] = {}
-    for dim, forced in context.forced.items():
-        wanted.setdefault(forced.written, []).append(dim)
-    for dims in wanted.values():
-        if not met & set(dims):
-            forced = context.forced[dims[0]]
-            raise SpecError(
-                f"expected a position that is searched for, but `{dims[0]}` is not",
-                forced.span,
-                (
-                    "a loop runs over it, or it is computed from what is known",
-                    "`explain` without the schedule shows which positions are; `order` decides which tensor drives",
-                ),
-            )
-
-
 def out_of_order(plan: Plan, context: Context, written: Mapping[str, str] | None = None) -> Iterator[SpecError]:
     """Loops that stand within others that the schedule has inside of them, or does not speak of. `written` is what the
     text calls the loops that it knows; without it they are called what they are."""
@@ -176,46 +152,6 @@ def _paths(node: Any, written: Mapping[str, str] | None, outer: tuple[str, ...] 
     own = outer
     if isinstance(node, Scan | Find) and (written is None or node.dim in written):
         own = (*outer, node.dim if written is None else written[node.dim])
-    below = [] if isinstance(node, Clear) else [c for c in children(node) if isinstance(c, PLANS)]
+    inside = [node.body] if isinstance(node, Clear) else children(node)
+    below = [c for c in inside if isinstance(c, PLANS)]
     yield from dict.fromkeys([path for c in below for path in _paths(c, written, own)] or [own])
-
-
-def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
-    clearing = {
-        id(n) for p in plans for c in walk(p, PLANS) if isinstance(c, Clear) and c.part for n in walk(c.part, PLANS)
-    }
-    nodes = [n for plan in plans for n in walk(plan, PLANS) if id(n) not in clearing]
-    leveled = {n.dim for n in nodes if isinstance(n, Levels)}
-    loops = leveled | {n.dim for n in nodes if isinstance(n, Scan)}
-    found = {n.dim for n in nodes if isinstance(n, Find | Segment)} - loops
-    errors = []
-    for mark in (m for m in context.marks if m.word != "order"):
-        if mark.dim not in loops:
-            what = "is looked for" if mark.dim in found else "has one value in each iteration of the loops around it"
-            name = dict(context.outside).get(mark.dim, mark.dim)
-            message = f"expected a loop, but `{name}` {what}"
-            hints = (f"loops: {', '.join(sorted(loops)) or 'none'}", f"`order {name}, ...` asks for a loop over it")
-            errors.append(SpecError(message, mark.span, hints))
-        elif mark.word == "levels" and mark.dim not in leveled:
-            errors.append(_no_levels(mark, nodes))
-    raise_all(errors)
-
-
-def _no_levels(mark: Mark, nodes: Sequence[object]) -> SpecError:
-    own = [n for n in nodes if isinstance(n, Scan) and n.dim == mark.dim]
-    if any(map(_adds_behind, (n for scan in own for n in walk(scan, PLANS)))):
-        message = f"expected a loop that reads what others have written, but `{mark.dim}` adds to what others read"
-        hint = "iterations that add to one place cannot run at once: convert to a layout by rows, such as csr"
-    else:
-        message = f"expected a loop whose iterations need others as index arrays say, but `{mark.dim}` is not one"
-        hint = "levels are for the outermost loop of statements such as `x[i] = b[i] - sum(j < i: L[i, j]*x[j])`"
-    return SpecError(message, mark.span, (hint,))
-
-
-def _adds_behind(node: object) -> bool:
-    """Whether something is added to behind what is stored there."""
-    if not isinstance(node, Seq):
-        return False
-    ops = [[n.op for n in walk(part, PLANS) if isinstance(n, Do)] for part in node.parts]
-    first = next((k for k, found in enumerate(ops) if "=" in found), len(ops))
-    return any("+=" in found for found in ops[first + 1 :])

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Call, Expr, Formula, calls, variables
 from spfgen.ir import walk
+from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Instance, Operand, Program, Read
 
 
@@ -15,8 +16,8 @@ def check_program(program: Program) -> None:
     names = [t.name for t in program.tensors]
     if len(set(names)) != len(names):
         raise InternalError(f"two tensors have one name: {names}")
-    for group in (g for g in program.groups if g.steps is None):
-        if group.target not in names:
+    for group in program.groups:
+        if group.target not in {t.name for t in program.every_tensor}:
             raise InternalError(f"{group.text}: {group.target} is no tensor")
         for instance in group.all:
             _check_instance(program, instance)
@@ -52,7 +53,8 @@ def _check_instance(program: Program, instance: Instance) -> None:
 
 def _check_operand(program: Program, operand: Operand, known: set[str]) -> None:
     tensor = program.tensor(operand.tensor)
-    if operand.array not in {v.name for v in tensor.layout.values}:
+    own = [OWN] if tensor in program.temporaries else []
+    if operand.array not in {*own, *(v.name for v in tensor.layout.values)}:
         raise InternalError(f"{operand.tensor} has no value array {operand.array}")
     if len(operand.place) != len(operand.extents):
         raise InternalError(f"{operand.label}: {len(operand.place)} subscripts for {len(operand.extents)} extents")

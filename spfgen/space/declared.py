@@ -20,7 +20,7 @@ def check_declared(kernel: lang.Kernel, program: Program) -> None:
     uses = [node for step in kernel.statements for node in _uses(step)]
     if not uses:
         return
-    types = {t.name: TYPES[t.value_type] for t in (*program.tensors, *program.temporaries)}
+    types = {t.name: TYPES[t.value_type] for t in program.every_tensor}
 
     def leaf(value: Any) -> Kind:
         match value:

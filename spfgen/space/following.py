@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 from typing import Any
 
-from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Formula, Num, Var, conjuncts, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Formula, Num, Var, conjuncts
 from spfgen.ir import walk
-from spfgen.lang import nodes as lang
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
-from spfgen.space.extents import Extents, Key
 
 Ends = tuple[Expr | None, Expr | None]
 """The least and the largest value of an index; None where that is not known."""
@@ -128,88 +126,6 @@ def _plus_one(expr: Expr) -> Expr:
     if isinstance(expr, Num):
         return Num(expr.value + 1)
     return expr.left if isinstance(expr, Bin) and expr.op == "-" and expr.right == ONE else Bin("+", expr, ONE)
-
-
-class Following:
-    """What calls make of the extents of results of sums of products that are not passed."""
-
-    def __init__(self, extents: Extents, statements: Sequence[lang.Statement], made: Collection[str]) -> None:
-        """`made` are the tensors that are written, not read."""
-        self.extents = extents
-        self.made = made
-        self.targets = [s.target for s in statements]
-        self.reads = [[n for n in walk(s.value) if isinstance(n, lang.Access)] for s in statements]
-        self.conditions = [conditions_in([s]) for s in statements]
-        members: dict[Key, list[Key]] = {}
-        for key in extents.parent:
-            members.setdefault(extents.find(key), []).append(key)
-        self.members: Mapping[Key, Sequence[Key]] = members
-        self.pending: set[Key] = set()
-        """What is being looked for: extents, and indices that have none."""
-
-    def rules(self) -> Iterator[tuple[Expr, Expr, bool]]:
-        """Extents that only results have, and what they are of others: no more than what would do."""
-        for root in self.members:
-            if root in self.extents.names and not self.extents.is_decided(root, self.made):
-                found = self.made_of(root)
-                if found is not None:
-                    yield Var(self.extents.names[root]), found, False
-
-    def made_of(self, root: Key) -> Expr | None:
-        """The largest for which each index that has it alone stays inside, but not less than what is written needs."""
-        if root in self.pending:
-            return None
-        self.pending.add(root)
-        try:
-            indices = [k for k in self.members[root] if k[0] == "index"]
-            inside = [e for k in indices for e in self.limits(k[1], k[2], whatever=True)]
-            parts: list[Expr | None] = [Bin("max", least_of(inside), ZERO)] if inside else []
-            parts += [
-                beyond(s, self.indices(n), lambda i, n=n: self.ends(i, n))  # type: ignore[misc]
-                for n, target in enumerate(self.targets)
-                for k, s in enumerate(target.subscripts)
-                if self.extents.find(("tensor", target.tensor, k)) == root and not self.is_index(s)
-            ]
-        finally:
-            self.pending.discard(root)
-        known = [p for p in parts if p is not None]
-        return largest_of(known) if known and len(known) == len(parts) else None
-
-    def is_index(self, subscript: Expr) -> bool:
-        return isinstance(subscript, Var) and subscript.name not in self.extents.kernel.sizes
-
-    def indices(self, number: int) -> set[str]:
-        accesses = (self.targets[number], *self.reads[number])
-        return {v for a in accesses for s in a.subscripts for v in variables(s)} - {*self.extents.kernel.sizes}
-
-    def ends(self, index: str, number: int) -> Ends:
-        """Of an index that has an extent, or that conditions bound, or that reads do."""
-        key: Key = ("index", index, number)
-        root = self.extents.find(key) if key in self.extents.parent else key
-        if root in self.extents.names:
-            known = self.extents.is_decided(root, self.made) or self.made_of(root) is not None
-            return ends_of(self.extents.value(self.extents.names[root]) if known else None)
-        least, largest = said(index, self.conditions[number], self.indices(number))
-        if largest is None and key not in self.pending:
-            self.pending.add(key)
-            found = self.limits(index, number, whatever=False)
-            self.pending.discard(key)
-            largest = Bin("-", largest_of(found), ONE) if found else None
-        return least, largest
-
-    def limits(self, index: str, number: int, whatever: bool) -> list[Expr]:
-        """The extents with which single reads of operands that have the index in a larger subscript lie inside."""
-        found = (
-            last(index, s, self.operand(a, k), self.indices(number), lambda i: self.ends(i, number), whatever)
-            for a in self.reads[number]
-            if a.tensor not in self.made
-            for k, s in enumerate(a.subscripts)
-            if index in variables(s) and not self.is_index(s)
-        )
-        return [e for e in found if e is not None]
-
-    def operand(self, access: lang.Access, dimension: int) -> Expr:
-        return self.extents.value(self.extents.name(("tensor", access.tensor, dimension)))
 
 
 def conditions_in(steps: Sequence[Any]) -> list[Formula]:

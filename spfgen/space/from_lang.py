@@ -1,147 +1,158 @@
 """Joins the statements with the layouts of their tensors: IR 1 to IR 2.
 
-For every additive term: the relations of all accesses, with coordinates replaced by the subscripts, intersected
+All statements come in normal form (normal.py). Those that are sums of products have the points of their instances
+besides: for every additive term the relations of all accesses, with coordinates replaced by the subscripts, intersected
 (Zhao et al. 2022, section 4). The layouts' positions stay dimensions beside the indices of the computation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from spfgen.errors import SpecError
+from spfgen.facts.formula import Num, Var, rename
+from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
-from spfgen.lang.products import first_beyond
-from spfgen.lang.types import DEFAULT_VALUE, element_type, promoted
-from spfgen.lang.typing import all_steps
+from spfgen.lang.normalize import normalized
+from spfgen.lang.show import show_statement
+from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.space.assembled import as_assembled
-from spfgen.space.extents import Extents
-from spfgen.space.following import Following
-from spfgen.space.from_steps import join_steps
+from spfgen.space.extents import Extents, Ranges
+from spfgen.space.following import conditions_in
+from spfgen.space.index_extents import IndexExtents
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
-from spfgen.space.nodes import Group, Program, Tensor
+from spfgen.space.nodes import Program, Steps
+from spfgen.space.normal import Inside, Normal
 from spfgen.space.pattern_overflow import doubts
-from spfgen.space.result_types import result_types
-from spfgen.space.schedule import forced_finds, read_schedule
+from spfgen.space.recurrences import in_order
+from spfgen.space.results import check_fills, regions_in, with_fills, with_patterns, with_result_types
+from spfgen.space.schedule import read_schedule
 from spfgen.space.size import check_size
-from spfgen.space.sums import Operands, beyond_products, converted, recurs, what_is_beyond
-from spfgen.space.tensors import inputs_and_outputs, make_tensors
-from spfgen.space.terms import make_group
+from spfgen.space.steps import Chosen, Equation
+from spfgen.space.sums import Sums, what_is_beyond
+from spfgen.space.tensors import make_tensors
+from spfgen.space.terms import check_output
 from spfgen.space.transform import transformed
-from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
-    """The iteration spaces of a kernel. `layouts` gives the layout of each declared tensor.
-
-    Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
-    """
+    """The program of a kernel. `layouts` gives the layout of each declared tensor. Raises SpecError(s), Unsupported."""
     check_size(kernel, layouts)
-    if first_beyond(kernel.statements) is None and _is_converted(kernel):
-        typed = _with_result_types(kernel)
-        kernel = kernel if _is_converted(typed) else typed
-    if beyond := beyond_sums(kernel, layouts):
-        return join_steps(kernel, layouts, beyond)
-    try:
-        return _join_sums(kernel, layouts)
-    except (UnstoredDivisor, SeveralPlaces) as error:
-        if kernel.is_scheduled or any(recurs(s) for s in kernel.statements):
-            raise
-        which = "a divisor may not be stored" if isinstance(error, UnstoredDivisor) else "values lie in several arrays"
-        return join_steps(kernel, layouts, which)
-
-
-def _with_result_types(kernel: lang.Kernel) -> lang.Kernel:
-    """Results whose types the text leaves open have those of what is computed, where it says those of all operands."""
-    declared = with_scalars(kernel)
-    types = {d.name: element_type(d.use.value_type) for d in declared if d.use.value_type is not None}
-    said = {name: found.name for name, found in types.items() if found is not None}
-    written = {s.target.tensor for s in all_steps(kernel.statements) if isinstance(s, lang.Statement)}
-    local = {d.name for d in declared if d.local}
-    operands = [d for d in declared if d.name not in written | local]
-    if not operands or any(d.name not in said for d in operands):
-        return kernel
-    try:
-        found = result_types(kernel, said)
-    except SpecError:  # is raised where the program is made
-        return kernel
-    tensors = (
-        replace(d, use=replace(d.use, value_type=found[d.name])) if d.name in found and d.name not in said else d
-        for d in declared
-    )
-    return replace(kernel, tensors=tuple(tensors))
-
-
-def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     check_names(kernel)
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
-    uses = [(s.target, *accesses(s.value)) for s in kernel.statements]
-    extents = Extents(kernel, declared, layouts, uses, {s.target.tensor for s in kernel.statements})
-    tensors = make_tensors(kernel, declared, layouts, extents, *inputs_and_outputs(kernel.statements))
-    tensors = tuple(_computed(kernel, t, tensors) for t in tensors)
-    by_name = {t.name: t for t in tensors}
-    groups: list[Group] = []
-    temporaries: list[Tensor] = []
-    for number, statement in enumerate(kernel.statements):
-        group, sums = make_group(statement, {**by_name, **{t.name: t for t in temporaries}}, extents.ranges(number))
-        groups.append(group)
-        temporaries += sums
-    schedule = read_schedule(kernel, by_name, groups)
-    inputs, outputs = inputs_and_outputs(kernel.statements)
-    following = Following(extents, kernel.statements, outputs - inputs)
+    normal = Normal(frozenset(kernel.sizes))
+    body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
+    stated = [s for s, _ in _equations(kernel.statements, body)]
+    uses = list(_accesses(body))
+    local = {d.name for d in kernel.tensors if d.local}
+    inputs = read_first(kernel.statements, in_loops=False) - local
+    outputs = {s.target.tensor for s in statements_in(kernel.statements)} - local
+    ordered = sorted(declared, key=lambda d: d.local)  # what calls know gives extents their names, so it comes first
+    as_written = [[] if what_is_beyond(s) else [s.target, *accesses(s.value)] for s in stated]
+    in_one = [_renamed(u, normal.shared) for u in uses]
+    extents = Extents(kernel, ordered, layouts, [in_one, *as_written], outputs | local)
+    made = make_tensors(kernel, declared, layouts, extents, inputs, outputs)
+    made = with_result_types(kernel, declared, made, local)
+    sums = Sums(kernel, layouts, made)
+    made = with_patterns(kernel, made, sums.entry_types(stated))
+    tensors = tuple(t for t in made if t.name not in local)
+    temporaries = tuple(t for t in made if t.name in local)
+    said = {d.name for d in kernel.tensors if d.use.fill is not None}
+    found = IndexExtents(kernel, extents, normal, uses, (outputs - inputs) | local, local)
+    found.bounding = [a for s in body for a in _bounding(s)]
+    found.targets = [lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)]
+    found.conditions = conditions_in(body)
+    found.make_all_own()
+    body = tuple(found.resolved(s) for s in body)
+    equations = list(_equations(kernel.statements, body))
+    spans = {e: s.target.span for s, e in equations}
+    for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):
+        if not any((d.assembled or d.local) and d.name == equation.target for d in kernel.tensors):
+            check_output(equation.target, layouts[equation.target], spans.get(equation) or equation.span)
+    tensors = with_fills(body, tensors, temporaries, said)
+    check_fills(tensors)
+    needed = found.needed(body)
+    free = frozenset(i for i in needed if found.is_free(i))
+    for index in free:
+        found.check_bounded(index, body)
+    indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
+    asked = [*dict.fromkeys(e.name for e in found.asked.values())]
+    names = (*extents.parameters(local), *extents.readings(tensors), *asked)
+    limits = {i: (e,) for i, e in indices.items()}
+    ranges = Ranges(names, extents.fixed, limits, (), frozenset())
+    by_name = {t.name: t for t in (*tensors, *temporaries)}
+    own = [extents.ranges(k + 1) for k in range(len(stated))]
+    groups = sums.groups(equations, by_name, own, ranges, free, {*found.computed})
+    schedule = read_schedule(kernel, by_name, [g.group for g in groups.values()], sums.others, sums.beyond)
+    changed = transformed([g.group for g in groups.values()], schedule.changes)
+    groups = {e: g._replace(group=new) for (e, g), new in zip(groups.items(), changed, strict=True)}
+    body = tuple(in_order(s, indices, groups) for s in body)
+    text = "\n".join(map(show_statement, kernel.statements))
+    called = normal.called
+    steps = Steps(body, indices, free, text, kernel.span, found.computed, called, groups, frozenset(local))
+    own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
+    written: dict[str, dict[str, None]] = {}
+    for index, extent in indices.items():
+        if isinstance(extent, Var):
+            written.setdefault(normal.called.get(index, index), {})[extent.name] = None
+    numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
     return Program(
         kernel.name,
         kernel.doc,
         tensors,
-        extents.parameters(),
-        extents.readings(tensors),
+        (*extents.parameters(local), *asked),
+        {**extents.readings(tensors), **dict.fromkeys(asked, ())},
         extents.fixed,
-        extents.of_indices(),
-        transformed(groups, schedule.changes),
+        {name: tuple(sizes) for name, sizes in written.items()},
+        steps,
         schedule.order,
-        forced_finds(kernel, by_name, groups),
+        schedule.finds,
         schedule.marks,
         schedule.outside,
-        tuple(temporaries),
+        temporaries,
         deterministic=kernel.deterministic,
         without_fill=kernel.without_fill,
         level=kernel.level,
-        agreements=tuple(extents.agreements()),
-        doubts=doubts(kernel, by_name, extents),
-        derived=tuple(following.rules()),
+        agreements=tuple(found.agreements()),
+        derived=tuple(found.derived()),
+        doubts=doubts(kernel, steps, by_name, own_regions, sums.ranges, ranges),
+        beyond=sums.beyond,
+        numbers={name: number for name, number in numbers.items() if name not in written},
     )
 
 
-def _computed(kernel: lang.Kernel, tensor: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-    """The tensor as a list of entries, if its pattern is computed."""
-    if not any(d.assembled and d.shares is None and d.name == tensor.name for d in kernel.tensors):
-        return tensor
-    types = {t.name: t.value_type for t in tensors}
-    own = [s for s in kernel.statements if s.target.tensor == tensor.name]
-    return as_assembled(tensor, promoted(sorted({combined_type(s, types) for s in own})).name)
+def _equations(statements: Sequence[Any], body: Sequence[Any]) -> Iterator[tuple[lang.Statement, Equation]]:
+    """The statements that no loop is around, each with its normal form."""
+    for statement, step in zip(statements, body, strict=True):
+        match statement, step:
+            case lang.Statement(), Equation():
+                yield statement, step
+            case lang.If(), lang.If():
+                yield from _equations((*statement.then, *statement.otherwise), (*step.then, *step.otherwise))
 
 
-def _operands(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Operands:
-    found = {d.name: element_type(d.use.value_type or DEFAULT_VALUE) for d in with_scalars(kernel)}
-    types = {name: kind.name for name, kind in found.items() if kind is not None}
-    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-    return Operands(layouts, types, computed, kernel.sizes, kernel.is_scheduled or any(map(recurs, kernel.statements)))
+def _accesses(body: Any) -> Iterator[lang.Access]:
+    for node in (n for s in body for n in walk(s)):
+        if isinstance(node, lang.Access):
+            yield node
+        elif isinstance(node, Equation):
+            yield lang.Access(node.target, node.subscripts, node.span)
 
 
-def _is_converted(kernel: lang.Kernel) -> bool:
-    """Whether an operation is not made in the type of its statement."""
-    return converted(kernel.statements, _operands(kernel, {})) is not None
+def _renamed(access: lang.Access, names: Mapping[str, str]) -> lang.Access:
+    return replace(access, subscripts=tuple(rename(s, names) for s in access.subscripts))
 
 
-def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
-    """What is more than that in a kernel; "" where nothing is."""
-    for declared in kernel.tensors:
-        if declared.local:
-            return f"`{declared.name}` is a tensor of its own"
-    if first_beyond(kernel.statements) is not None:
-        return next(filter(None, map(what_is_beyond, kernel.statements)))
-    known = _operands(kernel, layouts)
-    return next(filter(None, (beyond_products(s, known) for s in kernel.statements)), "")
+def _bounding(node: Any) -> Iterator[lang.Access]:
+    """The accesses but for those that `coalesce` catches outside of their tensors."""
+    match node:
+        case lang.Access():
+            yield node
+        case Chosen(Inside(), _, otherwise):
+            yield from _bounding(otherwise)
+        case _:
+            for child in children(node):
+                yield from _bounding(child)

@@ -117,7 +117,7 @@ class IndexExtents:
     def least(self, index: str) -> tuple[Expr, bool] | None:
         """Of an index that one access repeats."""
         for key, places in self.extents.repeated:
-            if key[1] == index:
+            if key[1:] == (index, 0):
                 result: Expr | None = None
                 for name in dict.fromkeys(self.extents.name(p) for p in places):
                     value = self.extents.value(name)

@@ -1,6 +1,7 @@
 """IR 2: which points of which statement run, over named dimensions.
 
-    Program   ::= name, Tensor*, sizes, Group*, order, ForcedFind*
+    Program   ::= name, Tensor*, sizes, Steps, order, ForcedFind*
+    Steps     ::= statements in normal form (steps.py), a Group of each that is a sum of products
     Group     ::= one statement of the user: target, op, Instance*, [point]
     Instance  ::= domain (one conjunction), dimensions, calls, facts, target, value
     Value     ::= Constant | Read(operand) | Apply(operator, arguments)
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var, conjuncts, variables
@@ -24,7 +25,7 @@ from spfgen.lang.nodes import Access, Apply, Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import comparisons, is_quotient
-from spfgen.space.steps import Steps
+from spfgen.space.steps import Equation
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,7 @@ class Group:
 
     Each instance adds to its target. Where the value is more than a sum of products, the instances add to temporaries
     of the program, each a sum within the value; `point` has the points of the statement's own target and the value
-    that is stored there, over the temporaries at the same place. `steps` are those of a whole kernel that is more than
-    that: then there is nothing else in the group.
+    that is stored there, over the temporaries at the same place.
     """
 
     text: str
@@ -177,12 +177,38 @@ class Group:
     instances: tuple[Instance, ...]
     point: Instance | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-    steps: Steps | None = None
 
     @property
     def all(self) -> tuple[Instance, ...]:
         """The instances, and the point."""
         return self.instances if self.point is None else (*self.instances, self.point)
+
+
+class Asked(NamedTuple):
+    """What is asked for by a statement that is a sum of products: its points, and the temporaries that it needs. It is
+    no node: a plan is not about its points, but has them."""
+
+    group: Group
+    temporaries: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A kernel's steps. `extents` has the range [0, extent) of each index; but the `free` ones have what conditions
+    leave, and that accesses lie within their tensors. `computed` are extents that are made of others, by name; `called`
+    has what each index is called in the text. `sums` has what is asked for by those equations that are sums of
+    products: by their names of indices, which are those of the text where it has no views. `local` are tensors that
+    nobody outside sees."""
+
+    body: tuple[Any, ...]
+    extents: Mapping[str, Expr]
+    free: frozenset[str] = frozenset()
+    text: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+    computed: Mapping[str, Expr] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
+    sums: Mapping[Equation, Asked] = field(default_factory=dict)
+    local: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +274,10 @@ class Program:
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target; `derived`: extents, what they are of others, and whether they have to be; `steps`: it is more than sums of
-    products; `numbers`: the extents of indices that are numbers; `beyond`: what is more than
-    sums of products in it; `filled`: results whose pattern is computed that get an entry at all of their places;
-    `without_fill`: what equals the fill value of such a result is no entry."""
+    target; `derived`: extents, what they are of others, and whether they have to be; `numbers`: the extents of indices
+    that are numbers; `beyond`: what is more than sums of products in it; `filled`: results whose pattern is computed
+    that get an entry at all of their places; `without_fill`: what equals the fill value of such a result is no
+    entry."""
 
     name: str
     doc: str
@@ -260,7 +286,7 @@ class Program:
     size_of: Mapping[str, tuple[tuple[str, str], ...]]
     fixed: Mapping[str, int]
     index_extent: Mapping[str, tuple[str, ...]]
-    groups: tuple[Group, ...]
+    steps: Steps
     order: tuple[str, ...]
     finds: tuple[ForcedFind, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -273,11 +299,20 @@ class Program:
     limits: Limits = Limits()
     doubts: tuple[PatternObligation, ...] = ()
     derived: tuple[tuple[Expr, Expr, bool], ...] = ()
-    steps: bool = False
     numbers: Mapping[str, int] = field(default_factory=dict)
     beyond: str = ""
     filled: tuple[str, ...] = ()
     without_fill: bool = False
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The points of the statements that are sums of products."""
+        return tuple(asked.group for asked in self.steps.sums.values())
+
+    @property
+    def every_tensor(self) -> tuple[Tensor, ...]:
+        """Those that calls know, and those that the kernel has for itself."""
+        return (*self.tensors, *self.temporaries, *(t for asked in self.steps.sums.values() for t in asked.temporaries))
+
     def tensor(self, name: str) -> Tensor:
-        return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)
+        return next(t for t in self.every_tensor if t.name == name)

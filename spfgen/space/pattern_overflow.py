@@ -33,9 +33,9 @@ from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Space, pieces
 from spfgen.sets.uf import Encoder, comparisons, linear
-from spfgen.space.extents import Extents, Ranges
+from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, PatternObligation, Tensor
+from spfgen.space.nodes import Instance, PatternObligation, Steps, Tensor
 from spfgen.space.regions import Region, Regions
 from spfgen.space.steps import Equation
 
@@ -43,56 +43,82 @@ MOST = 64
 """Products of sums are multiplied out to so many parts; beyond, one factor stands for all."""
 
 
-def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents) -> tuple[PatternObligation, ...]:
-    """What may have no place in its target, of all statements that do not ask for it to be left out."""
-    asked = {d.name for d in kernel.tensors if d.shares is not None and not d.shares.indices}
-    found: dict[PatternObligation, None] = {}
-    for number, statement in enumerate(kernel.statements):
-        target = tensors[statement.target.tensor]
-        if statement.within or target.name in asked or holds_all(target.layout):
-            continue
-        for part in _Parts(statement, kernel.sizes).of(statement.value):
-            own = _variables(statement.target).union(kernel.sizes, *map(_variables, part.factors))
-            conditions = [c for w in (statement.where, *part.conditions) if w is not None for c in conjuncts(w)]
-            conditions = [c for c in conditions if _variables(c) <= own]  # others say less: there may be such an index
-            where = conjunction(conditions) if conditions else None
-            if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, extents.ranges(number)):
-                found[PatternObligation(statement.target, part.factors, where)] = None
-    return tuple(found)
-
-
-def doubts_of_steps(
-    kernel: lang.Kernel, body: Sequence[Any], tensors: Mapping[str, Tensor], regions: Regions, ranges: Ranges
+def doubts(
+    kernel: lang.Kernel,
+    steps: Steps,
+    tensors: Mapping[str, Tensor],
+    regions: Regions,
+    own: Mapping[Equation, Ranges],
+    ranges: Ranges,
 ) -> tuple[PatternObligation, ...]:
-    """The same of equations that are more than sums of products, in normal form: where their regions are. What loops
-    do, and what follows from what the kernel computes or values lead to, is looked at while it runs
+    """What may have no place in its target, of all statements outside of loops and conditions that do not ask for it to
+    be left out. `own` is what those that are sums of products as they are written know of their indices, `ranges` what
+    all know. What follows from what the kernel computes or values lead to is looked at while it runs
     (plan/steps/places.py)."""
     asked = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
     found: dict[PatternObligation, None] = {}
-    for statement, equation in zip(kernel.statements, body, strict=True):
+    for statement, equation in zip(kernel.statements, steps.body, strict=True):
         if not isinstance(equation, Equation) or not isinstance(statement, lang.Statement):
             continue
         target = tensors[equation.target]
-        if equation.within or target.name in asked or not is_given(target) or reads_what_is_written(equation, body):
+        if equation.within or target.name in asked or not is_given(target) or is_seen_later(equation, steps):
             continue
-        access = lang.Access(equation.target, equation.subscripts)
-        places = regions_of(equation, access, target, regions)
-        if any(isinstance(n, lang.Reduce) for n in walk(equation.value)):  # of nothing at all it is another value
-            found[_of_statement(statement, where_empty=places is not None)] = None
-            if places is None:
-                continue
-        for region in [Region(())] if places is None else places:
-            own = _variables(access).union(*map(_variables, region.accesses))
-            where = [c for w in (*region.where, equation.where) if w is not None for c in conjuncts(w)]
-            names = own.union(*map(_variables, where))
-            where = [c for c in where if _variables(c) <= own.union(kernel.sizes)]  # there may be such an index
-            part = _Part(region.accesses, tuple(where))
-            alone = replace(statement, target=access, where=None, value=lang.Constant(1))
-            if region.links or equation.at or not names <= {*ranges.limits, *kernel.sizes}:
-                found[replace(_of_statement(statement), asked=True)] = None
-            elif not _is_placed(alone, part, tensors, ranges):
-                found[PatternObligation(access, part.factors, conjunction(where) if where else None)] = None
+        if equation in own:
+            found |= dict.fromkeys(_of_sum(statement, kernel.sizes, tensors, own[equation]))
+        else:
+            found |= dict.fromkeys(_of_regions(statement, equation, tensors, regions, kernel.sizes, ranges))
     return tuple(found)
+
+
+def _of_sum(
+    statement: lang.Statement, sizes: tuple[str, ...], tensors: Mapping[str, Tensor], ranges: Ranges
+) -> Iterator[PatternObligation]:
+    """Of a sum of products: where none of a product's factors is 0."""
+    for part in _Parts(statement, sizes).of(statement.value):
+        own = _variables(statement.target).union(sizes, *map(_variables, part.factors))
+        conditions = [c for w in (statement.where, *part.conditions) if w is not None for c in conjuncts(w)]
+        conditions = [c for c in conditions if _variables(c) <= own]  # others say less: there may be such an index
+        where = conjunction(conditions) if conditions else None
+        if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, ranges):
+            yield PatternObligation(statement.target, part.factors, where)
+
+
+def _of_regions(
+    statement: lang.Statement,
+    equation: Equation,
+    tensors: Mapping[str, Tensor],
+    regions: Regions,
+    sizes: Sequence[str],
+    ranges: Ranges,
+) -> Iterator[PatternObligation]:
+    """Of an equation that is more than that, in normal form: where its regions are."""
+    access = lang.Access(equation.target, equation.subscripts)
+    places = regions_of(equation, access, tensors[equation.target], regions)
+    if any(isinstance(n, lang.Reduce) for n in walk(equation.value)):  # of nothing at all it is another value
+        yield _of_statement(statement, where_empty=places is not None)
+        if places is None:
+            return
+    for region in [Region(())] if places is None else places:
+        own = _variables(access).union(*map(_variables, region.accesses))
+        where = [c for w in (*region.where, equation.where) if w is not None for c in conjuncts(w)]
+        names = own.union(*map(_variables, where))
+        where = [c for c in where if _variables(c) <= own.union(sizes)]  # there may be such an index
+        part = _Part(region.accesses, tuple(where))
+        alone = replace(statement, target=access, where=None, value=lang.Constant(1))
+        if region.links or equation.at or not names <= {*ranges.limits, *sizes}:
+            yield replace(_of_statement(statement), asked=True)
+        elif not _is_placed(alone, part, tensors, ranges):
+            yield PatternObligation(access, part.factors, conjunction(where) if where else None)
+
+
+def is_seen_later(equation: Equation, steps: Steps, names: Mapping[str, str] | None = None) -> bool:
+    """Whether only the run shows where the values of an equation outside of loops are not their fill: it reads what
+    others have computed. Of tensors that calls know a sum of products takes all places that may store something.
+    `names`: what tensors are called where they are read, if anything else."""
+    computed = reads_what_is_written(equation, steps.body, names)
+    if not computed or equation not in steps.sums:
+        return computed
+    return any(isinstance(n, lang.Access) and n.tensor in steps.local for n in walk(equation))
 
 
 def reads_what_is_written(equation: Equation, body: Sequence[Any], names: Mapping[str, str] | None = None) -> bool:

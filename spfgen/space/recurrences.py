@@ -8,7 +8,7 @@ next one may. The point itself reads the value before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -38,16 +38,16 @@ class _Read:
     where: tuple[Formula, ...] = ()
 
 
-def in_order(step: Any, extents: Mapping[str, Expr]) -> Any:
-    """The step with loops for its recurrences. `extents` are those of indices. Raises Unsupported where no order is
-    proved."""
+def in_order(step: Any, extents: Mapping[str, Expr], sums: Collection[Equation]) -> Any:
+    """The step with loops for its recurrences, but for `sums` of products, whose instances are ordered. `extents` are
+    those of indices. Raises Unsupported where no order is proved."""
     match step:
         case lang.For(_, body) | lang.While(_, body):
-            return replace(step, body=tuple(in_order(s, extents) for s in body))
+            return replace(step, body=tuple(in_order(s, extents, sums) for s in body))
         case lang.If(_, then, otherwise):
-            first, second = (tuple(in_order(s, extents) for s in part) for part in (then, otherwise))
+            first, second = (tuple(in_order(s, extents, sums) for s in part) for part in (then, otherwise))
             return replace(step, then=first, otherwise=second)
-        case Equation(indices=indices) if indices:
+        case Equation(indices=indices) if indices and step not in sums:
             return _ordered(step, extents)
     return step
 

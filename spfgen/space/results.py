@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any
@@ -87,10 +87,10 @@ def check_fills(tensors: Iterable[Tensor]) -> None:
             raise SpecError(error.message, tensor.span, error.notes) from None
 
 
-def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Results whose pattern is computed are lists of entries."""
+def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor], types: Mapping[str, str]) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are lists of entries, of these types where they are others."""
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-    return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
+    return tuple(as_assembled(t, types.get(t.name, t.value_type)) if t.name in computed else t for t in tensors)
 
 
 def with_fills(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import Bin, Num, Var, variables, within
@@ -13,6 +14,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean, raise_all, word_in
 from spfgen.lang.schedule import show_loop
 from spfgen.lang.types import FINDS
+from spfgen.lang.uses import accesses_in
 from spfgen.space.nodes import Change, ForcedFind, Group, Mark, Tensor
 
 
@@ -24,12 +26,27 @@ class Schedule:
     changes: tuple[Change, ...]
     marks: tuple[Mark, ...]
     outside: tuple[tuple[str, str], ...]
+    finds: tuple[ForcedFind, ...]
 
 
-def read_schedule(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> Schedule:
-    """What the schedule says of loops, as dimensions. Raises SpecError."""
+APPLIED = ("order", "find", "serial", "parallel", "deterministic")
+"""The clauses that all kernels have: they are about loops that there are, and change no iteration space."""
+
+
+def read_schedule(
+    kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group], others: Sequence[Any], beyond: str
+) -> Schedule:
+    """What the schedule says of loops, as dimensions of sums of products, and of all `others` as the text calls them:
+    planning looks for those that are meant. `beyond` is what is more than sums of products. Raises SpecError, also
+    where a clause for sums of products alone is about a loop that others have."""
     reader = _Reader(kernel, tensors, groups)
+    theirs = _indices_in(others) | {a.tensor for a in accesses_in(others)}
     for directive in kernel.directives:
+        word, about = "relation", directive.old if isinstance(directive, lang.LoopsRelation) else directive.loops
+        word = directive.word if isinstance(directive, lang.Directive) else word
+        for loop in about if word not in APPLIED else ():
+            if (loop.tensor or loop.name) in theirs:
+                raise _only_for_sums(word, show_loop(loop), directive.span, beyond)
         if isinstance(directive, lang.LoopsRelation):
             reader.relation(directive)
         elif directive.word in ("tile", "split"):
@@ -45,44 +62,25 @@ def read_schedule(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Se
     for outer, inner in reader.outside:  # where the inner loop has its place, the one around it has its own
         if inner in order and outer not in order:
             order.insert(order.index(inner), outer)
-    return Schedule(tuple(order), tuple(reader.changes), tuple(reader.marks), tuple(reader.outside))
+    finds = _forced_finds(kernel, tensors)
+    return Schedule(tuple(order), tuple(reader.changes), tuple(reader.marks), tuple(reader.outside), finds)
 
 
-APPLIED = ("order", "find", "serial", "parallel", "deterministic")
-"""The clauses that steps know too: they are about loops that there are, and change no iteration space."""
-
-
-def read_schedule_of_steps(kernel: lang.Kernel, tensors: Mapping[str, Tensor], beyond: str) -> Schedule:
-    """The same where the kernel is more than sums of products: loops are called what they are called in the text, and
-    planning looks for those that are meant. Raises SpecError, also for clauses that are for sums of products alone."""
-    reader = _Reader(kernel, tensors, ())
-    marks = [Mark("order", reader.dim(loop), span=loop.span) for loop in kernel.order]
-    for directive in kernel.directives:
-        match directive:
-            case lang.LoopsRelation(loops):
-                word = "relation"
-            case lang.Directive(word, loops):
-                pass
-        dims = [reader.dim(loop) for loop in loops]
-        if word not in APPLIED:
-            raise _only_for_sums(word, directive.span, beyond)
-        marks += [Mark(word, dim, span=directive.span) for dim in dims]
-    return Schedule(tuple(m.dim for m in marks if m.word == "order"), (), tuple(marks), ())
-
-
-def finds_of_steps(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[ForcedFind, ...]:
-    """The algorithms that the schedule asks for, by what the positions are called in the text."""
+def _forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[ForcedFind, ...]:
+    """The algorithms that the schedule asks for, by what the positions are called in the text: all accesses of a tensor
+    have one name."""
     raise_all([e for f in kernel.finds for e in (*_wrong_position(kernel, f, tensors), *_wrong_algorithm(f))])
     written = [(f"{find.tensor}.{find.position}", find) for find in kernel.finds]
     return tuple(ForcedFind(name, find.algorithm, name, find.span) for name, find in written)
 
 
-def _only_for_sums(word: str, span: Span | None, beyond: str) -> SpecError:
-    why = f", and this kernel is more: {beyond}" if beyond else ""
-    message = f"expected a clause that all kernels have, but `{word}` is for sums of products alone{why}"
+def _only_for_sums(word: str, loop: str, span: Span | None, beyond: str) -> SpecError:
+    message = f"expected a clause that all kernels have, but `{word}` is for sums of products alone"
+    message += f", and `{loop}` is a loop of what is more: {beyond}"
     rest = ", ".join(f"`{w}`" for w in APPLIED)
     way = "put the sum of products into a kernel of its own, with the schedule, and what is made of it into another"
-    return SpecError(message, span, (f"leave `{word}` out (all kernels have {rest})", f"or {way}"))
+    way = f"or give the loops of the sum names that no other statement has, or {way}"
+    return SpecError(message, span, (f"leave `{word}` out (all kernels have {rest})", way))
 
 
 class _Reader:
@@ -170,18 +168,6 @@ class _Reader:
         self.marks.append(Mark(directive.word, dim, directive.number or 0, tuple(inner), directive.span))
 
 
-def forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> tuple[ForcedFind, ...]:
-    """The algorithms that the schedule asks for, by dimension: one for each access of the tensor."""
-    raise_all([e for f in kernel.finds for e in (*_wrong_position(kernel, f, tensors), *_wrong_algorithm(f))])
-    operands = [o for g in groups for i in g.all for o in (i.target, *i.reads)]
-    labels = {t: dict.fromkeys(o.label for o in operands if o.tensor == t) for t in tensors}
-    return tuple(
-        ForcedFind(f"{label}.{find.position}", find.algorithm, f"{find.tensor}.{find.position}", find.span)
-        for find in kernel.finds
-        for label in labels[find.tensor or ""]
-    )
-
-
 def _wrong_position(kernel: lang.Kernel, find: lang.ForcedFind, tensors: Mapping[str, Tensor]) -> Iterator[SpecError]:
     """What is to be found is no position of a tensor."""
     if find.tensor is None:
@@ -211,11 +197,14 @@ def _wrong_algorithm(find: lang.ForcedFind) -> Iterator[SpecError]:
 
 def _indices(kernel: lang.Kernel) -> set[str]:
     """The names of indices: those in subscripts, and those over which loops and reductions run."""
-    nodes = [n for s in kernel.statements for n in walk(s)]
+    return _indices_in(kernel.statements) - {*kernel.sizes}
+
+
+def _indices_in(steps: Sequence[Any]) -> set[str]:
+    nodes = [n for s in steps for n in walk(s)]
     found = {n.name for a in nodes if isinstance(a, lang.Access) for n in walk(a) if isinstance(n, Var)}
     found |= {n.index for n in nodes if isinstance(n, lang.Range)}
-    found |= {i for n in nodes if isinstance(n, lang.For | lang.Reduce) for i in n.indices}
-    return found - {*kernel.sizes}
+    return found | {i for n in nodes if isinstance(n, lang.For | lang.Reduce) for i in n.indices}
 
 
 def _positions(tensors: Iterable[Tensor]) -> str:

@@ -1,4 +1,4 @@
-"""IR 2 of what is more than sums of products: a tree of steps, with the loops over indices still implied.
+"""Statements of IR 2 in normal form: a tree of steps, with the loops over indices still implied.
 
     Step     ::= Equation | For | If | Let | Set | While | Break          (lang/nodes.py has all but the first)
     Value    ::= Constant | Index | Local | Access | Apply | Reduce | Chosen | Linked | Gathered
@@ -9,7 +9,6 @@ subscripts, `Chosen` (concat, coalesce) and `Linked` (collapse, split).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,18 +132,3 @@ class Equation:
     selects: bool = False
     text: str = ""
     span: Span | None = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A kernel's steps. `extents` has the range [0, extent) of each index; but the `free` ones have what conditions
-    leave, and that accesses lie within their tensors. `computed` are extents that are made of
-    others, by name; `called` has what each index is called in the text."""
-
-    body: tuple[Any, ...]
-    extents: Mapping[str, Expr]
-    free: frozenset[str] = frozenset()
-    text: str = ""
-    span: Span | None = _span()
-    computed: Mapping[str, Expr] = field(default_factory=dict)
-    called: Mapping[str, str] = field(default_factory=dict)

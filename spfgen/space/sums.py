@@ -1,34 +1,42 @@
 """Which statements are sums of products, and what is made of them by the four operators, of tensors that are 0 where
-nothing is stored: their points are instances. All others are planned by regions.
+nothing is stored, and what they ask for: the points of instances. All others are planned by regions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.errors import SpecError
-from spfgen.facts.formula import variables
+from spfgen.facts.formula import Var, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.products import first_beyond
-from spfgen.lang.show import show_value
+from spfgen.lang.show import show_statement, show_value
+from spfgen.lang.types import promoted
+from spfgen.lang.uses import statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import is_zero_on_fills
+from spfgen.space.extents import Ranges
+from spfgen.space.local_tensors import own_tensor
 from spfgen.space.names import accesses
+from spfgen.space.nodes import Asked, Tensor
 from spfgen.space.products import has_sum, is_long_by_element
 from spfgen.space.recurrences import reads_the_rest
 from spfgen.space.runs import is_about_runs
+from spfgen.space.steps import Chosen, Equation, Gathered, Linked
+from spfgen.space.terms import make_group
 from spfgen.space.unions import merges
-from spfgen.space.values import combined_type, converted_within
+from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type, converted_within
 
 
 @dataclass(frozen=True)
 class Operands:
     """What a statement speaks of: the `layouts` and value `types` of tensors, results whose pattern is `computed`, the
-    kernel's `sizes`; whether a sum of products stays one though something else were faster, `as_written`."""
+    kernel's `sizes`; whether a sum of products stays one though something else were faster, `as_written`: one that
+    reads its target always does, as its instances alone know an order for that."""
 
     layouts: Mapping[str, Layout]
     types: Mapping[str, str]
@@ -53,7 +61,7 @@ def beyond_products(statement: Any, known: Operands) -> str:
     if name := _counted(statement, known):
         return f"a truth value of `{name}` may be stored several times"
     computed = statement.target.tensor in known.computed
-    if not known.as_written:
+    if not (known.as_written or recurs(statement)):
         if is_about_runs(statement, layouts, known.computed):
             return "values do not change along runs"
         if _divides_by_sums(statement, known.computed):
@@ -71,13 +79,113 @@ def beyond_products(statement: Any, known: Operands) -> str:
     return ""
 
 
+class Sums:
+    """The statements of a kernel that are sums of products. `beyond` is why the first one is none that is not."""
+
+    def __init__(self, kernel: lang.Kernel, layouts: Mapping[str, Layout], tensors: Sequence[Tensor]) -> None:
+        self.kernel = kernel
+        types = {t.name: t.value_type for t in tensors}
+        computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
+        self.known = Operands(layouts, types, computed, kernel.sizes, kernel.is_scheduled)
+        self.beyond = ""
+        self.ranges: dict[Equation, Ranges] = {}
+        """What those that are sums of products as they are written know of their indices."""
+        self.others: list[Any] = []
+        """The statements that are none."""
+
+    def entry_types(self, stated: Sequence[lang.Statement]) -> dict[str, str]:
+        """In which types the entries of results whose pattern is computed are added up, where all that `stated` about
+        them, outside of loops, are sums of products."""
+        found: dict[str, list[str]] = {}
+        others = {s.target.tensor for s in statements_in(self.kernel.statements) if not any(s is own for own in stated)}
+        for statement in stated:
+            if beyond_products(statement, self.known):
+                others.add(statement.target.tensor)
+            elif statement.target.tensor in self.known.computed:
+                own = combined_type(statement, self.known.types)
+                found.setdefault(statement.target.tensor, []).append(own)
+        return {name: promoted(sorted({*types})).name for name, types in found.items() if name not in others}
+
+    def groups(
+        self,
+        equations: Sequence[tuple[lang.Statement, Equation]],
+        tensors: Mapping[str, Tensor],
+        own: Sequence[Ranges],
+        ranges: Ranges,
+        free: Set[str],
+        computed: Set[str],
+    ) -> dict[Equation, Asked]:
+        """What is asked for by those of the `equations` that are sums of products. `own` is what each knows of its
+        indices by the names of the text, `ranges` what all know of theirs; `computed` are extents that the kernel
+        makes of others: what is chosen before all statements does not speak of them. Raises SpecError, Unsupported."""
+        found: dict[Equation, Asked] = {}
+        tensors = {n: own_tensor(n, t.value_type, t.extents) if self.is_local(t) else t for n, t in tensors.items()}
+        self.beyond = next((f"`{d.name}` is a tensor of its own" for d in self.kernel.tensors if d.local), "")
+        for (statement, equation), known in zip(equations, own, strict=True):
+            beyond = beyond_products(statement, self.known)
+            viewed = self.without_views(statement, equation, free) if beyond else None
+            asked = None
+            if not beyond:
+                asked = self.points(statement, tensors, known)
+            elif viewed is not None:
+                asked = self.points(viewed, tensors, ranges)
+            if asked is not None and not any(s in computed for i in asked.group.all for s in i.sizes):
+                found[equation] = asked._replace(group=replace(asked.group, text=show_statement(statement)))
+                self.ranges |= {} if beyond else {equation: known}
+                tensors |= {t.name: t for t in asked.temporaries}
+            else:
+                self.others.append(statement)
+                self.beyond = self.beyond or beyond or WRITTEN_OUT
+        steps = [s for s in self.kernel.statements if not isinstance(s, lang.Statement)]
+        self.others += steps
+        self.beyond = self.beyond or next(map(what_is_beyond, steps), "")
+        return found
+
+    def is_local(self, tensor: Tensor) -> bool:
+        """Whether the kernel has a dense tensor for itself."""
+        return not tensor.layout.indexes and any(d.local and d.name == tensor.name for d in self.kernel.tensors)
+
+    def points(self, statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges) -> Asked | None:
+        """The points of a statement; None where it is better planned by regions."""
+        try:
+            return make_group(statement, tensors, ranges)
+        except (UnstoredDivisor, SeveralPlaces):
+            if self.known.as_written or recurs(statement):
+                raise
+        return None
+
+    def without_views(self, statement: lang.Statement, equation: Equation, free: Set[str]) -> lang.Statement | None:
+        """A statement with views as one without; None where it then is no sum of products either."""
+        op = equation.updates
+        if equation.at or equation.selects or equation.within or (op is not None and op != lang.Apply("add", ())):
+            return None
+        read = [*accesses(equation.value)]
+        views = any(isinstance(n, Chosen | Gathered | Linked) for n in walk(equation.value))
+        if views or any(a.tensor == equation.target for a in read):
+            return None
+        if {*equation.indices} & free or {v for a in read for s in a.subscripts for v in variables(s)} & free:
+            return None
+        is_sum = isinstance(equation.value, lang.Apply) and equation.value.op in ("add", "subtract")
+        moved = any(not isinstance(s, Var) for a in read for s in a.subscripts)
+        if moved and (is_sum or equation.target in self.known.computed):
+            return None  # parts that views move come in order, and are merged
+        target = lang.Access(equation.target, equation.subscripts, equation.span)
+        plain = replace(
+            statement, target=target, op="=" if op is None else "+=", value=equation.value, where=equation.where
+        )
+        return None if beyond_products(plain, self.known) else plain
+
+
+WRITTEN_OUT = "a divisor may not be stored, or values lie in several arrays"
+
+
 def is_summed(layout: Layout) -> bool:
     """What is not stored is 0, and what is stored the value, perhaps with another sign."""
     return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.value_transforms)
 
 
 def recurs(statement: lang.Statement) -> bool:
-    """Whether a statement reads its target: instances alone know an order for that."""
+    """Whether a statement reads its target."""
     return any(a.tensor == statement.target.tensor for a in accesses(statement.value))
 
 

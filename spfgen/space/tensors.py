@@ -23,16 +23,6 @@ from spfgen.space.nodes import (
 )
 
 
-def inputs_and_outputs(statements: Sequence[lang.Statement]) -> tuple[set[str], set[str]]:
-    """The tensors that are read before they are written, and those that are written."""
-    inputs: set[str] = set()
-    written: set[str] = set()
-    for statement in statements:
-        inputs |= {a.tensor for a in accesses(statement.value)} - written
-        written.add(statement.target.tensor)
-    return inputs, written
-
-
 def make_tensors(
     kernel: lang.Kernel,
     declared: Sequence[lang.TensorDecl],

@@ -17,14 +17,12 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.proofs import as_output
 from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
-from spfgen.space.nodes import Group, Tensor
+from spfgen.space.nodes import Asked, Group, Tensor
 from spfgen.space.products import Term, apart, instances_of, linear_terms, too_many
 from spfgen.space.values import check_divisors, make_expression
 
 
-def make_group(
-    statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges
-) -> tuple[Group, tuple[Tensor, ...]]:
+def make_group(statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges) -> Asked:
     """The points of a statement, and the temporaries that it needs. Raises SpecError, Unsupported."""
     target = statement.target
     check_output(target.tensor, tensors[target.tensor].layout, target.span)
@@ -44,7 +42,7 @@ def make_group(
     if terms is None or any(a.tensor == target.tensor for t in terms for a in accesses(t.value)):
         return make_expression(statement, tensors, ranges)
     found = instances_of(statement, terms, tensors, ranges)
-    return Group(show_statement(statement), op, target.tensor, found, None, statement.span), ()
+    return Asked(Group(show_statement(statement), op, target.tensor, found, None, statement.span), ())
 
 
 def _outside(statement: lang.Statement, ranges: Ranges) -> set[str]:

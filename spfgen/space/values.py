@@ -25,7 +25,7 @@ from spfgen.sets.uf import comparisons
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import AtTarget, make_instances
 from spfgen.space.names import accesses
-from spfgen.space.nodes import Group, Instance, Tensor
+from spfgen.space.nodes import Asked, Group, Instance, Tensor
 from spfgen.space.products import Term, instances_of, linear_terms, too_many
 
 WRAPPING = ("add", "subtract", "multiply", "negative")
@@ -33,9 +33,7 @@ MOST_BYTES = 4
 """Of integers of which float64 holds every sum that there is."""
 
 
-def make_expression(
-    statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges
-) -> tuple[Group, tuple[Tensor, ...]]:
+def make_expression(statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges) -> Asked:
     """A statement whose value is an expression over sums. Raises SpecError, Unsupported."""
     _check_whole(statement, tensors)
     own = replace(statement, where=_where(statement))
@@ -59,7 +57,7 @@ def make_expression(
     points = list(make_instances(own, value, tensors, ranges, labels))
     text, op = show_statement(statement), "+=" if kept else "="
     if not points:
-        return Group(text, op, statement.target.tensor, (), None, statement.span), ()
+        return Asked(Group(text, op, statement.target.tensor, (), None, statement.span), ())
     if len(points) > 1:
         layout = tensors[statement.target.tensor].layout.name
         raise SeveralPlaces(
@@ -68,7 +66,7 @@ def make_expression(
             ("a sum of products can be stored there: write the value into another tensor first",),
         )
     group = Group(text, op, statement.target.tensor, tuple(found), points[0], statement.span)
-    return group, tuple(temporaries)
+    return Asked(group, tuple(temporaries))
 
 
 def _without(value: Any, name: str) -> Any:

@@ -163,7 +163,7 @@ def test_after_each_pass(name: str) -> None:
         if plans[-2:-1] != plans[-1:]:
             assert not (wrong := difference(found, plans[-1])), f"after `{after}`: {wrong}"
     assert plans[-1] == make_plans(found.program)
-    assert len({*plans}) > 2, "the passes have nothing to do"
+    assert len({*map(repr, plans)}) > 2, "the passes have nothing to do"
 
 
 @pytest.mark.fuzz
@@ -236,7 +236,6 @@ def test_all_kinds_of_nodes_are_carried_out() -> None:
     known = {k for k in vars(nodes).values() if isinstance(k, type) and issubclass(k, Plan)}
     assert {k.__name__ for k in known - kinds - {Plan, Nested}} == {
         "Finish",
-        "Products",
         *(k.__name__ for k in ALL_STATEMENTS),
     }
 

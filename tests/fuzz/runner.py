@@ -206,7 +206,7 @@ def operands(case: Case, program: Program, data: Data) -> dict[str, Operand]:
 
 def _cleared(name: str, program: Program) -> bool:
     """Whether the first statement that speaks of the tensor is `name[...] = ...`."""
-    for group in program.groups:
+    for group in () if program.beyond else program.groups:
         if any(r.tensor == name for instance in group.instances for r in instance.reads):
             return False
         if group.target == name:
@@ -270,7 +270,7 @@ def same(a: np.ndarray, b: np.ndarray, exact: bool) -> bool:
 
 def elsewhere(operand: Operand, before: Operand, program: Program, name: str) -> list[str]:
     """Places that stand for no coordinate stay as they were, unless the array is cleared."""
-    if any(g.op == "=" for g in program.groups if g.target == name):
+    if any(g.op == "=" for g in program.groups if g.target == name and not program.beyond):
         return []
     for value in operand.layout.values:
         free = np.ones(operand.tensor.arrays[value.name].shape, bool)

@@ -19,7 +19,7 @@ kernel lower_sum { tensor A : dia  s = A[i, j] where j < i }
 kernel mixed_types {
     tensor A : csr<float, rowptr : int64>
     tensor x : dense<float>
-    tensor y : dense
+    tensor y : dense<double>
     y[i] += A[i, j]*x[j]
 }
 kernel triangle { tensor A : lower  tensor x, y : dense  y[i] = A[i, j]*x[j] }

@@ -96,9 +96,9 @@ def drawn(planned: Planned, rng: np.random.Generator, of_a_kind: int) -> Iterato
 def refuses(planned: Planned, at: int, mutant: Mutant, compared: Compared) -> bool:
     """Whether the verifier says that this plan of a statement is not what was asked for, or knows less of it than of
     the right one: what it does not know is not claimed (plan/verify/claims.py)."""
-    group, own = planned.program.groups[at], planned.plans[at]
-    known = check_plan(group, own, planned.program, compared)
+    own = planned.plans[at]
+    known = check_plan(own, planned.program, compared)
     try:
-        return check_plan(group, mutant.plan, planned.program, compared).is_more_than(known)
+        return check_plan(mutant.plan, planned.program, compared).is_more_than(known)
     except InternalError:
         return True

@@ -38,7 +38,6 @@ from spfgen.plan.nodes import (
     body,
     with_body,
 )
-from spfgen.plan.nodes.statements import Asked
 from spfgen.space.nodes import Operand, Read
 
 BOUND, DROPPED, NEGATED = "a bound by one", "a guard dropped", "a guard negated"
@@ -102,7 +101,7 @@ def _sites(node: Any, around: tuple[Any, ...], put: Callable[[Any], Plan]) -> It
         value = getattr(node, name)
         if is_dataclass(value):
             yield from _sites(value, inner, lambda n, name=name: put(replace(node, **{name: n})))
-        elif isinstance(value, tuple) and not isinstance(value, Asked):
+        elif type(value) is tuple:  # what is asked for is none
             for k, item in enumerate(value):
                 if is_dataclass(item):
                     before = (*inner, *(value[:k] if isinstance(node, Block) else ()))

@@ -141,7 +141,7 @@ def of_case(case: Case) -> Planned | None:
     for data in case.data:
         operands = runner.operands(case, joined.program, data)
         runs.append(Run({n: o.tensor for n, o in operands.items()}, {**dict(data.sizes), **dict(data.extents)}))
-    road = STEPS if joined.program.steps else SUMS
+    road = STEPS if joined.program.beyond else SUMS
     return Planned(case.kernel, road, joined.program, plans, record, tuple(runs))
 
 
@@ -166,7 +166,7 @@ def of_calls(run: Callable[[], Any]) -> Iterator[Planned]:
     with carried.by_the_interpreter(watch=watch), suppress(test_random_expressions.Skipped):
         run()
     for own, runs in made.values():
-        road = STEPS if own.program.steps else SUMS
+        road = STEPS if own.program.beyond else SUMS
         yield Planned(own.program.doc or own.program.name, road, own.program, own.plans, own.compared, tuple(runs))
 
 

@@ -237,7 +237,6 @@ READ_THE_LEVEL = {
     "plan/transform/passes.py",
     "cir/rewrite/passes.py",
     "space/from_lang.py",
-    "space/from_steps.py",
 }
 """Lists of passes, and what carries the level to them."""
 

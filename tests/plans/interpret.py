@@ -124,7 +124,8 @@ def interpret(
     `sizes` are those that a call passes. What the plans do is added to `effort`. The entries of a result whose pattern
     is computed are their values, under ENTRIES, and their coordinates, a row for each, under AT: for steps; for sums of
     products they are in a dense array. Raises WrongPlan, and DataError where a plan refuses the data."""
-    return _Interpreter(program, operands, sizes, choices, effort or Effort()).run(plans)
+    all_products = all(isinstance(p, Products) for p in plans)
+    return _Interpreter(program, operands, sizes, choices, effort or Effort(), all_products).run(plans)
 
 
 @dataclass(eq=False)
@@ -162,6 +163,7 @@ class _Interpreter:
         sizes: Mapping[str, int],
         choices: Choices,
         effort: Effort,
+        all_products: bool,
     ) -> None:
         self.program = program
         self.choices = choices
@@ -188,7 +190,7 @@ class _Interpreter:
         self.counts = False
         for tensor in program.tensors:
             own = size_values(tensor, program.fixed)
-            if tensor.assembled is not None and program.steps:
+            if tensor.assembled is not None and not all_products:
                 self.appended[tensor.name] = []
                 continue
             if tensor.assembled is not None:
@@ -211,11 +213,8 @@ class _Interpreter:
 
     def run(self, plans: Sequence[Plan]) -> dict[str, dict[str, Array]]:
         with np.errstate(all="ignore"):
-            for group, plan in zip(self.program.groups, plans, strict=True):
-                if group.steps is None:
-                    self.statement(group, plan, self.sizes)
-                else:
-                    self.plan(plan, self.sizes)
+            for plan in plans:
+                self.plan(plan, self.sizes)
         return {t.name: self.result(t) for t in self.program.tensors if t.is_output}
 
     def result(self, tensor: Tensor) -> dict[str, Array]:

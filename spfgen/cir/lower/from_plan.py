@@ -86,7 +86,7 @@ from spfgen.plan.transform.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.local_tensors import COUNT
-from spfgen.space.nodes import Group, Monoid, Operand, Program, size_values
+from spfgen.space.nodes import Monoid, Operand, Program, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
@@ -106,7 +106,7 @@ class Lowered:
 
 
 def lower(program: Program, plans: Sequence[Plan]) -> Lowered:
-    """The kernel. `plans` holds the plan of each group of the program."""
+    """The kernel. `plans` are those of its statements, one for each or one for all."""
     lowering = Lowering(program, plans)
     function = lowering.function()
     names = lowering.array_names
@@ -126,7 +126,7 @@ class Lowering(Values):
             dims |= dict.fromkeys(_dims(plan))
         super().__init__(program, Names(program, dims))
         self.plans = plans
-        self.steps = program.steps
+        self.steps = True
         """Whether what is written has steps: their values say in which types they are made."""
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
@@ -154,7 +154,7 @@ class Lowering(Values):
     # --- the function ----------------------------------------------------------------------------
 
     def function(self) -> c.Function:
-        nests = [s for g, p in zip(self.program.groups, self.plans, strict=True) for s in self.statement(g, p)]
+        nests = [s for p in self.plans for s in self.statement(p)]
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
@@ -182,7 +182,7 @@ class Lowering(Values):
         for name, error in self.refused.items():
             end = c.Select(c.Name(name), c.Name(error), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]
-        statements = "\n".join(g.text for g in self.program.groups)
+        statements = self.program.steps.text
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         errors = " or ".join(self.refused.values())
         doc += "\n\nReturns SPFGEN_OK or an error code. "
@@ -283,7 +283,7 @@ class Lowering(Values):
         if any(
             isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s, c.Stmt)
         ):
-            works = [work_of(nest) for plan in self.plans for nest in _nests(plan)]
+            works = [None if nest is plan else work_of(nest) for plan in self.plans for nest in _nests(plan)]
             if all(w is not None for w in works):
                 total = plus(*(w for w in works if w is not None), *map(self.clearing, self.plans))
                 work = cost_expr(total, self, Scope())
@@ -319,18 +319,15 @@ class Lowering(Values):
 
     # --- statements ------------------------------------------------------------------------------
 
-    def statement(self, group: Group, plan: Plan) -> list[c.Stmt]:
-        """A nest that declares something outside of all its loops gets braces, or two nests could clash."""
-        if group.steps is not None:
-            return self.plan(plan, Scope())
-        kind = wide_type(self, group, plan)
-        lines = self.nests(plan) if kind is None else widened(self, group, plan, kind)
-        if len(self.plans) == 1:
+    def statement(self, plan: Plan) -> list[c.Stmt]:
+        """The plan of a statement, or of all."""
+        lines = self.plan(plan, Scope())
+        if len(self.plans) == 1 or not isinstance(plan, Products):
             return lines  # the function is about this statement, and says so
-        return [c.Comment(group.text), *lines]
+        return [c.Comment(plan.asked.group.text), *lines]
 
     def products(self, plan: Products) -> list[c.Stmt]:
-        """A statement that is a sum of products, among other steps."""
+        """A statement that is a sum of products."""
         self.steps = False
         kind = wide_type(self, plan.asked.group, plan.body)
         lines = self.nests(plan.body) if kind is None else widened(self, plan.asked.group, plan.body, kind)
@@ -338,8 +335,9 @@ class Lowering(Values):
         return lines
 
     def nests(self, plan: Plan) -> list[c.Stmt]:
-        """The nests of a statement."""
-        alone = not self.program.steps and sum(len(_nests(p)) for p in self.plans) == 1
+        """The nests of a statement. One that declares something outside of all its loops gets braces, or two nests
+        could clash."""
+        alone = all(isinstance(p, Products) for p in self.plans) and sum(len(_nests(p)) for p in self.plans) == 1
         result: list[c.Stmt] = []
         for nest in _nests(plan):
             lines = self.plan(nest, Scope())
@@ -714,6 +712,8 @@ def work_of(plan: Plan) -> Expr | None:
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
+    if isinstance(plan, Products):
+        return _nests(plan.body)
     return plan.parts if isinstance(plan, Seq) else (plan,)
 
 

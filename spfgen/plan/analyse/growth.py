@@ -82,7 +82,7 @@ def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
         counts = {f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect)}
         own = {n.dim for n in nodes if isinstance(n, Define) and variables(n.value) <= names}
         arrays = [*context.arrays, *(_names(n.extents) for n in nodes if isinstance(n, Array))]
-        tensors = frozenset(t.name for t in (*program.tensors, *program.temporaries))
+        tensors = frozenset(t.name for t in program.every_tensor)
         stored = frozenset({*context.stored, *counts})
         widths = frozenset(size for size, counted in context.stored.items() if counted.each)
         sizes = _Sizes(frozenset(names | counts | own), stored, widths, tuple(arrays), tensors)

@@ -43,13 +43,15 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
+    Products,
     Scan,
     Seq,
     chain,
 )
 from spfgen.sets.affine import NotAffine, affine, expression
-from spfgen.space.nodes import Group, Program, Tensor, size_values
+from spfgen.space.nodes import Program, Tensor, size_values
 
+NO_FACTS = Facts((), {})
 PLAIN = Scan | Load | Locate | Guard | Seq | Append | Block | Let | If | Define
 """What may run twice: it changes nothing but the tensor that it appends to, and looks nothing up."""
 
@@ -134,16 +136,25 @@ def _is_sortable(key: KeyPlan) -> bool:
     return alone and all(e == (Var(sizes[0]),) for e in extents)
 
 
-def in_place(plan: Plan, group: Group, program: Program, context: Context) -> Plan:
-    """The plan of a statement with results that go to their place at once, where that is less work."""
-    if context.stop_after or not context.makes(IN_PLACE) or context.marks or len(program.groups) != 1:
+def entries_in_place(plan: Plan, program: Program, context: Context, *, alone: bool) -> Plan:
+    """The plan of statements, which may be `alone` in their kernel, with results that go to their place at once where
+    that is less work; and without entries that equal the fill value, if these are not wanted."""
+    plan = without_fills(plan) if program.without_fill else plan
+    plan = in_place(plan, program, context) if alone else plan
+    check_in_place(plan, program)
+    return plan
+
+
+def in_place(plan: Plan, program: Program, context: Context) -> Plan:
+    """The plan of all statements with results that go to their place at once, where that is less work."""
+    if context.stop_after or not context.makes(IN_PLACE) or context.marks:
         return plan
     for name, tensor in context.assembled.items():
         appended = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == name]
         if not appended or any(n.last is not None for n in appended):
             continue
         own = groups_of(tensor)
-        found = None if own is None else _Wrapped(tensor, own, group, program).of(plan)
+        found = None if own is None else _Wrapped(tensor, own, program).of(plan)
         plan = plan if found is None else found
     return plan
 
@@ -154,14 +165,16 @@ def without_fills(plan: Plan) -> Plan:
     return made
 
 
-def check_in_place(plan: Plan, group: Group, program: Program) -> None:
+def check_in_place(plan: Plan, program: Program) -> None:
     """Raises InternalError where a part of a plan that is to run twice may not: all entries of its tensor come from it,
     it changes nothing else, so that both runs have the same entries; and what it says of their order and of the groups
     of parallel iterations is proved of it as it is."""
     for node in (n for n in walk(plan, PLANS) if isinstance(n, InPlace)):
         tensor = program.tensor(node.tensor)
         own = groups_of(tensor)
-        made = None if own is None else _Wrapped(tensor, own, group, program).made(node.body)
+        sums = [n for n in walk(plan, PLANS) if isinstance(n, Products) and any(k is node for k in walk(n, PLANS))]
+        facts = _facts(sums[0]) if sums else NO_FACTS
+        made = None if own is None else _Wrapped(tensor, own, program, facts).made(node.body)
         outside = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == node.tensor]
         inside = [n for n in walk(node.body, PLANS) if isinstance(n, Append)]
         if made != node or len(outside) != len(inside):
@@ -174,15 +187,19 @@ class _Wrapped:
 
     tensor: Tensor
     groups: Groups
-    group: Group
     program: Program
+    axioms: Facts = NO_FACTS
+    """What is declared of the index arrays that the loops read."""
 
     def of(self, plan: Plan) -> Plan | None:
+        if isinstance(plan, Products):
+            inner = replace(self, axioms=_facts(plan)).of(plan.body)
+            return None if inner is None else replace(plan, body=inner)
         if not isinstance(plan, Seq | Block):
             return self.made(plan)
         places = [k for k, part in enumerate(plan.parts) if self.delivers(part)]
         first, last = places[0], places[-1] + 1
-        if first + 1 == last and isinstance(plan.parts[first], Seq | Block):
+        if first + 1 == last and isinstance(plan.parts[first], Seq | Block | Products):
             inner = self.of(plan.parts[first])
         elif isinstance(plan, Block) and any(isinstance(p, Let | Define) for p in plan.parts[first:last]):
             inner = None  # what follows may speak of it
@@ -253,10 +270,10 @@ class _Wrapped:
                 return False
         return True
 
-    @property
-    def axioms(self) -> Facts:
-        instances = self.group.instances
-        return instances[0].axioms if instances else Facts((), {})
+
+def _facts(plan: Products) -> Facts:
+    instances = plan.asked.group.instances
+    return instances[0].axioms if instances else NO_FACTS
 
 
 def _is_changed(node: Plan) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from spfgen.facts.formula import Expr, show
 from spfgen.facts.reach import Step
 from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.nodes.base import Inside, Nested, Plan, operands_read, product
 from spfgen.plan.text import show_operand, show_value
-from spfgen.space.nodes import Group, Monoid, Operand, Tensor, Value
+from spfgen.space.nodes import Asked, Monoid, Operand, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +148,10 @@ class Block(Plan):
         return ""
 
 
-class Asked(NamedTuple):
-    """What was asked for: a statement, and the temporaries that it needs. It is no node: a plan is not about its
-    points, but has them."""
-
-    group: Group
-    temporaries: tuple[Tensor, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Products(Nested):
-    """The nests of a statement that is a sum of products, among steps: they are made and rewritten as if it were all of
-    the kernel, and compared with the points of its instances."""
+    """The nests of a statement that is a sum of products: they are made and rewritten as if it were all of the kernel,
+    and compared with the points of its instances."""
 
     asked: Asked
     body: Plan

@@ -17,9 +17,9 @@ from spfgen.plan.steps.inverses import Inverses
 from spfgen.plan.steps.reductions import one_index, outermost
 from spfgen.plan.steps.scalarize_tables import Grouped
 from spfgen.space.local_tensors import entries_of, own_tensor
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Program, Steps
 from spfgen.space.regions import Region
-from spfgen.space.steps import Chosen, Equation, Gathered, Steps
+from spfgen.space.steps import Chosen, Equation, Gathered
 from spfgen.space.typed import Scalar
 
 ARGUMENTS = ("argmin", "argmax")

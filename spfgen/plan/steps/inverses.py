@@ -19,9 +19,9 @@ from spfgen.plan.nodes import Assign, Block, Break, Find, If, Let, Plan, Repeat,
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf
 from spfgen.plan.steps.nests import names_in
 from spfgen.plan.steps.stores import Stores
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Program, Steps
 from spfgen.space.regions import Region
-from spfgen.space.steps import Equation, Gather, Steps
+from spfgen.space.steps import Equation, Gather
 from spfgen.space.typed import Holds, Scalar
 
 PLAIN = lang.Access | lang.Apply | lang.Constant | lang.Index | Expr

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from spfgen.errors import InternalError
+from spfgen.errors import InternalError, SpecError, Unsupported
 from spfgen.facts.formula import Expr, Formula, Var, conjuncts, variables
 from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
-from spfgen.plan.choices import GUARDED, IN_ORDER, LOOP_FISSION
+from spfgen.plan.analyse.comparisons import compares_all
+from spfgen.plan.choices import GUARDED, HASHED, IN_ORDER, LOOP_FISSION
 from spfgen.plan.nodes import Assign, Block, Break, Clear, Find, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.earlier import earlier_writers
 from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, operator_name
@@ -32,7 +34,7 @@ from spfgen.plan.steps.places import Places
 from spfgen.plan.steps.product_nests import as_products
 from spfgen.plan.steps.rewrites import Given, Made, rewritten
 from spfgen.plan.verify.check_steps import check_steps
-from spfgen.space.pattern_overflow import reads_what_is_written
+from spfgen.space.pattern_overflow import is_seen_later
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation, Gather, Gathered
 from spfgen.space.typed import Holds, Scalar
@@ -41,9 +43,12 @@ from spfgen.space.typed import Holds, Scalar
 class Loops(Places):
     """Steps: loops as they are written, or driven by what their body needs."""
 
-    def plan(self) -> Plan:
-        self.before += [Clear(name, f"`=` overwrites {name}") for name in sorted(self.assembled)]
+    def plan(self) -> Block:
+        declared = len(self.before)
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
+        written = {n.target for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n not in self.sums}
+        cleared = [Clear(name, f"`=` overwrites {name}") for name in sorted(self.assembled & written)]
+        self.before[declared:declared] = cleared
         for name in self.collected:
             if name in self.assembled:
                 parts += self.delivered(name)
@@ -84,19 +89,21 @@ class Loops(Places):
         match step:
             case Equation():
                 while_running = not any(step is s for s in self.steps.body)
-                while_running = while_running or reads_what_is_written(step, self.steps.body, self.collected)
+                while_running = while_running or is_seen_later(step, self.steps, self.collected)
                 asks = while_running or self.is_asked(step)
                 has_places = not asks or step.target in self.dense or step.target in self.assembled
                 products = as_products(self, step, env) if has_places else None
-                if products is not None:
-                    return [Block((products,), step.text)]
-                step = self.once(step)
-                asked = self.asked_for_place(step, env) if asks else []
-                env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
-                made = Block(tuple(self.equation(step, env)), step.text)
-                if not asked or while_running:
-                    return [*asked, made]
-                return [*asked, If(lang.Apply("logical_not", (Scalar(LOST, "bool"),)), made)]
+                if products is None:
+                    return self.by_regions(step, env, asks, while_running)
+                if self.compares_all(products) and self.may_be_by_regions(step):
+                    restore = self.kept()
+                    with suppress(SpecError, Unsupported):
+                        made = self.by_regions(step, env, asks, while_running)
+                        if not self.compares_all(*self.before, *made):
+                            return made
+                    restore()
+                self.sums.add(step)
+                return [Block((products,), step.text)]
             case lang.For():
                 return self.loops(step, env)
             case lang.If(condition, then, otherwise):
@@ -125,6 +132,26 @@ class Loops(Places):
             case lang.Break():
                 return [Break()]
         raise InternalError(f"no plan of {step!r}")
+
+    def by_regions(self, step: Equation, env: Env, asks: bool, while_running: bool) -> list[Plan]:
+        """An equation region by region; where it `asks` whether all that is computed has a place, before that."""
+        step = self.once(step)
+        asked = self.asked_for_place(step, env) if asks else []
+        env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
+        made = Block(tuple(self.equation(step, env)), step.text)
+        if not asked or while_running:
+            return [*asked, made]
+        return [*asked, If(lang.Apply("logical_not", (Scalar(LOST, "bool"),)), made)]
+
+    def compares_all(self, *plans: Plan) -> bool:
+        """Whether all that one tensor stores is compared with all that another does, where entries could be looked up
+        in hash tables."""
+        return self.context.makes(HASHED) and compares_all(plans, self.nest_context.stored)
+
+    def may_be_by_regions(self, eq: Equation) -> bool:
+        """Whether a sum of products may be planned otherwise: not where its order matters, or the text says it."""
+        read = [a for a in accesses_of(eq.value) if a.tensor == eq.target]
+        return not (self.context.named or self.context.forced or any(a.subscripts != eq.subscripts for a in read))
 
     def block(self, steps: Sequence[Any], env: Env) -> Block:
         return Block(tuple(p for s in steps for p in self.step(s, env)))

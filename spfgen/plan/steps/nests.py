@@ -45,9 +45,9 @@ from spfgen.plan.verify.meaning import check_nest, paths
 from spfgen.plan.verify.nests import made_of
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, Program, value_of
+from spfgen.space.nodes import Instance, Program, Steps, value_of
 from spfgen.space.regions import Region
-from spfgen.space.steps import Gather, Link, Steps, Tie
+from spfgen.space.steps import Gather, Link, Tie
 from spfgen.space.typed import Holds
 
 NOWHERE = lang.Access(POINT, ())

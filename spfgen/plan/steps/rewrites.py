@@ -132,9 +132,11 @@ CHANGING = frozenset({"tables as scalars", "unswitching", "index-set splitting",
 """Those that change what nodes say; all others move them, and name what they read."""
 
 
-def rewritten(given: Given, made: Made, verify: Callable[[Plan], None]) -> Plan:
+def rewritten(given: Given, made: Made, verify: Callable[[Plan], None]) -> Block:
     """The plan after all of them, each looked at by `verify`; as it is where planning ends before."""
     note_planned(made.plan)
+    if not made.first and all(map(_is_product, made.parts)):
+        return made.plan
     last = given.context.stop_after
     if last and last not in _names((*STEPS, *WHOLE)):
         return made.plan

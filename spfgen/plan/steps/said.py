@@ -15,8 +15,23 @@ from spfgen.ir import children, walk
 from spfgen.lang.expressions import raise_all
 from spfgen.plan.context import Context, out_of_order
 from spfgen.plan.finds.choose import ALGORITHMS
-from spfgen.plan.nodes import PLANS, Bound, Clear, Define, Find, Load, Locate, Plan, Scan, Segment
-from spfgen.space.nodes import Instance
+from spfgen.plan.nodes import (
+    PLANS,
+    Bound,
+    Clear,
+    Define,
+    Do,
+    Find,
+    Levels,
+    Load,
+    Locate,
+    Plan,
+    Products,
+    Scan,
+    Segment,
+    Seq,
+)
+from spfgen.space.nodes import Instance, Mark
 
 OTHERWISE = "leave the clause out: `explain` without it shows which loops there are, and what is found how"
 
@@ -29,11 +44,16 @@ def said_of(instances: Sequence[Instance], context: Context, called: Mapping[str
     dims: dict[str, list[str]] = {}
     for dim, name in written.items():
         dims.setdefault(name, []).append(dim)
-    marks = [replace(m, dim=dim) for m in context.marks for dim in dims.get(m.dim, ())]
+
+    def meant(name: str) -> Sequence[str]:
+        return (name,) if name in written else dims.get(name, ())
+
+    marks = [replace(m, dim=dim) for m in context.marks for dim in meant(m.dim)]
     return replace(
         context,
-        order=tuple(dim for name in context.order for dim in dims.get(name, ())),
+        order=tuple(dim for name in context.order for dim in meant(name)),
         marks=tuple(marks),
+        outside=tuple((outer, inner) for outer, inner in context.outside if inner in written),
         forced={d: replace(f, dim=d) for name, f in context.forced.items() for d in dims.get(name, ())},
     )
 
@@ -47,8 +67,10 @@ def written_in(instance: Instance, called: Mapping[str, str]) -> dict[str, str]:
 
 def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None:
     """Raises SpecError(s) where the plan is not as the schedule says."""
+    if not (context.named or context.forced):
+        return
     nodes = [n for n in _run(plan) if isinstance(n, Plan)]
-    loops = [n for n in nodes if isinstance(n, Scan)]
+    loops = [n for n in nodes if isinstance(n, Scan | Levels)]
 
     def named(name: str, of: Sequence[Plan]) -> list[Plan]:
         return [n for n in of if written.get(n.dim, n.dim) == name]  # type: ignore[attr-defined]
@@ -57,35 +79,46 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
     known = [n for n in nodes if isinstance(n, Load | Locate | Define)]
     errors = []
     for mark in context.marks:
-        own = [n for n in named(mark.dim, loops) if isinstance(n, Scan)]
+        own = named(mark.dim, loops)
         looked_for = named(mark.dim, found)
         if mark.word == "order":
             if not own and not looked_for and not named(mark.dim, known):
-                errors.append(_no_loop(mark.dim, mark.span, False, loops, written))
+                errors.append(_no_loop(mark.dim, mark.span, NO_LOOP, loops, written))
         elif not own:
-            errors.append(_no_loop(mark.dim, mark.span, bool(looked_for), loops, written))
-        elif mark.word == "serial" and any(n.parallel for n in own):
+            name = dict(context.outside).get(mark.dim, mark.dim)
+            why = SOUGHT if looked_for else KNOWN if named(name, known) else NO_LOOP
+            errors.append(_no_loop(name, mark.span, why, loops, written))
+        elif mark.word == "levels":
+            errors += [] if any(isinstance(n, Levels) for n in own) else [_no_levels(mark, own)]
+        elif mark.word == "serial" and any(n.parallel for n in own if isinstance(n, Scan)):
             errors.append(SpecError(f"expected a loop over `{mark.dim}` that can be serial", mark.span, (OTHERWISE,)))
-        elif mark.word == "parallel":
-            errors += _not_parallel(plan, own, mark.dim, mark.span, written)
+        elif mark.word == "parallel":  # of sums of products it has been asked where they were planned (legal.py)
+            among = {id(n) for p in nodes if isinstance(p, Products) for n in walk(p, PLANS)}
+            scans = [n for n in own if isinstance(n, Scan) and id(n) not in among]
+            errors += _not_parallel(plan, scans, mark.dim, mark.span, written)
     for name, forced in context.forced.items():
         finds = [n for n in named(name, found) if isinstance(n, Find)]
         if not finds and not named(name, [n for n in nodes if isinstance(n, Segment | Bound)]):
             what = "a loop runs over it, or it is computed from what is known" if name in written.values() else ""
             what = what or "no nest of loops is about it: it is merged with others, or kept in a table"
             message = f"expected a position that is searched for, but `{name}` is not"
-            errors.append(SpecError(message, forced.span, (what, OTHERWISE)))
-        elif others := [n.algorithm for n in finds if n.algorithm != ALGORITHMS[forced.algorithm]]:
+            way = "`explain` without the schedule shows which positions are; `order` decides which tensor drives"
+            errors.append(SpecError(message, forced.span, (what, way)))
+        elif others := [n.algorithm for n in finds if n.algorithm != ALGORITHMS.get(forced.algorithm, n.algorithm)]:
             message = f"expected `{name}` to be found by {forced.algorithm}, but that is not how {others[0]} is made"
             errors.append(SpecError(message, forced.span, (OTHERWISE,)))
     errors += out_of_order(plan, context, written)
     raise_all(errors)
 
 
+SOUGHT = "is looked for"
+KNOWN = "has one value in each iteration of the loops around it"
+NO_LOOP = "has none of its own: it follows from others, or is merged"
+
+
 def _no_loop(
-    name: str, span: Span | None, is_found: bool, loops: Sequence[Scan], written: Mapping[str, str]
+    name: str, span: Span | None, what: str, loops: Sequence[Scan | Levels], written: Mapping[str, str]
 ) -> SpecError:
-    what = "is looked for" if is_found else "has none of its own: it follows from others, or is merged"
     known = sorted({written.get(n.dim, n.dim) for n in loops} & {*written.values()})
     hints = (f"loops: {', '.join(known) or 'none'}", f"`order {name}, ...` asks for a loop over it")
     return SpecError(f"expected a loop, but `{name}` {what}", span, hints)
@@ -109,7 +142,26 @@ def _not_parallel(
 def _run(plan: Any) -> Iterator[object]:
     """The nodes of a plan, but for what only clears."""
     yield plan
-    if not isinstance(plan, Clear):
-        for child in children(plan):
-            if isinstance(child, PLANS):
-                yield from _run(child)
+    inside = [plan.body] if isinstance(plan, Clear) else children(plan)
+    for child in inside:
+        if isinstance(child, PLANS):
+            yield from _run(child)
+
+
+def _no_levels(mark: Mark, own: Sequence[Plan]) -> SpecError:
+    if any(map(_adds_behind, (n for scan in own for n in walk(scan, PLANS)))):
+        message = f"expected a loop that reads what others have written, but `{mark.dim}` adds to what others read"
+        hint = "iterations that add to one place cannot run at once: convert to a layout by rows, such as csr"
+    else:
+        message = f"expected a loop whose iterations need others as index arrays say, but `{mark.dim}` is not one"
+        hint = "levels are for the outermost loop of statements such as `x[i] = b[i] - sum(j < i: L[i, j]*x[j])`"
+    return SpecError(message, mark.span, (hint,))
+
+
+def _adds_behind(node: object) -> bool:
+    """Whether something is added to behind what is stored there."""
+    if not isinstance(node, Seq):
+        return False
+    ops = [[n.op for n in walk(part, PLANS) if isinstance(n, Do)] for part in node.parts]
+    first = next((k for k, found in enumerate(ops) if "=" in found), len(ops))
+    return any("+=" in found for found in ops[first + 1 :])

@@ -18,9 +18,9 @@ from spfgen.plan.steps.env import POINT, Env
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.local_tensors import COUNT, own_tensor
-from spfgen.space.nodes import Program, Read, Tensor
+from spfgen.space.nodes import Program, Read, Steps, Tensor
 from spfgen.space.regions import Regions, is_everywhere
-from spfgen.space.steps import Equation, Gathered, Linked, Steps
+from spfgen.space.steps import Equation, Gathered, Linked
 from spfgen.space.typed import Types
 
 
@@ -34,7 +34,7 @@ class State:
         self.tensors = {t.name: t for t in (*program.tensors, *program.temporaries)}
         self.point = Tensor(POINT, SCALAR, "float64", (), (), (), (), False, False)
         self.labels: set[str] = set()
-        self.names: set[str] = {*steps.extents, *self.tensors}
+        self.names: set[str] = {*steps.extents, *(t.name for t in program.every_tensor)}
         self.before: list[Plan] = []
         self.extents: dict[str, Expr] = {}
         self.scalars: dict[str, Kind] = {}

@@ -14,10 +14,9 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
 from spfgen.plan.steps.nests import Nests
-from spfgen.plan.steps.product_nests import is_product
 from spfgen.space.local_tensors import entries_of
-from spfgen.space.nodes import Program, Tensor, size_values
-from spfgen.space.steps import Equation, Steps
+from spfgen.space.nodes import Program, Steps, Tensor, size_values
+from spfgen.space.steps import Equation
 from spfgen.space.typed import Scalar
 
 
@@ -31,7 +30,9 @@ class Tables(Nests):
         self.collected: dict[str, str] = {}
         """Those of them whose entries are kept in a table until all are there, and sparse tensors that the kernel has
         for itself; and the names of the tables."""
-        self.steps = replace(steps, body=tuple(s if is_product(self, s) else self.once(s) for s in steps.body))
+        self.steps = replace(steps, body=tuple(s if s in steps.sums else self.once(s) for s in steps.body))
+        self.sums: set[Equation] = set()
+        """The equations that have nests of sums of products."""
         self.rewritten: set[str] = set()
         """Tensors kept in tables of which an equation writes places that another one has written."""
         for name in sorted(self.assembled):

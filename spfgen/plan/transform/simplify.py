@@ -7,7 +7,8 @@ because that is what the person wrote. Loads and computed dimensions that are no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
 from typing import Any
 
 from spfgen.errors import InternalError
@@ -35,119 +36,176 @@ from spfgen.space.nodes import Operand
 
 def simplify(plan: Plan, indices: Sequence[str]) -> Plan:
     """The same nest with fewer names. `indices` are the indices of the computation."""
-    return without_unused(_renamed(plan, {}, {}, frozenset(indices)))
+    return without_unused(_renamed(plan, _Known(frozenset(indices))))
 
 
-def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], indices: frozenset[str]) -> Plan:
+@dataclass(frozen=True)
+class _Known:
+    """What is known at a node: the `indices` of the computation, the `names` that dimensions have now, and the `values`
+    that indices were computed as."""
+
+    indices: frozenset[str]
+    names: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[Expr, str] = field(default_factory=dict)
+
+    def new(self, node: Any) -> Any:
+        """An expression in these names."""
+        return _in_terms(rename(node, self.names), self.values)
+
+    def many(self, nodes: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self.new, nodes))
+
+    def key(self, key: Key) -> Key:
+        return replace(key, dim=self.names.get(key.dim, key.dim), value=self.new(key.value))
+
+    def naming(self, dim: str, name: str) -> _Known:
+        return replace(self, names={**self.names, dim: name})
+
+    def named(self, dim: str, body: Plan) -> tuple[str, _Known]:
+        """The index that copies `dim`, if there is one and it is free, else `dim`; and what is known with it."""
+        name = _copy_of(dim, body, self.indices)
+        return name, self.naming(dim, name) if name != dim else self
+
+    def loaded(self, dim: str, call: Call, body: Plan) -> tuple[str, _Known]:
+        """The name of a loaded value: the index that copies it, else the call as it now reads."""
+        name, known = self.named(dim, body)
+        return (name, known) if name != dim else (show(call), known.naming(dim, show(call)))
+
+
+@singledispatch
+def _renamed(plan: Plan, known: _Known) -> Plan:
     """Replace copies by what they copy, and what an index was computed as by the index, top down."""
-
-    def new(node: Any) -> Any:
-        return _in_terms(rename(node, names), values)
-
-    def many(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(new(n) for n in nodes)
-
-    match plan:
-        case Locate(dim, value, body):
-            value = new(value)
-            if isinstance(value, Var):
-                return _renamed(body, {**names, dim: value.name}, values, indices)
-            if isinstance(value, Num):
-                return _renamed(substitute(body, {dim: value}), names, values, indices)
-            name, names = _named(dim, body, names, indices)
-            values = {**values, value: name} if name in indices else values
-            return replace(plan, dim=name, value=value, body=_renamed(body, names, values, indices))
-        case Load(dim, call, body):
-            call = new(call)
-            name, names = _loaded(dim, call, body, names, indices)
-            return Load(name, call, _renamed(body, names, values, indices))
-        case Scan(dim, low, high, body):
-            low, high = many(low), many(high)
-            name, names = _named(dim, body, names, indices)
-            return replace(plan, dim=name, low=low, high=high, body=_renamed(body, names, values, indices))
-        case Find(dim, low, high, loads, conditions, _, hit, miss):
-            low, high, at = many(low), many(high), many(plan.at)
-            name, names = _named(dim, hit, names, indices)
-            fresh_loads: list[Loaded] = []
-            for loaded, call in loads:
-                renamed_call = rename(call, names)
-                loaded_name, names = _loaded(loaded, renamed_call, hit, names, indices)
-                fresh_loads.append(Loaded(loaded_name, renamed_call))
-            return replace(
-                plan,
-                dim=name,
-                low=low,
-                high=high,
-                loads=tuple(fresh_loads),
-                conditions=tuple(_in_terms(rename(c, names), values) for c in conditions),
-                key=None if plan.key is None else _renamed_key(plan.key, names, values),
-                given=(),
-                at=at,
-                hit=_renamed(hit, names, values, indices),
-                miss=None if miss is None else _renamed(miss, names, values, indices),
-            )
-        case Levels(dim, low, high, body, inspect):
-            low, high = many(low), many(high)
-            name, names = _named(dim, body, names, indices)
-            body, inspect = (_renamed(part, names, values, indices) for part in (body, inspect))
-            return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
-        case Accumulate(op="+=", body=body) if is_sum(plan) and not any(map(_repeats, walk(body))):
-            return _renamed(body, names, values, indices)
-        case Segment(low=low, high=high, call=call, key=key, body=body):
-            return replace(
-                plan,
-                low=many(low),
-                high=many(high),
-                call=new(call),
-                key=_renamed_key(key, names, values),
-                at=many(plan.at),
-                body=_renamed(body, names, values, indices),
-            )
-        case Bound(dim=dim, low=low, high=high, call=call, value=value, body=body):
-            name, own = _named(dim, body, names, indices)
-            call, condition = _in_terms(rename(call, own), values), rename(plan.condition, own)
-            return replace(
-                plan,
-                dim=name,
-                low=many(low),
-                high=many(high),
-                call=call,
-                value=new(value),
-                condition=condition,
-                body=_renamed(body, names, values, indices),
-            )
-        case Reach(low=low, high=high, call=call, first=first, last=last, body=body):
-            call = _in_terms(rename(call, {**names, plan.dim: plan.dim}), values)
-            body = _renamed(body, names, values, indices)
-            first, last = new(first), new(last)
-            return replace(plan, low=many(low), high=many(high), call=call, first=first, last=last, body=body)
-        case Table(low=low, high=high, call=call, body=body):
-            own = {**names, plan.dim: plan.dim}
-            return replace(
-                plan,
-                low=many(low),
-                high=many(high),
-                call=_in_terms(rename(call, own), values),
-                values=_placed(rename(plan.values, own)) if plan.values is not None else None,
-                body=_renamed(body, names, values, indices),
-            )
     if any(step.name for step in plan.computed()):
         raise InternalError(f"what the node binds is not known: {plan!r}")
 
     def inside(node: Any) -> Any:
-        return _renamed(node, names, values, indices) if isinstance(node, Plan) else _placed(new(node))
+        return _renamed(node, known) if isinstance(node, Plan) else _placed(known.new(node))
 
     result: Plan = with_children(inside, plan)
     return result
 
 
+@_renamed.register
+def _(plan: Locate, known: _Known) -> Plan:
+    value = known.new(plan.value)
+    if isinstance(value, Var):
+        return _renamed(plan.body, known.naming(plan.dim, value.name))
+    if isinstance(value, Num):
+        return _renamed(substitute(plan.body, {plan.dim: value}), known)
+    name, inner = known.named(plan.dim, plan.body)
+    inner = replace(inner, values={**inner.values, value: name}) if name in known.indices else inner
+    return replace(plan, dim=name, value=value, body=_renamed(plan.body, inner))
+
+
+@_renamed.register
+def _(plan: Load, known: _Known) -> Plan:
+    call = known.new(plan.call)
+    name, inner = known.loaded(plan.dim, call, plan.body)
+    return Load(name, call, _renamed(plan.body, inner))
+
+
+@_renamed.register
+def _(plan: Scan, known: _Known) -> Plan:
+    name, inner = known.named(plan.dim, plan.body)
+    low, high = known.many(plan.low), known.many(plan.high)
+    return replace(plan, dim=name, low=low, high=high, body=_renamed(plan.body, inner))
+
+
+@_renamed.register
+def _(plan: Find, known: _Known) -> Plan:
+    name, inner = known.named(plan.dim, plan.hit)
+    loads: list[Loaded] = []
+    for loaded, call in plan.loads:
+        renamed = rename(call, inner.names)
+        loaded_name, inner = inner.loaded(loaded, renamed, plan.hit)
+        loads.append(Loaded(loaded_name, renamed))
+    return replace(
+        plan,
+        dim=name,
+        low=known.many(plan.low),
+        high=known.many(plan.high),
+        loads=tuple(loads),
+        conditions=inner.many(plan.conditions),
+        key=None if plan.key is None else inner.key(plan.key),
+        given=(),
+        at=known.many(plan.at),
+        hit=_renamed(plan.hit, inner),
+        miss=None if plan.miss is None else _renamed(plan.miss, inner),
+    )
+
+
+@_renamed.register
+def _(plan: Levels, known: _Known) -> Plan:
+    name, inner = known.named(plan.dim, plan.body)
+    low, high = known.many(plan.low), known.many(plan.high)
+    body, inspect = _renamed(plan.body, inner), _renamed(plan.inspect, inner)
+    return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
+
+
+@_renamed.register
+def _(plan: Accumulate, known: _Known) -> Plan:
+    if plan.op == "+=" and is_sum(plan) and not any(map(_repeats, walk(plan.body))):
+        return _renamed(plan.body, known)
+    return _renamed.dispatch(Plan)(plan, known)
+
+
+@_renamed.register
+def _(plan: Segment, known: _Known) -> Plan:
+    return replace(
+        plan,
+        low=known.many(plan.low),
+        high=known.many(plan.high),
+        call=known.new(plan.call),
+        key=known.key(plan.key),
+        at=known.many(plan.at),
+        body=_renamed(plan.body, known),
+    )
+
+
+@_renamed.register
+def _(plan: Bound, known: _Known) -> Plan:
+    name, own = known.named(plan.dim, plan.body)
+    return replace(
+        plan,
+        dim=name,
+        low=known.many(plan.low),
+        high=known.many(plan.high),
+        call=own.new(plan.call),
+        value=known.new(plan.value),
+        condition=rename(plan.condition, own.names),
+        body=_renamed(plan.body, known),
+    )
+
+
+@_renamed.register
+def _(plan: Reach, known: _Known) -> Plan:
+    return replace(
+        plan,
+        low=known.many(plan.low),
+        high=known.many(plan.high),
+        call=known.naming(plan.dim, plan.dim).new(plan.call),
+        first=known.new(plan.first),
+        last=known.new(plan.last),
+        body=_renamed(plan.body, known),
+    )
+
+
+@_renamed.register
+def _(plan: Table, known: _Known) -> Plan:
+    own = known.naming(plan.dim, plan.dim)
+    return replace(
+        plan,
+        low=known.many(plan.low),
+        high=known.many(plan.high),
+        call=own.new(plan.call),
+        values=None if plan.values is None else _placed(rename(plan.values, own.names)),
+        body=_renamed(plan.body, known),
+    )
+
+
 def _repeats(node: object) -> bool:
     """Whether it may run its body more than once: a sum of one value needs no variable."""
     return isinstance(node, Scan) or (isinstance(node, Find) and (node.key is None or not node.key.unique))
-
-
-def _renamed_key(key: Key, names: Mapping[str, str], values: Mapping[Expr, str]) -> Key:
-    return replace(key, dim=names.get(key.dim, key.dim), value=_in_terms(rename(key.value, names), values))
 
 
 def _placed(node: Any) -> Any:
@@ -162,9 +220,9 @@ def _in_terms(node: Any, values: Mapping[Expr, str]) -> Any:
     return rewrite(lambda n: Var(values[n]) if isinstance(n, Bin) and n in values else None, node)
 
 
-def _named(dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[str]) -> tuple[str, dict[str, str]]:
-    """The index that copies `dim`, if there is one and it is free, else `dim`; and the names with it. Where several
-    sums share loops an index may be one thing in this sum and another in that: then it is not free."""
+def _copy_of(dim: str, body: Plan, indices: frozenset[str]) -> str:
+    """The index that copies `dim`, if there is one and it is free, else `dim`. Where several sums share loops an index
+    may be one thing in this sum and another in that: then it is not free."""
     copies = {dim}
     found: list[str] = []
     others: set[str] = set()
@@ -174,8 +232,7 @@ def _named(dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[st
             found += [node.dim] if node.dim in indices and node.value.name == dim else []
         else:
             others |= _bound(node)
-    free = next((name for name in found if name not in others), dim)
-    return free, {**names, dim: free} if free != dim else dict(names)
+    return next((name for name in found if name not in others), dim)
 
 
 def _bound(node: object) -> set[str]:
@@ -186,17 +243,6 @@ def _bound(node: object) -> set[str]:
         case Scan(dim) | Locate(dim) | Load(dim) | Levels(dim):
             return {dim}
     return set()
-
-
-def _loaded(
-    dim: str, call: Call, body: Plan, names: Mapping[str, str], indices: frozenset[str]
-) -> tuple[str, dict[str, str]]:
-    """The name of a loaded value: the index that copies it, else the call as it now reads."""
-    name, names = _named(dim, body, names, indices)
-    if name == dim:
-        name = show(call)
-        names = {**names, dim: name}
-    return name, dict(names)
 
 
 def without_unused(plan: Plan) -> Plan:

@@ -41,25 +41,27 @@ class Claims:
     only_tested: tuple[str, ...]
 
 
-def claims(group: Group, plan: Plan, compared: Compared) -> Claims:
-    """Of a statement and its plan."""
+def claims(plan: Plan, compared: Compared) -> Claims:
+    """Of the plan of a statement, or of all."""
     whole = bool(compared.nests) and all(compared.nests) and not compared.unknown
-    tested = [*_of_steps(plan, whole)] if group.steps is not None else []
+    alone = isinstance(plan, Products)
+    sums = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
+    points = bool(sums) and all(_is_compared(n.asked.group, n.body, compared) for n in sums)
+    tested = [] if alone else [*_of_steps(plan, whole)]
     if compared.changed:
         passes = ", ".join(dict.fromkeys(compared.rewritten))
         tested.append(f"{counted(compared.changed, 'node')} that rewrites have changed ({passes})")
-    if group.steps is not None:
-        sums = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
-        proved = [SUMS] if sums and all(_is_compared(n.asked.group, n.body, compared) for n in sums) else []
+    if alone:
+        proved = [POINTS, READS] if points else []
+        if not proved:
+            tested.append("that the loops visit the points of the iteration space, and read within index arrays")
+    else:
+        proved = [SUMS] if points else []
         proved += [NESTS] if compared.nests and all(compared.nests) else []
         proved += [WHOLE] if whole else []
         proved += [SAME] if compared.planned and not compared.changed else []
         if not proved:
             tested.insert(0, "which points the loops visit, and that they read within index arrays")
-    else:
-        proved = [POINTS, READS] if _is_compared(group, plan, compared) else []
-        if not proved:
-            tested.append("that the loops visit the points of the iteration space, and read within index arrays")
     nodes = list(walk(plan, PLANS))
     if proved and any(isinstance(n, Version) and n.by_order for n in nodes):
         proved.append("versions with fewer tests, for sorted index arrays, are equivalent (by Z3)")

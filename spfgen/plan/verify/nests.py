@@ -43,8 +43,8 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.verify.compared import Compared, Made
 from spfgen.plan.verify.unchanged import changed
-from spfgen.space.nodes import Operand, Read
-from spfgen.space.steps import Equation, Steps
+from spfgen.space.nodes import Operand, Read, Steps
+from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds
 
 NOTHING = Seq(())

@@ -24,22 +24,22 @@ from spfgen.plan.verify.places import check_places
 from spfgen.space.nodes import Group, Instance, Program
 
 
-def check_plan(group: Group, plan: Plan, program: Program, compared: Compared) -> Unknown:
-    """Raises InternalError where the plan of a statement does not do what is asked for; `compared` is what was compared
+def check_plan(plan: Plan, program: Program, compared: Compared) -> Unknown:
+    """Raises InternalError where the plan of statements does not do what is asked for; `compared` is what was compared
     while it was made. What could not be compared of it."""
     try:
         check_places(plan)
-        if group.steps is not None:
-            check_steps(plan, program)
-            found = unknown_of(plan, compared, group.steps)
-            if found.changed and not compared.rewritten:
-                raise Fault(f"{counted(found.changed, 'node')} of the plan are not those that were planned")
-            nests = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
-            more = sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests)
-            found = replace(found, statements=found.statements + more)
-            note_unknown(found.statements + found.values, found.changed)
+        nests = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
+        found = Unknown(sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests))
+        if isinstance(plan, Products):
             return found
-        return _unknown_of_products(group, plan, compared)
+        check_steps(plan, program)
+        steps = unknown_of(plan, compared, program.steps)
+        if steps.changed and not compared.rewritten:
+            raise Fault(f"{counted(steps.changed, 'node')} of the plan are not those that were planned")
+        found = replace(steps, statements=steps.statements + found.statements)
+        note_unknown(found.statements + found.values, found.changed)
+        return found
     except Fault as fault:
         raise InternalError(str(fault)) from None
 

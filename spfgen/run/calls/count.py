@@ -19,6 +19,7 @@ from spfgen.plan.nodes import (
     Gather,
     InPlace,
     Plan,
+    Products,
     Registers,
     Scan,
     Seq,
@@ -43,9 +44,10 @@ def count_operations(kernel: Kernel, bound: Bound) -> int | None:
     from spfgen.run.compile import build, load
 
     program = bound.program
-    if any(g.steps is not None for g in program.groups):
+    made = make_plans(program)
+    if not all(isinstance(p, Products) for p in made):
         return None
-    plans = tuple(_counting(p) for p in make_plans(program))
+    plans = tuple(map(_counting, made))
     counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
     counting = replace(program, tensors=(*program.tensors, counter))
     library = load(build(print_kernel(counting, plans).whole, optimise=False))

@@ -287,7 +287,7 @@ def _kernel(spec: KernelSpec, seed: int) -> Iterator[Finding]:
 def _compiled(kernel: Kernel) -> str:
     """Whether the plan was compared with what was asked for, and whether it is parallel."""
     made = kernel.generated
-    own = [claims(g, p, made.compared).proved for g, p in zip(made.program.groups, made.plans, strict=True)]
+    own = [claims(p, made.compared).proved for p in made.plans]
     parallel = [n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan) and n.parallel]
     loops = f"parallel over {', '.join(dict.fromkeys(parallel))}" if parallel else "serial"
     if all(POINTS in found for found in own):

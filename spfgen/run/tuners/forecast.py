@@ -10,7 +10,7 @@ from spfgen.facts.formula import ONE, Expr, Num
 from spfgen.pipeline import Generated
 from spfgen.plan.analyse.cost import evaluated, over, plus, times
 from spfgen.plan.analyse.trips import Trips, plans_inside
-from spfgen.plan.nodes import Find, Plan, Scan, Versions
+from spfgen.plan.nodes import Find, Plan, Products, Scan, Versions
 from spfgen.run.calls.call import Bound
 from spfgen.run.tensor import Tensor
 
@@ -21,10 +21,10 @@ HOPELESS_FORECAST = 30
 def forecast(generated: Generated, bound: Bound) -> float | None:
     """Steps of loops and finds; None where the plan does not say how often they run."""
     total: list[Expr] = []
-    for group, plan in zip(generated.program.groups, generated.plans, strict=True):
-        if not group.instances:
+    for plan in generated.plans:
+        if not isinstance(plan, Products) or not plan.asked.group.instances:
             return None
-        total += _steps(plan, ONE, Trips(group.instances, plan))
+        total += _steps(plan, ONE, Trips(plan.asked.group.instances, plan))
     try:
         return evaluated(plus(*total), _sizes(bound))
     except (InternalError, KeyError, OverflowError):

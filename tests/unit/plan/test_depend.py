@@ -12,6 +12,7 @@ from spfgen.facts.prove import recorded
 from spfgen.lang.nodes import Kernel, TensorDecl
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree, parse_tree
+from spfgen.lang.uses import read_first
 from spfgen.pipeline import resolve
 from spfgen.plan.analyse import recurrence
 from spfgen.plan.analyse.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
@@ -24,7 +25,7 @@ from spfgen.space.extents import Extents
 from spfgen.space.instances import make_instances
 from spfgen.space.names import accesses, with_scalars
 from spfgen.space.nodes import Instance
-from spfgen.space.tensors import inputs_and_outputs, make_tensors
+from spfgen.space.tensors import make_tensors
 
 PLAIN = parse_tree("""
 layout list(n, m) {
@@ -53,7 +54,7 @@ def instance(text: str, layouts: Mapping[str, str], tree: SpecTree = PLAIN) -> I
     kernel = Kernel("k", declared, (), (statement,))
     found = resolve(kernel, tree)
     declarations = with_scalars(kernel)
-    inputs, outputs = inputs_and_outputs(kernel.statements)
+    inputs, outputs = read_first(kernel.statements, in_loops=False), {s.target.tensor for s in kernel.statements}
     extents = Extents(kernel, declarations, found, [(statement.target, *accesses(statement.value))], outputs)
     tensors = {t.name: t for t in make_tensors(kernel, declarations, found, extents, inputs, outputs)}
     (made,) = make_instances(statement, statement.value, tensors, extents.ranges(0))

@@ -38,8 +38,9 @@ def test_each_has_a_name_and_a_level() -> None:
 
 
 def test_planning_ends_after_the_one_that_is_wanted() -> None:
-    found = [make_plans(program(), stop_after=p.name) for p in (*PASSES, *WHOLE)]
-    assert found[-1] == make_plans(program())
+    whole = program()
+    found = [make_plans(whole, stop_after=p.name) for p in (*PASSES, *WHOLE)]
+    assert found[-1] == make_plans(whole)
     assert found[0] != found[-1]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Products, RegisterTile, Scan
+from spfgen.plan.nodes import PLANS, Levels, Products, RegisterTile, Scan
 from spfgen.plan.verify.claims import POINTS, SUMS
 from tests.fuzz.carried import by_the_interpreter
 
@@ -62,13 +62,50 @@ def test_results(name: str, layout: str, level: int) -> None:
 
 @pytest.mark.parametrize(("text", "layout"), [("y[i,k] = A[i,j]*X[j,k]", "csr"), ("y[i,k] = A[i,j]*X[j,k]", "coo")])
 def test_passes(text: str, layout: str) -> None:
-    """The plan beside another statement is the one alone, but for names."""
+    """The plan beside another statement is the one alone."""
     kinds = {"A": layout, "X": "dense", "x": "dense", "y": "dense", "z": "dense"}
-    alone = spfgen.compile(text, **{n: kinds[n] for n in "AXy"}).generated.plans[0]
+    (alone,) = spfgen.compile(text, **{n: kinds[n] for n in "AXy"}).generated.plans
+    assert isinstance(alone, Products)
     (both,) = spfgen.compile(f"{text}; {LAST}", **kinds).generated.plans
     (own,) = (n.body for n in walk(both, PLANS) if isinstance(n, Products))
-    assert [type(n) for n in walk(own, PLANS)] == [type(n) for n in walk(alone, PLANS)]
+    assert own == alone.body
     assert layout != "csr" or any(isinstance(n, RegisterTile) for n in walk(own))
+
+
+def test_a_recurrence_runs_by_levels() -> None:
+    """A triangular solve knows its order, whatever stands beside it."""
+    lower = np.tril(A[:, :30], -1) + np.diag(w)
+    text = "v[i] = (w[i] - sum(j < i: L[i,j]*v[j]))/L[i,i]; z[i] = maximum(v[i], 0)"
+    kernel = spfgen.compile(text, L="csr", w="dense")
+    assert [n.dim for p in kernel.generated.plans for n in walk(p, PLANS) if isinstance(n, Levels)] == ["i"]
+    call = kernel.bind(L=spfgen.pack(lower, "csr"), w=w).keep_levels()
+    for _ in range(2):
+        call()
+    solved = np.linalg.solve(lower, w)
+    found = kernel(L=spfgen.pack(lower, "csr"), w=w)
+    assert np.allclose(found["v"], solved)
+    assert np.allclose(found["z"], np.maximum(solved, 0))
+
+
+@pytest.mark.parametrize("clause", ["tile j by 3", "order j, i", "tile i by 4"])
+def test_loops_that_no_other_statement_has_are_scheduled(clause: str) -> None:
+    text, kinds = "y[i] = A[i,j]*x[j]; z[k] = max(l: A[k,l]*x[l])", {"A": "csr", "x": "dense"}
+    kernel = spfgen.compile(text, **kinds, schedule=clause)
+    assert kernel.source != spfgen.compile(text, **kinds).source
+    found = kernel(A=spfgen.pack(A, "csr"), x=x)
+    assert np.allclose(found["y"], A @ x)
+    assert np.allclose(found["z"], (A * x).max(1))
+    message = "`tile` is for sums of products alone, and `k` is a loop of what is more: `maximum` is more"
+    with pytest.raises(spfgen.SpfgenError, match=message):
+        spfgen.compile(text, **kinds, schedule="tile k by 2")
+
+
+def test_the_type_of_a_result_follows_from_the_value() -> None:
+    """Whether it is a sum of products or not."""
+    text = "kernel k {{ tensor A : csr<float>  tensor x : dense<float>  tensor y : dense  y[i] = {} }}"
+    for value in ("A[i,j]*x[j]", "max(j: A[i,j]*x[j])"):
+        program = spfgen.parse(text.format(value)).kernels["k"].compile().program
+        assert program.tensor("y").value_type == "float32"
 
 
 def test_tables_are_for_what_needs_them() -> None:
@@ -115,7 +152,7 @@ def test_what_is_said() -> None:
     """`explain` shows the points of such statements, and claims what was compared."""
     kinds = {"A": "csr", "x": "dense", "w": "dense", "y": "dense", "z": "dense"}
     said = compiled("vector", "csr").explain()
-    assert "as sums of products: y[i] = sum(j: A[i, j]*x[j])\n    iteration space:" in said
+    assert "as sums of products: y[i] = A[i, j]*x[j]\n    iteration space:" in said
     assert SUMS in said
     alone = spfgen.compile("y[i] = sum(j: A[i,j]*x[j])/w[i]", **{n: kinds[n] for n in "Axwy"}).explain()
     assert POINTS in alone

@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Transpose, Versions
+from spfgen.plan.nodes import Products, Transpose, Versions
 
 SDDMM = """kernel k {{ tensor A : csr tensor B : dense tensor D : {layout} tensor C : csr shares A
 C[i, j] = A[i, j]*B[i, k]*D[k, j] {schedule} }}"""
@@ -40,8 +40,9 @@ def test_either_way(sddmm: spfgen.Kernel, shape: tuple[int, int], terms: int, de
 
 def test_both_are_offered(sddmm: spfgen.Kernel) -> None:
     (plan,) = sddmm.generated.plans
-    assert isinstance(plan, Versions)
-    assert [isinstance(v.body, Transpose) for v in plan.versions] == [False, True]
+    assert isinstance(plan, Products)
+    assert isinstance(plan.body, Versions)
+    assert [isinstance(v.body, Transpose) for v in plan.body.versions] == [False, True]
     (copy,) = copies(sddmm)
     assert copy.operand.tensor == "D"
     assert copy.axis == 0

@@ -54,10 +54,9 @@ def test_all_rewrites_keep_what_was_planned(kernel: Any) -> None:
 def test_a_plan_that_was_not_planned_is_refused(kind: str) -> None:
     generated = made(*MERGE)
     (plan,) = generated.plans
-    (group,) = generated.program.groups
-    check_plan(group, plan, generated.program, generated.compared)
+    check_plan(plan, generated.program, generated.compared)
     with pytest.raises(InternalError):
-        check_plan(group, CHANGES[kind](plan), generated.program, generated.compared)
+        check_plan(CHANGES[kind](plan), generated.program, generated.compared)
 
 
 @pytest.mark.parametrize("strict", [True, False])

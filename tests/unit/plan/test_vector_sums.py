@@ -10,7 +10,7 @@ import pytest
 import spfgen
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Accumulate, Registers, Scan
+from spfgen.plan.nodes import PLANS, Accumulate, Products, Registers, Scan
 from spfgen.plan.verify.meaning import check_nest
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
@@ -83,7 +83,8 @@ def test_pieces_that_are_not_the_loop_are_noticed(pieces: tuple[int, ...]) -> No
     (instance,) = group.instances
     found = [n.pieces for n in walk(plan, PLANS) if isinstance(n, Scan) and n.pieces]
     assert set(found) == {(2, 1)}
-    check_nest(instance, plan)
-    wrong = rewrite(lambda n: replace(n, pieces=pieces) if isinstance(n, Scan) and n.pieces else None, plan, PLANS)
+    assert isinstance(plan, Products)
+    check_nest(instance, plan.body)
+    wrong = rewrite(lambda n: replace(n, pieces=pieces) if isinstance(n, Scan) and n.pieces else None, plan.body, PLANS)
     with pytest.raises(InternalError, match="pieces"):
         check_nest(instance, wrong)

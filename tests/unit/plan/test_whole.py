@@ -149,7 +149,7 @@ def test_what_is_wrong_is_refused(what: str) -> None:
     wrong = change(plan)
     assert wrong != plan
     with pytest.raises(InternalError, match=message):
-        check_plan(program.groups[0], wrong, program, found)
+        check_plan(wrong, program, found)
 
 
 UNKNOWN: dict[str, tuple[str, Callable[[Plan], Plan]]] = {
@@ -173,10 +173,10 @@ def test_what_is_not_known_of_steps_is_counted(what: str) -> None:
     """A rewrite that changes it is refused; where that was planned, less is known."""
     text, change = UNKNOWN[what]
     program, plan, found = planned(text)
-    assert program.steps
-    known = check_plan(program.groups[0], plan, program, found)
+    assert program.beyond
+    known = check_plan(plan, program, found)
     assert known == Unknown()
     with pytest.raises(InternalError, match="not those that were planned"):
-        check_plan(program.groups[0], change(plan), program, found)
+        check_plan(change(plan), program, found)
     alone = replace(found, planned=[])
-    assert check_plan(program.groups[0], change(plan), program, alone).is_more_than(known)
+    assert check_plan(change(plan), program, alone).is_more_than(known)

@@ -15,7 +15,7 @@ from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
-from spfgen.space.nodes import Instance, Program, Read
+from spfgen.space.nodes import Group, Instance, Program, Read
 
 SPEC = "kernel k { tensor A : bcsr  tensor x, y : dense  y[i] += A[i, j]*x[j] }"
 
@@ -28,8 +28,12 @@ def program() -> Program:
 
 def changed(change: Callable[[Instance], Instance]) -> Program:
     whole = program()
-    group = whole.groups[0]
-    return replace(whole, groups=(replace(group, instances=(change(group.instances[0]),)),))
+    return with_group(whole, lambda group: replace(group, instances=(change(group.instances[0]),)))
+
+
+def with_group(whole: Program, change: Callable[[Group], Group]) -> Program:
+    sums = {e: asked._replace(group=change(asked.group)) for e, asked in whole.steps.sums.items()}
+    return replace(whole, steps=replace(whole.steps, sums=sums))
 
 
 CHANGES: dict[str, Callable[[Instance], Instance]] = {
@@ -65,4 +69,4 @@ def test_two_tensors_of_one_name() -> None:
 def test_a_target_that_is_no_tensor() -> None:
     whole = program()
     with pytest.raises(InternalError, match="no tensor"):
-        check_program(replace(whole, groups=(replace(whole.groups[0], target="z"),)))
+        check_program(with_group(whole, lambda group: replace(group, target="z")))

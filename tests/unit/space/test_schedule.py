@@ -9,6 +9,8 @@ from spfgen.errors import SpecError, SpecErrors, UsageError
 from spfgen.lang.spec import parse_tree
 from spfgen.lang.types import FINDS
 from spfgen.pipeline import resolve
+from spfgen.plan.context import context_of
+from spfgen.plan.steps.said import said_of
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
@@ -20,9 +22,11 @@ def program(text: str) -> Program:
 
 
 def finds(text: str) -> list[tuple[str, str]]:
-    found = program(text).finds
-    assert all(f.span is not None for f in found)
-    return [(f.dim, f.algorithm) for f in found]
+    """The positions whose algorithm the schedule says, by the names that the nests of the statements have for them."""
+    whole = program(text)
+    assert all(f.span is not None for f in whole.finds)
+    contexts = [said_of(g.all, context_of(whole), whole.steps.called) for g in whole.groups]
+    return [*dict.fromkeys((f.dim, f.algorithm) for c in contexts for f in c.forced.values())]
 
 
 USES = "z[i] = A_2[i, i]*x[i]  x[i] = A_2[i, i]*B[i, i]*y[i] "

@@ -74,7 +74,8 @@ def differs(values: Array, fill: Any) -> Array:
 
 def differ(values: Array, fill: Any) -> bool:
     """Whether all of an array differ from its fill value; where it is plain that they do, without a look at signs."""
-    return bool((values.all() if fill == 0 else (values != fill).all()) or differs(values, fill).all())
+    plain = values.all() if fill == 0 else fill == fill and (values != fill).all()  # nan differs from itself
+    return bool(plain or differs(values, fill).all())
 
 
 def filled(shape: tuple[int, ...], fill: Any, dtype: Any) -> Array:

@@ -736,7 +736,7 @@ def test_fill_values_without_a_place_are_left_out() -> None:
     a = spfgen.tensor("coo", shape=(4, 3), **at, val=np.array([0.0, 3.0, 4.0, 5.0]))
     np.testing.assert_array_equal(kernel(A=a).to_numpy(), a.to_numpy())
     a = spfgen.tensor("coo", shape=(4, 3), **at, val=np.array([2.0, 3.0, 4.0, 5.0]))
-    with pytest.raises(DataError, match="one value of `col"):
+    with pytest.raises(DataError, match="agree on `col"):
         kernel(A=a)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
 from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
-from spfgen.plan.nodes import PLANS, Append, Assign, Clear, Find, Guard, If, Let, Plan, Repeat, Scan
+from spfgen.plan.nodes import PLANS, Append, Assign, Clear, Collect, Entry, Find, Guard, If, Let, Plan, Repeat, Scan
+from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Program, Tensor
 
 SELECTS = {
@@ -23,21 +24,30 @@ def filled(plan: Plan, program: Program) -> tuple[str, ...]:
     is asked, but nothing else that could leave out most."""
     found: dict[str, None] = {}
     for tensor in (t for t in program.tensors if t.assembled is not None and t.assembled.indexes and t.extents):
-        if any(_everywhere(scans, append, tensor, program) for scans, append in _appended(plan, tensor.name, ())):
+        names = {tensor.name, *_tables_of(plan, tensor.name)}
+        if any(_everywhere(scans, entry, tensor, program) for scans, entry in _entries(plan, names, ())):
             found[tensor.name] = None
     return tuple(found)
 
 
-def _appended(node: Any, name: str, scans: tuple[Scan, ...]) -> Iterator[tuple[tuple[Scan, ...], Append]]:
-    """What is appended, with the loops around it, where nothing but the fill is asked on the way."""
+def _tables_of(plan: Plan, name: str) -> Iterator[str]:
+    """The tables that keep the entries of a tensor until they are appended."""
+    counts = {f"{n.name}.{COUNT}": n.name for n in walk(plan, PLANS) if isinstance(n, Collect)}
+    for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan)):
+        if any(isinstance(n, Append) and n.tensor == name for n in walk(scan.body, PLANS)):
+            yield from (counts[v] for e in scan.high for v in variables(e) if v in counts)
+
+
+def _entries(node: Any, names: set[str], scans: tuple[Scan, ...]) -> Iterator[tuple[tuple[Scan, ...], Append | Entry]]:
+    """What makes an entry, with the loops around it, where nothing but the fill is asked on the way."""
     match node:
-        case Append(tensor=tensor) if tensor == name:
+        case Append(tensor=name) | Entry(name=name) if name in names:
             yield scans, node
             return
         case Clear() | Find() | Guard() | Repeat():
             return
         case If(otherwise=None, then=then) if _is_about_the_fill(node):
-            yield from _appended(then, name, scans)
+            yield from _entries(then, names, scans)
             return
         case If():
             return
@@ -47,7 +57,7 @@ def _appended(node: Any, name: str, scans: tuple[Scan, ...]) -> Iterator[tuple[t
                 return
     for child in children(node):
         if isinstance(child, PLANS):
-            yield from _appended(child, name, scans)
+            yield from _entries(child, names, scans)
 
 
 def _applied(node: Let | Assign) -> Iterator[Apply]:
@@ -65,14 +75,17 @@ def _is_about_the_fill(node: If) -> bool:
     )
 
 
-def _everywhere(scans: tuple[Scan, ...], append: Append, tensor: Tensor, program: Program) -> bool:
+def _everywhere(scans: tuple[Scan, ...], entry: Append | Entry, tensor: Tensor, program: Program) -> bool:
     """Whether each coordinate is the index of a loop of its own over the whole extent; a run of them is one loop."""
     sizes = {*program.parameters, *program.size_of}
     own = {s.dim: s for s in scans}
-    if any(variables(e) - sizes for s in scans for e in (*s.low, *s.high)) or append.last is not None:
+    if any(variables(e) - sizes for s in scans for e in (*s.low, *s.high)):
         return False
-    indices = [c.name for c in append.coordinates if isinstance(c, Var)]
-    if len(indices) != len(append.coordinates) or len(set(indices)) < len(indices) or not {*indices} <= own.keys():
+    if isinstance(entry, Append) and entry.last is not None:
+        return False
+    coordinates = entry.coordinates if isinstance(entry, Append) else entry.at
+    indices = [c.name for c in coordinates if isinstance(c, Var)]
+    if len(indices) != len(coordinates) or len(set(indices)) < len(indices) or not {*indices} <= own.keys():
         return False
     return all(_is_whole(own[i]) for i in indices)
 

@@ -36,6 +36,13 @@ def test_what_explain_says(value: str, is_full: bool) -> None:
     assert kernel.program.filled == (("C",) if is_full else ())
 
 
+@pytest.mark.parametrize(("update", "is_full"), [("max= m[i]", True), ("*= m[i]", False), ("+= R[j,i]", False)])
+def test_what_explain_says_of_updates(update: str, is_full: bool) -> None:
+    layouts = {"R": "csr", "C": "csr"} | ({"m": "dense"} if "m[" in update else {})
+    kernel = spfgen.compile(f"C[i,j] = R[i,j]\nC[i,j] {update}", **layouts)
+    assert (SAYS in kernel.explain()) == is_full
+
+
 def test_the_warning() -> None:
     """At the user's line, where it is large; not where fills are dropped, nor for a dense result."""
     text = "C[i,j] = R[i,j] - m[i]"

@@ -104,7 +104,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
     for name, how in generated.assemblies.items():
         parts += _assembled(name, how)
     if generated.refused is not None:
-        parts += ["", f"the C makes coordinates of results, which numpy packs: {generated.refused.message}"]
+        parts += ["", f"the C returns coordinates of results, which numpy packs: {generated.refused.message}"]
     if generated.left_out:
         parts += ["", "passes left out:"]
         parts += [_filled(str(item)) for item in generated.left_out]
@@ -250,7 +250,7 @@ def shared_by_loops(program: Program, asked: Group | None, plan: Plan) -> Iterat
         elif reason:
             why = f"serial: {reason}"
         elif meeting.kind == INDEPENDENT and meeting.outer:
-            why = f"serial: threads would start anew in each iteration of {meeting.outer[-1]}"
+            why = f"serial: threads would be started in each iteration of {meeting.outer[-1]}"
         else:
             why = "serial"
         found = SharedByLoop(meeting, text, why)
@@ -312,7 +312,7 @@ def unproved(plan: Plan) -> list[str]:
         loops and isinstance(loops[0], Scan) and loops[0].because
     )
     if loops and not bound and not any(n.parallel for n in loops):
-        doubts.append(f"the outermost loop, over {loops[0].dim}, may write a place twice: it stays serial")
+        doubts.append(f"the outermost loop, over {loops[0].dim}, may write an element twice: it is serial")
     for node in walk(plan):
         match node:
             case Clear(tensor, why, None):
@@ -320,7 +320,7 @@ def unproved(plan: Plan) -> list[str]:
             case Guard(conditions, because=why) if why:
                 doubts.append(f"{why}: {show_conditions(conditions)} is tested")
             case Find(dim, algorithm="plain loop"):
-                doubts.append(f"no algorithm better than the plain loop is proved for finding {dim}")
+                doubts.append(f"no search algorithm is proved correct, so every position is compared, for {dim}")
     return list(dict.fromkeys(doubts))
 
 

@@ -616,7 +616,7 @@ class _Calls:
         index = next((i for i, e in self.program.index_extent.items() if e == (name,)), None)
         if name in self.kernel.sizes or index is None:
             return UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
-        message = f"expected the extent of `{index}`, but nothing that is passed says it"
+        message = f"expected the extent of `{index}`, but it does not follow from what is passed"
         return UsageError(message, None, (f"pass sizes={{'{index}': ...}}",))
 
     def completed(self, known: dict[str, int], tensors: Mapping[str, Tensor]) -> dict[str, int]:
@@ -638,7 +638,7 @@ class _Calls:
                 known = dict.fromkeys((*self._declared, *self.kernel.sizes, *self.program.parameters))
                 notes = [f"its operands: {', '.join(known)}"]
                 if name in ("threads", "validate", "schedule", "finds", "order"):
-                    notes.append(f"`{name}` is said when the kernel is compiled")
+                    notes.append(f"`{name}` is given when the kernel is compiled")
                 raise UsageError(f"expected an operand of `{self.program.name}`, but `{name}` is not one", None, notes)
         for name in self._needed:
             if name not in operands:
@@ -690,7 +690,7 @@ class _Calls:
         made = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
         if made is None:
             if declared.name in read_first(self.kernel.statements, in_loops=True):
-                why, hint = "it is read before it is written", "pass it: what it holds is where the computation starts"
+                why, hint = "it is read before it is written", "pass it, with its initial values"
             else:
                 why = "its extents or its pattern do not follow from the other operands"
                 said = ", ".join(f"'{i}': ..." for i in self._makers[declared.name].unknown(tensors, sizes)) or "..."

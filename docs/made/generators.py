@@ -183,7 +183,7 @@ def finds_of(name: str) -> dict[str, tuple[str, ...]]:
             if isinstance(node, Find):
                 own = found.setdefault(node.dim.partition(".")[2], {})
                 own[node.algorithm] = None
-                own |= {ALGORITHMS[r.algorithm]: None for r in node.rejected if r.why.startswith("proved right too")}
+                own |= {ALGORITHMS[r.algorithm]: None for r in node.rejected if r.why.startswith("proved correct, but")}
     return {dim: tuple(sorted(names)) for dim, names in found.items()}
 
 

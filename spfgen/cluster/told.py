@@ -26,12 +26,10 @@ def told(unit: Unit, text: str, tasks: int) -> str:
     lines += [f"not cut along {index}: {why}" for index, why in unit.separable.kept.items()]
     lines += _left_out(unit)
     if not unit.cuts:
-        lines.append("nothing is cut: one task has all")
+        lines.append("nothing is cut: there is one task")
     lines += [_read(unit, r) for r in unit.reads]
     lines += ["", *_costs(unit)]
-    lines += [
-        f"{tasks} tasks with those for parts; results that are combined meet two at a time, always in the same order"
-    ]
+    lines += [f"{tasks} tasks with those for parts; partial results are combined in pairs, always in the same order"]
     return "\n".join([*lines, *_proofs(unit)])
 
 

@@ -77,7 +77,7 @@ def plan_group(group: Group, context: Context) -> Plan:
     parts: list[Plan] = []
     clear = group.op == "="
     if clear and group.target in context.several:
-        parts.append(Clear(group.target, "its values lie in several arrays, and a nest stores in one"))
+        parts.append(Clear(group.target, "its values are in several arrays, and a nest stores to one"))
     for instance in group.instances:
         parts += plan_instance(instance, context, store=clear and not parts)
     if clear and not parts:

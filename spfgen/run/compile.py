@@ -245,7 +245,7 @@ def _tried(version: str) -> str:
     known = ", ".join(TRIED)
     if name in TRIED:
         return f"{known}; this is one of them"
-    return f"{known}; this is another one: `spfgen check FILE` compares what it makes of kernels with their meaning"
+    return f"{known}; this is another one: `spfgen check FILE` compares the results of compiled kernels with numpy's"
 
 
 def _describe_cache() -> str:

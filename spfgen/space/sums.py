@@ -53,9 +53,9 @@ def beyond_products(statement: Any, known: Operands) -> str:
     for name in dict.fromkeys(a.tensor for a in (statement.target, *accesses(statement.value))):
         if name in layouts and not is_summed(layouts[name]):
             fill = layouts[name].fill
-            return f"`{name}` is not 0 where nothing is stored" if fill != 0 else f"values of `{name}` are turned"
+            return f"`{name}` has a fill value other than 0" if fill != 0 else f"`{name}` negates or conjugates values"
     if (node := converted((statement,), known)) is not None:
-        return f"`{show_value(node)}` is made in another type than the whole"
+        return f"`{show_value(node)}` is computed in another type than the result"
     if recurs(statement) and reads_the_rest(statement, known.sizes):
         return "it reads places of its target that it does not write"
     if name := _counted(statement, known):
@@ -69,11 +69,11 @@ def beyond_products(statement: Any, known: Operands) -> str:
         if _multiplies_sums(statement.value, layouts):
             return "a sum is needed only where a factor of it is stored"
         if computed and merges(statement, layouts):
-            return "operands in one order are merged"
+            return "sorted operands are merged"
         if is_long_by_element(statement):
-            return "a product of sums would be written out as many products"
+            return "expanding a product of sums would make many products"
     if computed and not is_zero_on_fills(statement.value):
-        return "a result is not 0 where nothing is stored"
+        return "a result has a fill value other than 0"
     if any(a.tensor in known.computed for a in accesses(statement.value)):
         return "it reads a result whose pattern it computes"
     return ""
@@ -265,7 +265,7 @@ def what_is_beyond(statement: Any) -> str:
         case lang.Access(tensor):
             return f"a subscript of `{tensor}` is a view or a value"
         case lang.Constant() | lang.Index() | lang.Local():
-            return "a value is none of numbers that tensors hold"
+            return "a value is not made of numbers that tensors hold"
         case lang.For() | lang.If() | lang.While() | lang.Let() | lang.Set():
             return "it has steps"
     return "it has views"

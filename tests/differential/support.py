@@ -104,7 +104,7 @@ def provable(made: Generated) -> dict[str, set[str]]:
     for plan in made.plans:
         for node in walk(plan):
             if isinstance(node, Find):
-                others = {r.algorithm for r in node.rejected if r.why.startswith("proved right too")}
+                others = {r.algorithm for r in node.rejected if r.why.startswith("proved correct, but")}
                 known = {"loop", SHORT[node.algorithm]} | others
                 result[node.dim] = result.get(node.dim, known) & known
     return result

@@ -69,8 +69,8 @@ int convolution(
         return SPFGEN_ERROR_MEMORY;
     }
     /*
-     * parallel over pi: its iterations only add to Y: each thread to a copy of it where that is
-     * small beside the work
+     * parallel over pi: its iterations only add to Y: each thread adds to a copy of it, if
+     * copying is little work compared with the rest
      */
     if (0 < spfgen_min(nrow, Y_n_1 + W_n_1 - 1)) {
         /* work partition: parts of about the same number of entries, by A_rowptr */

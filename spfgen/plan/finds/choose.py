@@ -225,5 +225,5 @@ def _noted(found: _Found, chosen: Proposal) -> Find | Bound:
         if isinstance(offer, Rejected):
             rejected.append(offer)
         elif offer.name != chosen.name:
-            rejected.append(Rejected(offer.name, "proved right too, but expected to be slower"))
+            rejected.append(Rejected(offer.name, "proved correct, but expected to be slower"))
     return replace(chosen.find, rejected=tuple(rejected))

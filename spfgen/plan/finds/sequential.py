@@ -87,7 +87,7 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
 def _kept(query: Query, key: Known) -> _Kept | str:
     """The fewest state indices for which the keys run one way, or why there are none."""
     if not query.loops:
-        return "no loop stands around it"
+        return "there is no loop around it"
     reason = "its bounds change in every iteration"
     for falling in (False, True):
         state = list(query.loops)

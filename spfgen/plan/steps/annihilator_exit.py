@@ -51,7 +51,7 @@ def at_once(scan: Scan, total: Scalar) -> Plan | None:
     if not any(isinstance(p, Assign) and p.name == total.name for p in done):
         return None
     some = lang.Apply("less", (lang.Index(low), lang.Index(high)))
-    return If(some, Block(tuple(done)), None, "the value is the same all along: it is combined at once")
+    return If(some, Block(tuple(done)), None, "the value does not change along the loop: it is combined once")
 
 
 def repeated(update: lang.Apply, value: Any, count: Expr, kind: str) -> Any:
@@ -80,7 +80,7 @@ def left_early(scan: Scan, total: Scalar) -> Plan | None:
     if not numbers:
         return None
     over = lang.Apply("equal", (total, lang.Constant(numbers[0])))
-    why = "no other value changes it any more"
+    why = "no further value can change it"
 
     def rule(node: Any) -> Plan | None:
         return Block((node, If(over, Break(), None, why))) if node is updates[0] else None

@@ -301,7 +301,7 @@ class Merging(Driving):
         ends = _behind(sides)
 
         def case(coordinate: Expr, inner: Plan, *moved: Stream) -> Block:
-            end = [If(ends(coordinate), Break(), None, "what is left is outside")] if ends else []
+            end = [If(ends(coordinate), Break(), None, "the rest is out of range")] if ends else []
             return Block((*end, Define(index, coordinate), inner, *map(_forward, moved)))
 
         only = If(
@@ -376,7 +376,7 @@ class Merging(Driving):
             turn.append(If(Holds(_left(s)), ends))
         inner = self.where(sides.rest, leaf(env.knowing([index]).having(values).where(conditions)))
         body = Block((*moving, inner)) if moving else inner
-        why = "all of them stay where they are in between"
+        why = "all positions stay the same in between"
         along: Plan = Scan(index, (Var(at.name),), (Var(until.name),), body, because=why)
         if regions:
             flags = [[values[f"{a.tensor}?", a.subscripts] for a in r.accesses] for r in regions]
@@ -532,8 +532,8 @@ def _least(scalar: Scalar, value: object) -> Plan:
 def _all_have_run_out(following: Scalar, sides: Sides) -> Plan:
     if sides.high:
         behind = lang.Apply("greater_equal", (following, lang.Index(reduce(_lesser, sides.high))))
-        return If(behind, Break(), None, "all have run out, or what is left is outside")
-    return If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all have run out")
+        return If(behind, Break(), None, "all are exhausted, or the rest is out of range")
+    return If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all are exhausted")
 
 
 def _behind(sides: Sides) -> Callable[[Expr], Any] | None:

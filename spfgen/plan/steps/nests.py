@@ -386,7 +386,7 @@ class Nests(State):
         if not scans or context.is_serial(scans[0]):
             return None
         if env.own:
-            return scans[0], "its iterations change scalars of their own, which are combined after the loop"
+            return scans[0], "each part has scalars of its own, which are combined after the loop"
         if not distinct:
             return None
         if scans[0] not in sources(steps, {v for place in distinct for v in variables(place)}):

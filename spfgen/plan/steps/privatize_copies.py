@@ -35,7 +35,7 @@ from spfgen.plan.steps.invariant import MOVABLE, ends_loop
 from spfgen.plan.steps.privatize_totals import may_share
 from spfgen.space.nodes import Operand, Read
 
-WHY = "its iterations only combine values with places of {}, of which each part has a copy where copies pay"
+WHY = "its iterations only update {}; each part has a copy of it if copies pay"
 
 
 def with_copies(

@@ -261,7 +261,7 @@ class Reductions(Values):
             more, value = self.point_value(node.value, inner)
             hit = lang.Apply("isnan", (value,)) if fill != fill else lang.Apply("equal", (value, number))
             taken = Block((Assign(at.name, "int64", lang.Index(Var(index))), Break()))
-            return Block((*more, If(hit, taken, None, "nothing is better than what is not stored")))
+            return Block((*more, If(hit, taken, None, "no stored value can be better than the fill value")))
 
         again = self.passes([Region(())], node.indices, (), leaf, replace(env, parallel=False))
         return [If(open_, Block(tuple(again)))]

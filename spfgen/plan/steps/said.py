@@ -113,7 +113,7 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
 
 SOUGHT = "is looked for"
 KNOWN = "has one value in each iteration of the loops around it"
-NO_LOOP = "has none of its own: it follows from others, or is merged"
+NO_LOOP = "has none of its own: it is computed, or merged with others"
 
 
 def _no_loop(
@@ -135,7 +135,7 @@ def _not_parallel(
             return
     if not all(n.parallel for n in own):
         message = f"expected a loop whose iterations can run in any order, but that is not proved of `{name}`"
-        why = "they would have to write different places, or combine values by a function of which the order is free"
+        why = "they would have to write different places, or combine values by a commutative and associative function"
         yield SpecError(message, span, (why, OTHERWISE))
 
 

@@ -125,7 +125,7 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
         return None
     own = next(n for n in entries if n.name == table.name)
     seen = Scalar(table.counts or table.seen, "int64" if table.counts else "bool")
-    why = "all of it comes together: the loops around come by each coordinate once"
+    why = "all its terms come together: the outer loops visit each coordinate once"
     lets = (
         Let(own.name, own.type, number_of(own.fill, own.type), why),
         Let(seen.name, seen.type, lang.Constant(0) if table.counts else lang.Constant(False)),

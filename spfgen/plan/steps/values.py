@@ -67,7 +67,9 @@ class Values(Merging):
         if alone:
             env = replace(env, absent=env.absent | {key_of(a) for a in first.accesses})
         inner = self.unless(rest, leaf, env)
-        return Block((*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier pass has the rest")))
+        return Block(
+            (*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier nest has computed the others"))
+        )
 
     def present(self, region: Region, env: Env) -> tuple[list[Plan], Any, Env, bool]:
         """Whether all accesses of a region store something at the point; and whether that is the only question. Under
@@ -302,4 +304,4 @@ class Values(Merging):
         missed = Block((Assign(OUTSIDE, "bool", lang.Constant(True)), Assign(name, "int64", lang.Constant(0))))
         test = lang.Apply("logical_not", (Holds(conjunction([Compare("<=", ZERO, Var(name)), *inside])),))
         self.refuses = True
-        return [*lines, If(test, missed, None, "refused at the end")], env.knowing([name])
+        return [*lines, If(test, missed, None, "an error at the end of the call")], env.knowing([name])

@@ -54,9 +54,9 @@ from spfgen.sets.uf import linear, with_floors
 from spfgen.space.nodes import Instance, Operand
 
 WHY = "no other iteration writes this part of it"
-GAPS = "no other iteration writes it, or any what lies before it"
-REST = "the rows that the loop does not come to"
-SPAN = "no other part writes it, or any what lies between"
+GAPS = "no other iteration writes it, and none writes what lies before it"
+REST = "rows that the loop does not visit"
+SPAN = "no other part writes it, and none writes what lies between"
 
 
 def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | None:

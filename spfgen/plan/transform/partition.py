@@ -443,18 +443,18 @@ def _adding(
     partition = replace(partition, fixed=context.deterministic, weight=_counted(partition.weight, ZERO))
     only = f"its iterations only add to {target.tensor}"
     if any(map(is_sum, nodes[:first])):
-        return replace(partition, adds="sum"), f"{only}, which each part does for itself; then the sums are added"
+        return replace(partition, adds="sum"), f"{only}: each part has a sum of its own; then the sums are added"
     if any(isinstance(n, Accumulate) and n.op == "=" for n in nodes[first:]):
         return None
     assert isinstance(loop, Loop)
     found = _in_order(instance, loop, target)
     if found is not None:
-        why = f"{only}, place after place in order: two parts meet at one place only where one ends"
+        why = f"{only}, element after element in order: two parts share an element only where one ends"
         return replace(partition, adds="segments", slice=found), why
     kinds = {context.types.get(o.tensor, "") for o in (instance.target, *instance.reads)}
     is_atomic = len(kinds) == 1 and kinds <= ATOMIC and _scattered(nodes, do) and not context.deterministic
     is_atomic = is_atomic and do.monoid is None
-    why = f"{only}: each thread to a copy of it where that is small beside the work"
+    why = f"{only}: each thread adds to a copy of it, if copying is little work compared with the rest"
     if is_atomic:
         why += ", else atomically"
     return replace(partition, adds="copies", atomic=is_atomic), why

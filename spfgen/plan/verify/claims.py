@@ -27,10 +27,10 @@ from spfgen.space.nodes import Group
 
 POINTS = "the loops visit exactly the points of the iteration space (both inclusions, by isl)"
 READS = "every read of an index array lies within the array (by isl, from the declared ranges)"
-NESTS = "each nest of loops, as it was made, has the points of its region and reads within its index arrays (by isl)"
-SAME = "each node of the plan says what it said when it was planned: rewrites have moved and named what there was"
-SUMS = "of sums of products the loops visit exactly the points, and read within index arrays (by isl)"
-WHOLE = "after all rewrites each statement stands in such nests, and reads and stores values where these have them"
+NESTS = "each loop nest, as it was made, visits the points of its region and reads within index arrays (by isl)"
+SAME = "rewrites have only moved nodes of the plan, and given names to loads"
+SUMS = "for sums of products, the loops visit exactly the points and read within index arrays (by isl)"
+WHOLE = "after all rewrites, each statement is in such a nest, and reads and stores the values of the nest's points"
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def claims(plan: Plan, compared: Compared) -> Claims:
     if proved and any(isinstance(n, Version) and n.by_order for n in nodes):
         proved.append("versions with fewer tests, for sorted index arrays, are equivalent (by Z3)")
     if any(_clears(n) for n in nodes):
-        tested.append("what is cleared before it is added to")
+        tested.append("that elements are cleared before they are added to")
     if any(isinstance(n, Gather) for n in nodes):
         tested.append("that the entries of a row are added up before they are appended")
     if any(isinstance(n, Append) for n in nodes):
         tested.append("how the entries become the arrays of the result")
-    tested.append("that the C, after all rewrites, does what these loops say")
+    tested.append("that the C, after all rewrites, computes what these loops say")
     return Claims(tuple(proved), tuple(tested))
 
 
@@ -92,13 +92,13 @@ def _is_compared(group: Group, plan: Plan, compared: Compared) -> bool:
 
 def _of_steps(plan: Plan, whole: bool) -> Iterator[str]:
     nodes = list(walk(plan, PLANS))
-    yield "what is done at the points of nests" + ("" if whole else ", and how nests are put together and rewritten")
+    yield "what is computed at the points of nests" + ("" if whole else ", and how nests are combined and rewritten")
     merges = [n.because for n in nodes if isinstance(n, Repeat) and n.because.endswith("merged")]
     yield from (f"the merge: {why}" for why in dict.fromkeys(merges))
     if any(isinstance(n, Repeat) and not n.because for n in nodes):
         yield "when `while` ends"
     if any(isinstance(n, Collect) for n in nodes):
-        yield "what is kept in hash tables"
+        yield "the contents of hash tables"
 
 
 def _clears(node: object) -> bool:

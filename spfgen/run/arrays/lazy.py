@@ -289,7 +289,7 @@ def _step_said(node: Node, names: Mapping[int, str]) -> str:
     if numbers < ENOUGH and not names:
         return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {ENOUGH}"
     if not for_any_numbers(node):
-        return f"{text}\n   by numpy on entries, because a number decides the value where nothing is stored"
+        return f"{text}\n   by numpy, entry by entry, because a scalar determines the fill value"
     return f"{text}\n   by a kernel, from {ENOUGH} numbers on ({VARIABLE}={mode()})"
 
 

@@ -168,12 +168,12 @@ def _used(node: Product) -> tuple[tuple[Node, float], tuple[Node, float]]:
 def why_first(part: Node, above: Sequence[Node], uses: int) -> str:
     """Why a part is computed before what it stands in, in words."""
     if uses > 1:
-        return f"it stands in {uses} places"
+        return f"it is used in {uses} places"
     if not is_said(part) or any(not is_said(n) for n in above):
         return "index notation cannot express all of it"
     if any(isinstance(n, Product) for n in above):
         return "each of its values is used more than once"
-    return "one kernel of all would be long"
+    return "a single kernel would be too long"
 
 
 def _weight(node: Node) -> int:

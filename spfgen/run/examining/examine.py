@@ -127,7 +127,7 @@ def _reported(findings: Iterator[Finding], step: Step, number: int, title: str) 
 def _layout(handle: LayoutHandle, seed: int) -> Iterator[Finding]:
     missing = _missing_constants(handle)
     if missing:
-        yield Finding("constants", f"not looked at alone: {missing} has no default", NOTE)
+        yield Finding("constants", f"not checked by itself: {missing} has no default", NOTE)
         return
     layout = handle.layout(RANK)
     possible, finding = _properties(layout)
@@ -185,10 +185,10 @@ def _coordinates(layout: Layout) -> Iterator[Finding]:
     if once.proved:
         yield Finding("coordinates", "each is stored at most once (proved)")
     else:
-        yield Finding("coordinates", f"one may be stored twice, then its values add up{_because(once)}", NOTE)
+        yield Finding("coordinates", f"one may be stored twice; its values are then added up{_because(once)}", NOTE)
     for value in layout.values:
         if not (inside := places_inside(layout, value)).proved:
-            text = f"a place of `{value.name}` may lie outside of it, which every access then tests{_because(inside)}"
+            text = f"a place of `{value.name}` may be out of range, which every access tests{_because(inside)}"
             yield Finding("places", text, NOTE)
         if not one_coordinate(layout, value).proved:
             yield Finding("places", f"an element of `{value.name}` may stand for several coordinates")
@@ -221,7 +221,10 @@ def _packing(layout: Layout, seed: int) -> Finding:
         return Finding(
             "pack", f"{text}; the others hold entries without a place, for example one of {found.lost}", NOTE
         )
-    return Finding("pack", f"derived from the relation; {counted(found.count, 'random array')} came back as they were")
+    return Finding(
+        "pack",
+        f"derived from the relation; {counted(found.count, 'random array')} were packed and unpacked unchanged",
+    )
 
 
 def _unused(handle: LayoutHandle, layout: Layout) -> Iterator[Finding]:
@@ -335,7 +338,7 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
         except DataError as error:
             refused = error.message
     if not bounds:
-        return f"no random data suit it: {refused}", NOTE
+        return f"no random data satisfy it: {refused}", NOTE
     bounds += [zero for bound in bounds[:2] for zero in _divided_by_zero(kernel, bound)]
     before = [{n: values_of(t) for n, t in b.tensors.items()} for b in bounds]
     safe = kernel.generated.refused is None and sanitized.available()
@@ -345,7 +348,7 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
         except DataError:
             problem, bounds, before, refused = _one_by_one(kernel, bounds, before)
             if not bounds:
-                return f"no random data suit it: {refused}", NOTE
+                return f"no random data satisfy it: {refused}", NOTE
         if problem:
             return problem, FAILED
     for bound, values in zip(bounds, before, strict=True):
@@ -354,7 +357,7 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
         if problem:
             return problem, FAILED
     where = "no address or undefined-behaviour sanitizer complains" if safe else "the C compiler has no sanitizers"
-    return f"{counted(len(bounds), 'sample')} equal to the dense meaning; {where}", FINE if safe else NOTE
+    return f"{counted(len(bounds), 'sample')} equal to the dense result; {where}", FINE if safe else NOTE
 
 
 def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:

@@ -78,25 +78,25 @@ class Tuning:
         ]
         lines += [f"  {seconds:>{width}}  {text}  {verdict}".rstrip() for seconds, text, verdict in rows]
         if self.interrupted:
-            lines.append("  interrupted before all was tried: what was found until then counts")
+            lines.append("  interrupted: this is the best so far")
         elif not self.complete:
-            lines.append("  the time was up before all was tried: --seconds gives more")
+            lines.append("  the time limit was reached, --seconds sets it: this is the best so far")
         if self.tuned.schedule:
             times = f"{seconds_text(self.tuned.before)} -> {seconds_text(self.tuned.after)}"
             lines.append(
                 f"  fastest: schedule {{ {self.tuned.schedule} }}  ({times}, {self.tuned.gain:.2f} times faster)"
             )
             lines.append(
-                f"  kept, because it took less than {BETTER:.0%} of the time without a schedule twice, in calls that "
-                "alternate:"
+                f"  stored, because it took less than {BETTER:.0%} of the time without a schedule, twice, in "
+                "alternating calls:"
             )
-            lines.append("  kernels of these statements and layouts use it where they have no schedule of their own")
+            lines.append("  used for kernels with these statements and layouts that have no schedule of their own")
             lines.append(
                 f'  the same C anywhere: spfgen generate FILE.spf -k {self.kernel} --schedule "{self.tuned.schedule}"'
             )
         else:
             own = "what the compiler chooses by itself"
-            lines.append(f"  nothing is faster than {own}: it would take less than {BETTER:.0%} of the time")
+            lines.append(f"  nothing is faster than {own}: no schedule takes less than {BETTER:.0%} of its time")
         return "\n".join(lines)
 
 

@@ -124,9 +124,9 @@ class LayoutTuning:
             cells = "  ".join(f"{text:>{width}}" for text, width in zip(numbers, widths[2:], strict=True))
             lines.append(f"  {operand:<{widths[0]}}  {name:<{widths[1]}}  {cells}  {remark}".rstrip())
         if self.interrupted:
-            lines.append("  interrupted before all was tried: what was found until then counts")
+            lines.append("  interrupted: this is the best so far")
         elif not self.complete:
-            lines.append("  the time was up before all was tried: --seconds gives more")
+            lines.append("  the time limit was reached, --seconds sets it: this is the best so far")
         if self.gain <= 1:
             return "\n".join(
                 [*lines, f"  nothing is faster than what is there: it would take less than {BETTER:.0%} of the time"]

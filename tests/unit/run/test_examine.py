@@ -63,7 +63,7 @@ def test_a_layout_that_cannot_be_packed(check) -> None:
     assert "cannot be derived: its size `more` cannot be derived" in out
     assert "size `more`, constant `B`, index array `other`" in out
     assert "unused       note: size `m`\n" in out
-    assert out.count("equal to the dense meaning") == 4
+    assert out.count("equal to the dense result") == 4
 
 
 def test_facts_that_contradict(check) -> None:
@@ -100,7 +100,7 @@ def test_kernels_with_any_name_and_any_output(check) -> None:
     """
     code, out, _ = check(text)
     assert code == 0
-    assert out.count("5 samples equal to the dense meaning") == 3
+    assert out.count("5 samples equal to the dense result") == 3
 
 
 def test_views_and_gathers(check) -> None:
@@ -113,7 +113,7 @@ def test_views_and_gathers(check) -> None:
     """
     code, out, _ = check(text)
     assert code == 0
-    assert out.count("5 samples equal to the dense meaning") == 3
+    assert out.count("5 samples equal to the dense result") == 3
     assert "no random data" not in out
 
 
@@ -121,7 +121,7 @@ def test_patterns(check) -> None:
     """The C takes their values as it takes any others: the kernel declares a type."""
     code, out, _ = check("kernel k { tensor A : coo_pattern  tensor x, y : dense  y[i] = A[i, j]*x[j] }")
     assert code == 0
-    assert "5 samples equal to the dense meaning" in out
+    assert "5 samples equal to the dense result" in out
 
 
 def test_a_file_with_nothing_and_a_file_that_is_wrong(check) -> None:

@@ -10,12 +10,12 @@ import spfgen
 CASES = [
     ("y[i] = A[i,j]*x[j]", {"A": "csr", "x": "dense"}, ""),
     ("C[i,j] = max(A[i,j], B[i,j])", {"A": "csr", "B": "csr", "C": "csr"}, "`maximum` is more than sums and products"),
-    ("C[i,j] = A[i,j] + B[i,j]", {"A": "csr", "B": "csr", "C": "csr"}, "operands in one order are merged"),
+    ("C[i,j] = A[i,j] + B[i,j]", {"A": "csr", "B": "csr", "C": "csr"}, "sorted operands are merged"),
     ("y[i] max= x[i]", {"x": "dense"}, "it updates by `maximum`"),
     ("for i { y[i] = 2*x[i] }", {"x": "dense"}, "it has steps"),
     ("y[i] = x[i(::2)]", {"x": "dense"}, ""),
     ("y[i] = x[i(::2)] + x[i(1::2)]", {"x": "dense"}, "a subscript of `x` is a view or a value"),
-    ("y[i] = A[i,j]*x[j]", {"A": "csr fill 1", "x": "dense"}, "`A` is not 0 where nothing is stored"),
+    ("y[i] = A[i,j]*x[j]", {"A": "csr fill 1", "x": "dense"}, "`A` has a fill value other than 0"),
     ("y[i] = sum(j: A[i,j])", {"A": "csr_rle"}, "values do not change along runs"),
     ("y[i] = sum(j: A[i,j])", {"A": "csr <bool>"}, ""),
     (

@@ -1,4 +1,4 @@
-"""The layouts that come with spfgen, for people."""
+"""Lists and describes layouts, for `spfgen layouts`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All numbers beyond which something is not written out: it is said in another way, or refused with the number.
+"""All limits on the size of generated code: what exceeds one is compiled in another way, or refused with the number.
 
 What is refused could be compiled, in minutes or hours, into C of hundred thousands of lines.
 """

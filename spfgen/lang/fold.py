@@ -1,4 +1,4 @@
-"""What operators give for numbers and for arrays of numpy: numpy's results in the types of lang/typing.py."""
+"""Evaluates operators on numbers and arrays: numpy's results, in the types of lang/typing.py."""
 
 from __future__ import annotations
 

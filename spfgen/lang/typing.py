@@ -1,4 +1,4 @@
-"""Of which type a value is: numpy's answer.
+"""The types of values, as numpy determines them.
 
 A literal takes the type of what it meets, as in numpy 2: `x + 1` of int8 is int8, `x + 0.5` of float32 is float32, of
 int8 float64. A value of literals alone is a literal, too. numpy's float16 and longdouble are not there: what is float16

@@ -1,4 +1,4 @@
-"""What steps speak of: the tensors that they read and write, wherever in loops and subscripts that is."""
+"""The tensors that steps read and write, those in loops and subscripts included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The alternatives of a relation, as packing sees them: in which order entries try them, and what each one takes."""
+"""Relations with `or`: in which order packing tries the branches, and which coordinates each branch takes."""
 
 from __future__ import annotations
 

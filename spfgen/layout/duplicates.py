@@ -1,4 +1,4 @@
-"""What becomes of entries with equal coordinates."""
+"""Combines entries with equal coordinates."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ class WrongBranch(Exception):
 
 
 class DuplicateCoordinate(DataError):
-    """Entries that a layout would store with others, which are not there, or twice."""
+    """Coordinates that the layout would store twice, or only together with absent ones."""
 
 
 class Unfit(DuplicateCoordinate):
-    """Entries with which the arrays, in the order and with the fillings that packing has chosen, break a property."""
+    """Entries whose arrays break a property, in the order and with the fillings that packing has chosen."""
 
 
 @dataclass

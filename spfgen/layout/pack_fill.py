@@ -1,5 +1,5 @@
-"""What index arrays hold where no entry says it: of the ways to fill such places, packing takes one with which the
-declared facts hold (pack_orders.py tries them).
+"""The elements of index arrays that no entry determines: ways to fill them, of which pack_orders.py takes one with
+which the declared facts hold.
 
     mark      a value that the relation leaves out, else the low end of the range;
     unused    values that no other place has;

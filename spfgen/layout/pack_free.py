@@ -1,4 +1,4 @@
-"""What a relation leaves open, and packing chooses: any choice is right that gives each entry a place of its own.
+"""Positions that a relation leaves open: packing may choose any that give each entry a place of its own.
 
     a start     a position is f(e) plus what is known, and nothing else speaks of f(e): the elements of f leave room for
                 what counts from them, in the order of e;

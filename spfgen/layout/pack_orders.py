@@ -1,5 +1,5 @@
-"""In which order packing numbers positions, and how it fills what no entry says: of all that the relation leaves open,
-the first with which the arrays of small samples satisfy the declared properties.
+"""The order in which packing numbers positions, and how it fills what no entry determines: the first choice with which
+the arrays of small samples satisfy the declared properties.
 
 Cheap departures from the plain order are tried first: keys in another order or turned round, sums of keys that a
 property compares, then rows by their number of entries or their first one. Where the first one found stores more than

@@ -1,4 +1,4 @@
-"""What is known while packing is planned, and what the relation makes of it."""
+"""The state of planning a packing: what is known so far, and what the relation implies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan of packing is made of: rules by which entries get positions, and arrays their elements."""
+"""The nodes of a plan of packing: rules that give entries positions, and arrays elements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What is behind a subscript, as a layout: the arrays are those of the tensor, the relation is its own with the
-subscripts in place of the coordinates. So whatever scans a layout scans a part of a tensor, and begins where it is."""
+"""A subscripted tensor as a layout: the arrays of the tensor, and its relation with the subscripts in place of the
+coordinates. So whatever scans a layout can scan a part of a tensor, and begins at its first position.
+"""
 
 from __future__ import annotations
 

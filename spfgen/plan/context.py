@@ -18,32 +18,42 @@ from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
 @dataclass(frozen=True)
 class Context:
-    """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
-    `stored` says of each size of a layout what it counts; `several` are the tensors
-    whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
-    downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
-    of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
-    pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed; `fixed_sizes`
-    extents that are numbers; `outputs` are the tensors that are stored; `arrays` are the extents of all arrays of
-    tensors, those of results whose pattern is computed among them, as sizes."""
+    """Schedule, types, sizes and level of optimisation of a program."""
 
     order: tuple[str, ...] = ()
+    """Of the schedule: the loops that come first, the outermost first."""
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
+    """Of the schedule: search algorithms, by position."""
     types: Mapping[str, str] = field(default_factory=dict)
+    """The value types of the tensors."""
     stored: Mapping[str, Stored] = field(default_factory=dict)
+    """What each size of a layout counts."""
     several: frozenset[str] = frozenset()
+    """Tensors with values in more than one array."""
     marks: tuple[Mark, ...] = ()
+    """Of the schedule: clauses on loops."""
     outside: tuple[tuple[str, str], ...] = ()
+    """Of the schedule: (outer, inner) loops, one directly around the other."""
     falling: frozenset[str] = frozenset()
+    """Loops that run downwards."""
     deterministic: bool = False
+    """Results may not depend on the number of threads."""
     shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    """The extents of the index arrays."""
     free: bool = False
+    """Loops that the schedule names may be changed nevertheless."""
     level: int = 2
+    """Of optimisation."""
     stop_after: str = ""
+    """The name of the last pass that rewrites plans, if not all do."""
     assembled: Mapping[str, Tensor] = field(default_factory=dict)
+    """Tensors whose pattern is computed."""
     fixed_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Extents that are numbers."""
     outputs: frozenset[str] = frozenset()
+    """Tensors that are stored."""
     arrays: tuple[tuple[str, ...], ...] = ()
+    """The extents of all arrays of tensors, assembled ones included, as sizes."""
 
     @property
     def held(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Which results have a pattern that is computed: those in sparse layouts whose pattern the text does not give."""
+"""Results whose pattern is computed: those in sparse layouts without a given or shared pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on indices alone: values that say where they hold before anything is computed.
+"""Conditions that contain only indices: they are known before anything is computed.
 
 `i <= j and abs(i - j) < 3` as a value is a condition on the points, so a loop can start and end where it holds.
 """

@@ -1,4 +1,4 @@
-"""Extents that no access gives alone: of results along larger subscripts, of indices that occur only within them."""
+"""Extents that follow from larger subscripts: of results, and of indices that occur only within such subscripts."""
 
 from __future__ import annotations
 

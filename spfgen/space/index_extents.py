@@ -285,7 +285,8 @@ class IndexExtents:
         return Bin("+", whole, expr) if isinstance(expr, Num) and expr.value < 0 else expr
 
     def by_link(self, index: str) -> Expr | None:
-        """A product where there is one: no quotient by a part of length 0 is the extent."""
+        """From a collapse or split: the product of the parts, or the whole divided by the other parts. The product is
+        preferred: there is no quotient by a part of length 0."""
         for link in self.normal.links:
             if link.whole == index:
                 parts = [self.known(p) for p in link.parts]
@@ -311,7 +312,7 @@ class IndexExtents:
         return None
 
     def by_reads(self, index: str) -> Expr | None:
-        """As far as one of the accesses lies within its tensor that have the index in a larger subscript."""
+        """From accesses with the index in a larger subscript: the largest range that keeps each within its tensor."""
         found = self.limits(index, whatever=False)
         return Bin("max", largest_of(found), ZERO) if found else None
 

@@ -226,9 +226,8 @@ class ForcedFind:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the schedule says of the loop over `dim`: that it is parallel, serial, vectorized, unrolled; or that it is
-    the loop over the tiles of another one. `word` is the word of the language, `number` stands after its `by`;
-    `inner` are the loops that are fused with this one."""
+    """A clause of the schedule on the loop over `dim`: parallel, serial, vectorize, unroll, or that it is the loop over
+    tiles of another one. `word` is the clause, `number` the number after `by`; `inner` are loops fused with it."""
 
     word: str
     dim: str
@@ -251,10 +250,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PatternObligation:
-    """A part of a value that may differ from the fill where `target` stores nothing: where all `factors` store
-    something, under the condition. Nobody asked for it to be left out there, so a call finds out whether anything would
-    be. With a `statement` that says where, by its values, the factors are all that it reads; `where_empty`: only if an
-    extent is 0; `asked`: the kernel looks at each place before it writes any."""
+    """A part of a value that may differ from the fill value where `target` stores nothing: where all `factors` are
+    stored, under the condition `where`. Calls check whether an entry would be lost. With a `statement`, its values
+    determine where, and the factors are all that it reads. `where_empty`: only if an extent is 0. `asked`: the kernel
+    checks all entries before it writes any."""
 
     target: Access
     factors: tuple[Access, ...]
@@ -266,43 +265,51 @@ class PatternObligation:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of which
-    must agree, or () for a size that the caller passes. `index_extent` are the extents of each index (one for each
-    statement in which it has another), `agreements` groups of extents whose least ones are the same. The schedule is
-    `order` (loops that come first, the outermost first), `finds`, `marks`, and `outside`: loops that stand directly
-    around another one. `temporaries` are values that the kernel keeps for itself, each at the places of a tensor that
-    it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
-    calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
-    optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target; `derived`: extents, what they are of others, and whether they have to be; `numbers`: the extents of indices
-    that are numbers; `beyond`: what is more than sums of products in it; `filled`: results whose pattern is computed
-    that get an entry at all of their places; `without_fill`: what equals the fill value of such a result is no
-    entry."""
+    """A kernel as iteration spaces: statements, extents, and the schedule."""
 
     name: str
     doc: str
     tensors: tuple[Tensor, ...]
     parameters: tuple[str, ...]
     size_of: Mapping[str, tuple[tuple[str, str], ...]]
+    """For each size dimension, the (tensor, parameter or size) pairs that give its value and must agree; () for a size
+    that the caller passes."""
     fixed: Mapping[str, int]
     index_extent: Mapping[str, tuple[str, ...]]
+    """The extents of each index, one for each statement in which it has another."""
     steps: Steps
     order: tuple[str, ...]
+    """Of the schedule: the loops that come first, the outermost first."""
     finds: tuple[ForcedFind, ...] = ()
+    """Of the schedule: search algorithms."""
     marks: tuple[Mark, ...] = ()
+    """Of the schedule: clauses on loops."""
     outside: tuple[tuple[str, str], ...] = ()
+    """Of the schedule: (outer, inner) loops, one directly around the other."""
     temporaries: tuple[Tensor, ...] = ()
+    """Values that the kernel keeps for itself, each at the places of a tensor that it writes."""
     levels: int = 0
+    """How many loops run level by level; each keeps something between calls (rt/levels_type.h)."""
     deterministic: bool = False
+    """Results do not depend on the number of threads."""
     level: int = 2
+    """Of optimisation (lang/optimization.py)."""
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    """Groups of extents whose least ones are equal."""
     limits: Limits = Limits()
+    """What must fit in 64 bits."""
     doubts: tuple[PatternObligation, ...] = ()
+    """Entries that their target may not have a place for."""
     derived: tuple[tuple[Expr, Expr, bool], ...] = ()
+    """Extents, their expressions in other extents, and whether they must be equal."""
     numbers: Mapping[str, int] = field(default_factory=dict)
+    """The extents of indices that are numbers."""
     beyond: str = ""
+    """In words: what in it is more than a sum of products."""
     filled: tuple[str, ...] = ()
+    """Assembled results that get an entry at each of their places."""
     without_fill: bool = False
+    """Values that equal the fill value of an assembled result are no entries."""
 
     @property
     def groups(self) -> tuple[Group, ...]:

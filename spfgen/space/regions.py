@@ -1,4 +1,4 @@
-"""Where a value may differ from what it is where nothing is stored.
+"""Regions: the points at which a value may differ from its value at the fill values.
 
 The value on the fills is what most points have. A region is a set of accesses that are all stored at a point: a value
 differs from the value on the fills at most where one of its regions is. The derivation follows the structure of the

@@ -1,4 +1,4 @@
-"""Of which types results are: those that numpy gives what is computed for them."""
+"""The types of results: those that numpy gives the computed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a kernel would be written out: what cannot be planned in seconds is refused, with the number."""
+"""Limits on the size of a kernel: what cannot be planned in seconds is refused, with the number."""
 
 from __future__ import annotations
 

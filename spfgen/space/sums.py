@@ -1,5 +1,5 @@
-"""Which statements are sums of products, and what is made of them by the four operators, of tensors that are 0 where
-nothing is stored, and what they ask for: the points of instances. All others are planned by regions.
+"""Which statements are sums of products of tensors with fill value 0, and so have instances as their points; all others
+are planned by regions.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def check_entries(
 
 
 def check_output(name: str, layout: Layout, span: Span | None) -> None:
-    """What is added to one coordinate must arrive at one place, and at no other coordinate's."""
+    """Refuses a target layout that may store a coordinate twice, or two coordinates in one place."""
     doubt = as_output(layout)
     if doubt is not None:
         what, answer = doubt

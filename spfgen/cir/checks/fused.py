@@ -34,7 +34,7 @@ def fused(w: Writer) -> list[c.Stmt]:
 
 
 def collected(w: Writer, check: Check, variable: str, flag: str) -> c.Stmt:
-    """Whether a check of one loop fails at a value of its variable is added to the flag."""
+    """The statement: flag |= (the check fails at `variable`)."""
     with w.naming({_part(check).scan.loops[0].variable: c.Name(variable)}):
         return c.Assign(c.Name(flag), "|=", w.wrong(check.parts[0].scan.body, ())[1])
 

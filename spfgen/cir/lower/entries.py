@@ -141,8 +141,8 @@ def appended(plan: Plan) -> list[str]:
 def divided(
     low: Lowering, names: Sequence[str], count: c.Expr, number: c.Expr, scope: Scope
 ) -> tuple[list[c.Stmt], list[c.Stmt], Scope]:
-    """What each part of a loop has for itself, of so many, of which this is the one with that number; what joins all
-    after the loop; the scope inside."""
+    """(declarations within each part of the loop, statements after the loop that join the parts, scope within the
+    loop)."""
     own: list[c.Stmt] = []
     after: list[c.Stmt] = []
     for name in names:

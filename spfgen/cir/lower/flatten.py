@@ -22,7 +22,7 @@ MANY = 2**31 - 1
 
 
 def flattened(low: Lowering, plan: Scan, flatten: Flatten, scope: Scope) -> list[c.Stmt]:
-    """The loop over the positions of all segments; where it is one of two versions, the other one besides."""
+    """The C of a flattened loop; if flattening is decided at run time, both versions."""
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     scope = replace(scope, looped=True)
     if flatten.hits:

@@ -48,7 +48,7 @@ def _of_each(rewrite: Callable[[Functions], Functions]) -> Callable[[list[Functi
 
 
 def _last(rewrite: Callable[[Function], Functions]) -> Callable[[Functions], Functions]:
-    """What rewrites the last function, and may put others before it."""
+    """A rewrite of the last function of a group as a rewrite of the group; it may put helper functions before it."""
     return lambda functions: [*functions[:-1], *rewrite(functions[-1])]
 
 

@@ -1,4 +1,4 @@
-"""Loops that look at everything that a tensor stores."""
+"""Loops that compare all entries of a tensor."""
 
 from __future__ import annotations
 

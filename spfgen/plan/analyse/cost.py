@@ -1,4 +1,4 @@
-"""What a plan is expected to cost: formulas in the sizes, in nanoseconds.
+"""The estimated cost of a plan: formulas in the sizes, in nanoseconds.
 
 A formula is an Expr over size names read as real numbers: `/` divides exactly, `log2` is a call. Counts are averages:
 a loop over [f(i), f(i + 1)) runs as often as all of f's range divided by its segments; a value is where it is looked

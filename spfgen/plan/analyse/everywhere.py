@@ -1,4 +1,4 @@
-"""Results whose pattern is computed that get an entry at all of their places, whatever their operands store."""
+"""Results whose pattern is computed that get an entry at every coordinate, whatever their operands store."""
 
 from __future__ import annotations
 

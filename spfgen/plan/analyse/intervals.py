@@ -50,7 +50,7 @@ def by_start(
 
 
 def _ends(instance: Instance, scan: Scan, steps: Sequence[Step], known: Piece, limit: Limit) -> Iterator[Affine]:
-    """Values that what is loaded of a position has to be beyond, as far as they are known outside of the loop."""
+    """Lower bounds of the value loaded at a position, over dimensions outside of the loop only."""
     position = [s.dim for s in steps].index(scan.dim)
     outer = {*instance.sizes, *(s.dim for s in steps[:position])}
     for constraint in _conditions(instance, scan, outer, known):

@@ -1,4 +1,4 @@
-"""What is known inside of the nodes of a plan, and rewriting with that."""
+"""What is known inside the nodes of a plan, and simplification with it."""
 
 from __future__ import annotations
 

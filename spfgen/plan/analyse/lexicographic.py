@@ -1,4 +1,4 @@
-"""Whether a nest of loops comes by its points in the order of their indices."""
+"""Whether a nest of loops visits its points in the lexicographic order of their indices."""
 
 from __future__ import annotations
 

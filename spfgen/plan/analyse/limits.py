@@ -1,4 +1,4 @@
-"""What the C of a plan computes, of sizes and of what index arrays hold: how far it reaches is asked when it is called.
+"""The integers that the C of a plan computes from sizes and index arrays: each call checks that they fit in 64 bits.
 
 See facts/reach.py. Costs are computed in floating point, and what is fetched ahead is not read: they do not count.
 """

@@ -1,4 +1,4 @@
-"""Scanning: how each dimension of an instance comes to its value, outside in.
+"""Scanning: each dimension of an instance is computed, loaded, looped over or found, from the outside in.
 
 For each dimension: project the set onto the prefix, drop what is already enforced, and look at what is left on the
 newest dimension. A call is loaded; a dimension with one possible value is located; one with bounds is scanned; what

@@ -1,4 +1,4 @@
-"""Who drives: which order of loops means the least work.
+"""Which tensor drives: orders of loops, compared by estimated work.
 
 The order of the text comes first (order.py). Each sparse operand may drive instead, by its outermost loop or by all of
 its own; and where something would be looked for at all values of an index, the innermost positions of the others come

@@ -47,7 +47,7 @@ class _Row:
 
 
 def gathered(nests: Sequence[Plan], target: Tensor, fixed: Mapping[str, int]) -> list[Plan]:
-    """The nests with rows that are gathered, where that spares sorting: as many as begin alike are one."""
+    """The nests; those that begin with the same loops share a workspace for a row, if that avoids sorting."""
     result: list[Plan] = []
     waiting: list[_Row] = []
     for nest in nests:

@@ -173,8 +173,8 @@ def _is_at_changing_places(node: Any) -> bool:
 
 
 def _downwards(nest: Plan, need: Need, steps: Sequence[Step]) -> Plan:
-    """Where the point's loops run downwards, those inside that lead to what is read do so too: what was computed last
-    is then added last, and all that comes before need not wait for it."""
+    """If the outer loop runs downwards, the inner loops that reach the value read run downwards, too: the newest value
+    is then added last, and the additions before need not wait for it."""
     leading = sources(steps, {n for e in need.read.place for n in variables(e)})
     nodes = list(chain(nest))
     first = next(k for k, n in enumerate(nodes) if is_sum(n))

@@ -182,16 +182,7 @@ DISTINCT = "to four places at a time, which all differ"
 
 @dataclass(frozen=True, slots=True)
 class Scan(Nested):
-    """A loop. `partition` says how it runs on threads when it is `parallel`. `ahead` is what is fetched ahead in it.
-    `vector`: its iterations run side by side; `unroll`: so many in each round; `pieces`: it is so many loops, which run
-    so often each; `collapse`: it and the loops directly inside, so many together, run as one (1: it is one of those
-    inside); `down`: it runs downwards; `segment_keys`: while these calls stay the same, so does the place of the
-    target, and what is added to it is summed first; `chained`: index arrays say which earlier iterations one needs;
-    `flatten`: how it and the loop inside run as one; `partial`: how it adds to sums, in partial ones, if it only does
-    that. Each part of a parallel loop has scalars of its own, `private`, that its iterations change; after the loop
-    `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
-    it only updates, of which parts have copies. `between`: each part clears what lies between the places of its
-    iterations, before they run; the first of them and the one behind the last are `ends_of_part`."""
+    """A loop over a dimension."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -200,20 +191,36 @@ class Scan(Nested):
     parallel: bool = False
     because: str = ""
     vector: bool = False
+    """Its iterations run as vectors."""
     unroll: int = 0
+    """This many iterations are written out."""
     pieces: tuple[int, ...] = ()
+    """It is this many loops, each with this number of iterations."""
     collapse: int = 0
+    """It and the loops directly inside, this many together, run as one; 1: it is one of those inside."""
     down: bool = False
+    """It runs downwards."""
     ahead: Ahead | None = None
+    """What it prefetches."""
     partition: Partition | None = None
+    """How threads share it, if it is `parallel`."""
     segment_keys: tuple[Call, ...] = ()
+    """While these calls keep their values, the target's element stays the same: terms are summed before they are
+    added to it."""
     chained: bool = False
+    """Index arrays determine on which earlier iterations one depends."""
     private: tuple[Let, ...] = ()
+    """Scalars that iterations change; each part of a parallel loop has its own."""
     combined: Plan | None = None
+    """Runs once for each part after the loop, in order, with the part's scalars."""
     copies: tuple[Copy, ...] = ()
+    """Arrays that it only updates; parts have copies of them."""
     partial: str = ""
+    """If it only adds to sums: how it adds to partial sums."""
     between: Clear | None = None
+    """Each part first clears what lies between the elements of its iterations (see `ends_of_part`)."""
     flatten: Flatten | None = None
+    """How it and the inner loop run as one."""
 
     @property
     def ends_of_part(self) -> tuple[str, str]:

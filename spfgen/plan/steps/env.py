@@ -1,4 +1,4 @@
-"""What is known at a point, and pieces that all who plan steps need."""
+"""What is known at a point, and helpers for all modules that plan steps."""
 
 from __future__ import annotations
 
@@ -39,28 +39,34 @@ class Reads(lang.Apply):
 
 @dataclass(frozen=True)
 class Env:
-    """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads; whether what is done at the points changes no
-    more than scalars, of which each thread may have its `own`; whether they are `inside` of a loop on one thread,
-    so that threads share them only where the schedule says so; what was `loaded` from index arrays, or computed,
-    further out; whether steps run `again`, as those of `while` do; whether reductions stay where they are,
-    `point_by_point`; whether values are `plain`, what numpy computes: what is not stored decides nothing; the
-    conditions of which it is known that they `hold`; the indices in whose `order` the next nest has to come by its
-    points; the equations that, `earlier`, may have written the places of the one at hand."""
+    """What is known at a point of a plan of steps."""
 
     known: frozenset[str] = frozenset()
+    """The indices that have a value."""
     values: Mapping[Key, Any] = field(default_factory=dict)
+    """Accesses whose value is at hand."""
     absent: frozenset[Key] = frozenset()
+    """Accesses that are known to store nothing."""
     parallel: bool = True
+    """Loops may run on several threads."""
     own: bool = False
+    """Statements at the points change scalars only, of which each thread may have its own."""
     inside: bool = False
+    """There is a loop on one thread around: inner loops are parallel only if the schedule says so."""
     loaded: frozenset[str] = frozenset()
+    """What was loaded from index arrays, or computed, further out."""
     again: bool = False
+    """Steps run repeatedly, as those of `while` do."""
     point_by_point: bool = False
+    """Reductions are not moved out of loops."""
     plain: bool = False
+    """Values are those of numpy: elements that are not stored absorb nothing."""
     hold: frozenset[Formula] = frozenset()
+    """Conditions that are known to hold."""
     order: tuple[str, ...] = ()
+    """The next nest must visit its points in the order of these indices."""
     earlier: tuple[Equation, ...] = ()
+    """Equations that may have written the target of this one before."""
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))

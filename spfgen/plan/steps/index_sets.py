@@ -1,4 +1,4 @@
-"""Index-set splitting: a loop that asks where it is becomes several loops that need not ask.
+"""Index-set splitting: a loop is split where conditions on its index change.
 
     for j in [0, n) { if i <= j { ... } else { ... } }   ->   for j in [0, i) { ... }   for j in [i, n) { ... }
 

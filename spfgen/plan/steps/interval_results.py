@@ -1,7 +1,7 @@
-"""Results in layouts of intervals, such as run-length codes: what is the same along a loop is appended once.
+"""Results in layouts of intervals, such as run-length codes: what is constant along a loop is appended once.
 
-A loop along the coordinate of which a place of the result stores intervals, whose body does not speak of it but for
-that coordinate, appends one interval in place of its coordinates. So the work is in the number of intervals.
+If the result's layout stores intervals along a coordinate, and the body of a loop over this coordinate uses it only as
+the coordinate of an entry, the loop appends one interval. Then the work is proportional to the number of intervals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spfgen.sets.uf import linear
 
 
 def with_intervals(plan: Plan, axes: Mapping[str, int]) -> Plan:
-    """The plan, with intervals for the results that have an axis along which they can be packed so."""
+    """The plan, with intervals for the results that can be packed by intervals along the given axes."""
 
     def rule(node: Any) -> Plan | None:
         return _appended(node, axes) if isinstance(node, Scan) and not node.private else None
@@ -30,7 +30,7 @@ def with_intervals(plan: Plan, axes: Mapping[str, int]) -> Plan:
 
 
 def _appended(scan: Scan, axes: Mapping[str, int]) -> Plan | None:
-    """What a loop does, done once; None where it does something else in each iteration."""
+    """The body of a loop, executed once; None if iterations differ in more than the coordinate."""
     own = {n.name for n in walk(scan.body, Plan) if isinstance(n, Let)}
     if any(isinstance(n, Assign) and n.name not in own for n in walk(scan.body, Plan)):
         return None
@@ -43,7 +43,8 @@ def _appended(scan: Scan, axes: Mapping[str, int]) -> Plan | None:
 
 
 def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, int]) -> Plan | None:
-    """The body, with intervals. `moving` are the names that change with the loop, in terms of its index."""
+    """The body, rewritten to append one interval; None if anything else in it changes with the loop. `moving`: the
+    names that do, in terms of the loop's index."""
     match plan:
         case Block(parts):
             done: list[Plan] = []

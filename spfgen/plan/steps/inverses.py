@@ -1,4 +1,4 @@
-"""Gathers from the side of what is stored: `A[i, p[j]]` is at the j with p[j] = k for each A[i, k] that there is.
+"""Inverted gathers: for each stored A[i, k], `A[i, p[j]]` is at the j with p[j] = k.
 
 Which j these are is a list for each k, made once: the last one, and for each j the one before it with the same value.
 The same lists say which point is the last that writes to a place of `B[q[i], q[j]] = A[i, j]`, so that what A stores

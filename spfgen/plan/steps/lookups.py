@@ -1,4 +1,5 @@
-"""Lookups are made where what they look for is known: the row of a tensor is found once for the row, not for an entry.
+"""Lookups move to the outermost loop in which their keys are known: the row of a tensor is found once, not for each
+entry.
 
 A value is looked up level by level at a point, in the innermost loop. Each find that speaks of nothing that a loop
 changes is made before that loop, if it has an iteration; what it found is kept in a scalar, which is -1 where there is

@@ -1,4 +1,4 @@
-"""What the order of a loop's iterations matters for, and loops that are taken apart without changing it."""
+"""Whether the order of a loop's iterations matters, and loop fission."""
 
 from __future__ import annotations
 

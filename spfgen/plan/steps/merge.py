@@ -1,17 +1,17 @@
-"""Merges: tensors that deliver one coordinate in order advance together.
+"""Merges: co-iteration of tensors that deliver one coordinate in order.
 
-A stream is a loop over positions along which a coordinate is proved to rise strictly. Where each region of a value is
-one such stream, all of them are gone through at once, whatever their number: the least coordinate is next, those that
-are there have a value, all others their fill. The code grows with the number of streams, not with their combinations.
-Of two streams with little to do at each point all three cases are written out, and then what is left of either: no
-question is asked twice.
+A stream is a loop over positions along which a coordinate is proved to increase strictly. If each region of a value is
+one stream, all streams advance together, whatever their number: the next point is the least coordinate; streams that
+are at this coordinate have a value, all others their fill value. The size of the code is linear in the number of
+streams. For two streams with little work at each point, the three cases and the two tails are written out, so that
+no comparison is made twice.
 
-A position may also store an interval of coordinates, a run or a block, of which each is proved to end before the next
-one begins. Then the merge goes from one end of an interval to the next: in between all streams stay where they are, so
-that what does not move with the coordinate is done once (as the looplets of Ahrens et al. 2023, section 5).
+A position may also store an interval of coordinates, such as a run or a block, if each is proved to end before the next
+one begins. Then the merge goes from one end of an interval to the next. In between all streams stay at their
+positions, and what does not depend on the coordinate is computed once (the looplets of Ahrens et al. 2023, section 5).
 
-A slice is a stream whose coordinates are moved. What of it lies outside is passed over; where the other indices are
-outside, the stream is empty.
+A slice or an offset is a stream with shifted coordinates. Coordinates out of range are skipped; if other indices are
+out of range, the stream is empty.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ LAST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Stream:
-    """Positions from `low` to before `high` of a tensor: `coordinate` rises strictly along them. `before` is what is
-    read or computed first. With a `stop` a position stores all coordinates from `coordinate` to before it. Positions at
-    which `inside` does not hold do not belong to it. Unless `given` holds nothing does: `high` is a scalar then, which
-    becomes `top` where it holds."""
+    """Positions in [`low`, `high`) of a tensor, along which `coordinate` increases strictly. `before` is loaded or
+    computed first. With a `stop`, a position stores all coordinates in [`coordinate`, `stop`). Positions at which
+    `inside` does not hold are skipped. If `given` does not hold, the stream is empty: then `high` is a scalar, which is
+    `top` if it holds."""
 
     access: lang.Access
     before: tuple[Plan, ...]
@@ -454,7 +454,7 @@ class Sides:
 
 
 def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sides:
-    """The conditions as bounds of the index, as far as they are that, of what has a value outside of the merge."""
+    """The conditions: those that bound the index by values known before the merge, and the rest."""
     low: list[Expr] = []
     high: list[Expr] = []
     rest: list[Formula] = []
@@ -586,7 +586,7 @@ def _reason(streams: Sequence[Stream], index: str) -> str:
 
 
 def _passing(stream: Stream, over: Formula) -> Plan:
-    """A stream goes on while that is so."""
+    """A loop that advances the stream while `over` holds."""
     why = f"what of {stream.access.tensor} is {'outside' if stream.inside else 'passed'}"
     return Repeat(If(Holds(And((_left(stream), over))), _forward(stream), Break()), why)
 

@@ -1,4 +1,5 @@
-"""What loops compute has a place in its target, or the call fails: a sparse target that is given stores only some.
+"""Checks that all computed entries have a place in their target, a sparse tensor with a given pattern: else the call
+fails.
 
 Equations outside of loops are looked at before the call (space/pattern_overflow.py). What loops and
 conditions do, and what places that are values lead to, depends on values. Where it is not proved, the kernel asks while

@@ -1,4 +1,4 @@
-"""A result that is gone through again and again is done block by block.
+"""Blocking: a result that is traversed repeatedly is computed block by block.
 
     for p { for j { y[j - f(p)] += A[p, j]*x[j] } }
 

@@ -1,4 +1,4 @@
-"""How a result begins: what is to be cleared before a nest is cleared inside of it, where that is right.
+"""Clearing of results: before the nest, or inside it where that is proved correct.
 
 Each iteration of the outermost loop clears the part that it alone writes, just before it does. The part is then still
 in the caches when it is added to, and memory is first touched by the thread that uses it. That is right when the place

@@ -1,4 +1,4 @@
-"""Loops that end where what they ask for can no longer hold.
+"""Early exit: loops end once their condition cannot hold any more.
 
     for p in [0, width) { j = f(i, p); if j >= 0 { y[i] += A[i, p]*x[j] } }
 

@@ -1,4 +1,4 @@
-"""Rows of slots, of which unused ones come last: the last slot is asked for all of them.
+"""Rows of slots, of which unused ones come last: the last slot is tested for all of them.
 
     for p in [0, width) { j = f(i, p); if j < 0 { break }; s += a[i, p]*x[j] }
 

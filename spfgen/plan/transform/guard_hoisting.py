@@ -1,4 +1,4 @@
-"""Segments at whose end is what a loop asks for: one question there answers those of all other positions.
+"""Guard hoisting: one test at the end of a segment replaces the tests at its other positions.
 
     for p in [begin, end) { j = f(p); if j < i { s += a[p]*x[j] }; if j = i { d += a[p] } }
 
@@ -73,8 +73,8 @@ class _Loop:
         return None
 
     def answered(self, end: Guard, part: Guard, side: str) -> bool | None:
-        """Whether a part runs at all positions on that side of one at which another part runs, or at none of them, if
-        either is proved."""
+        """True or False if the guard of `part` provably holds at all, or at no, positions on `side` of the one where
+        the guard of `end` holds; None if neither is proved."""
         own = {self.scan.dim, *(n.dim for n in self.looked_up)}
         there = {n: f"{n}'" for n in own}
         here = [f for node in (self.scan, *self.looked_up) for f in known_in(node)]

@@ -176,7 +176,7 @@ def _around(nodes: Sequence[Plan], inside: Plan) -> Plan:
 
 
 def _compares(node: Plan) -> bool:
-    """A find that is a loop."""
+    """A find that compares every position."""
     return isinstance(node, Find) and node.key is None
 
 

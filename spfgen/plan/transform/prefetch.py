@@ -1,4 +1,4 @@
-"""What a processor does not foresee is fetched ahead.
+"""Prefetching of reads that the processor does not predict.
 
 Segments that are reached through an array:
 

@@ -56,8 +56,8 @@ def _factors(value: Value) -> list[Operand]:
 
 
 def _place(nodes: Sequence[Plan], one: Operand) -> int:
-    """Behind which nodes the value of a block is known, before loops that go on with the other factor; 0 if it is of
-    no block, or there are none."""
+    """The number of nodes after which the value of a block is known, and loops over the other factor follow; 0 if
+    there are none."""
     wanted = {v for p in one.place for v in variables(p)}
     at = max((k + 1 for k, n in enumerate(nodes) if getattr(n, "dim", "") in wanted), default=0)
     inside = nodes[at:]

@@ -104,7 +104,7 @@ def _powers_of_two(count: int) -> tuple[int, ...]:
 
 
 def _by_size(instance: Instance, known: Sequence[Formula], need: Formula) -> Formula | None:
-    """What a size must be for a condition s - C*b >= C to hold for each block b: that C divides s."""
+    """The condition on a size under which all blocks are full, s - C*b >= C for each block b: C divides s."""
     match need:
         case Compare(">=", left, Num(count)):
             pass

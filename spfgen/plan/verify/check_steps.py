@@ -1,4 +1,4 @@
-"""What holds of every plan of steps, looked at once it is made: a fault is a bug of ours, told before there is any C.
+"""Consistency checks of plans of steps, made before there is any C: a fault is a bug of spfgen.
 
 A name is used where it is defined, a scalar as what it was declared as, an array and a table after they exist; they
 exist once, above all loops. `break` ends a loop that C has. Iterations of a parallel loop change scalars, tables and

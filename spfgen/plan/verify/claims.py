@@ -1,4 +1,4 @@
-"""What may be said of a plan: what was compared with the statement, and what nothing but tests vouches for."""
+"""What `explain` may claim of a plan: what was compared with the statement, and what is only tested."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class _Comparison:
         return set()
 
     def is_told(self, equal: Sequence[Constraint], name: str, known: set[str]) -> bool:
-        """Whether an equality gives it, or it is read where that is known."""
+        """Whether an equality over `known` fixes a dimension, or it is loaded from an array at known subscripts."""
         if name in self.instance.calls and variables(self.instance.calls[name]) <= known:
             return True
         about = [c for c in equal if c.value.coefficient(name) and c.value.names() <= {*known, name}]

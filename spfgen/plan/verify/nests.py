@@ -1,4 +1,4 @@
-"""Plans of steps, once all rewrites are through: what is done is done at the points of regions that were compared.
+"""Plans of steps after all rewrites: statements run at the points of regions that were compared.
 
 Each nest of loops is compared with its region as it is made (meaning.py). In the whole plan each statement has to stand
 within nests that are still those: all of their nodes are around it, in their order, and no other ones. Each value that

@@ -1,4 +1,4 @@
-"""What rewrites have changed of a plan of steps: nodes of the one that was planned and of the last one, side by side.
+"""The nodes that rewrites have changed: the plan of steps before and after them, compared.
 
 Names do not count: what a name stands for is read in its place. Nor does what only makes a loop fast, or how often
 something stands there, if it is more often than before: loops are cut, and have the same body then.

@@ -210,7 +210,7 @@ def memory(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, eac
 
 @contextmanager
 def under_name(low: Lowering, target: Operand, name: str) -> Iterator[None]:
-    """Meanwhile the target's array goes by another name."""
+    """While this is open, stores to the target's array are printed with this name."""
     key = (target.tensor, target.array)
     before = low.array_names[key]
     low.array_names[key] = name

@@ -22,7 +22,7 @@ PLAIN = {
 }
 STEPS = {
     "merge": ("C[i,j] = maximum(A[i,j], B[i,j])", {"A": "csr", "B": "csr", "C": "csr"}, "merged"),
-    "gather": ("y[i] = x[p[i]]", {"x": "dense", "y": "dense", "p": "dense<int64>"}, "what is done"),
+    "gather": ("y[i] = x[p[i]]", {"x": "dense", "y": "dense", "p": "dense<int64>"}, "what is computed"),
     "while": ("let k = 0; while k < 3 { k = k + 1 }; for i { y[i] = k*x[i] }", {"x": "dense", "y": "dense"}, "while"),
 }
 

@@ -315,7 +315,7 @@ def test_a_sparse_matrix_in_a_file(tmp_path, ending) -> None:
 def test_two_results_in_one_file(tmp_path) -> None:
     both = kernel("y[i] = x[i]\nz[i] = x[i]", x="dense", y="dense", z="dense")
     target = str(tmp_path / "r.npy")
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="is given twice"):
         run_job(both, replace(JOB, data={"x": "random"}, sizes={"i": 3}, outputs={"y": target, "z": target}))
 
 

@@ -318,7 +318,7 @@ def test_explain_says_the_steps_and_why(monkeypatch) -> None:
     assert "by numpy, because the operands hold" in (one * one).explain()
     monkeypatch.setattr(lazy, "ENOUGH", 0)
     assert "by a kernel" in (one * one).explain()
-    assert "a number decides" in (one + 1.5).explain()
+    assert "a scalar determines" in (one + 1.5).explain()
     assert "index notation cannot express it" in one.argmax(axis=0).explain()
     product = one @ one.T
     said = (product + product.T).explain()

@@ -255,7 +255,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     call = ["tune", str(file), "-k", "spmm", "--data", "A=random", "--data", "B=random", "--threads", "1"]
     sizes = ["--size", "i=3", "--size", "j=4", "--size", "k=2"]
     assert cli.run([*call, *sizes, "--seconds", "0"]) == 0
-    assert "the time was up" in capsys.readouterr().out
+    assert "the time limit was reached" in capsys.readouterr().out
     assert cli.run([*call, *sizes, "--seconds", "0", "--json"]) == 0
     assert '"complete": false' in capsys.readouterr().out
     assert cli.run(["tune", str(file), "-k", "spmm", "--threads", "1", "--forget"]) == 0

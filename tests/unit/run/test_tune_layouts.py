@@ -221,12 +221,12 @@ def test_a_mistake_of_ours_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tuning, "_converted", converted)
     monkeypatch.setattr("spfgen.run.tuners.layout_candidates.share_of", one_failure("ell", layout_candidates.share_of))
-    with pytest.warns(UserWarning, match="mistake of ours") as told:
+    with pytest.warns(UserWarning, match="bug in spfgen") as told:
         found = spfgen.tune_layouts(SPMV, "A", A=matrix(), x=np.ones(9), layouts=["ell", "coo", "csc"])
     said = sorted(str(w.message) for w in told)
     assert len(said) == 2
     assert re.search(r"tensor A : coo\S*: trying `coo.*` failed in .*:\d+: AssertionError \(oops", said[1])
-    assert re.search("mistake of ours: ell: measuring `ell` failed in .*: AssertionError", said[0])
+    assert re.search("bug in spfgen: ell: measuring `ell` failed in .*: AssertionError", said[0])
     assert "csc" in {t.layout for t in found.trials if t.seconds is not None}
 
 

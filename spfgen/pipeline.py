@@ -179,7 +179,9 @@ def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
     yield from (t for n in nodes if isinstance(n, Products) for t in n.asked.temporaries)
 
 
-def _assembled(made: Generated, functions: Sequence[Function], comment: str, rooms: Mapping[str, str]) -> Generated:
+def _assembled(
+    made: Generated, functions: Sequence[Function], comment: str, rooms: Mapping[str, tuple[str, str]]
+) -> Generated:
     """With results in their layouts, where their pattern is computed."""
     program = made.program
     if all(t.assembled is None for t in program.tensors):

@@ -23,7 +23,8 @@ typedef struct spfgen_appended {
     void *values;
     void *made;        /* the result, for entries that go to their place at once, and where its arrays come from */
     const void *memory;
-    int64_t widest;    /* the entries of its largest group */
+    int64_t widest;    /* the entries of its largest group, or bucket of groups; -1 where all groups are in order */
+    int32_t *group_of; /* the group of each entry, where they are in buckets */
 } spfgen_appended;
 static inline void spfgen_appended_free(spfgen_appended *entries) {
     for (int k = 0; k < SPFGEN_APPENDED_RANK; k++) {
@@ -32,6 +33,8 @@ static inline void spfgen_appended_free(spfgen_appended *entries) {
     }
     free(entries->values);
     free(entries->ends);
+    free(entries->group_of);
+    entries->group_of = NULL;
     entries->values = NULL;
     entries->ends = NULL;
     entries->count = entries->capacity = entries->failed = entries->taken = 0;

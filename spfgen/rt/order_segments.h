@@ -186,3 +186,24 @@ static int spfgen_finish_buckets_PLACE_KEY_VALUE(int64_t groups, int64_t buckets
     }
     return twice;
 }
+
+/* The same with memory of its own, of which a bucket has at most so many entries; -1 where there is none. */
+static int spfgen_bucketed_PLACE_KEY_VALUE(int64_t groups, int64_t buckets, uint64_t factor, const PLACE *restrict stop,
+                                           const int32_t *restrict group_of, KEY *restrict key, VALUE *restrict value,
+                                           PLACE *restrict begin, int64_t most, int sorts, int parts) {
+    const int64_t most_groups = 2 + (int64_t)((UINT64_C(1) << 32) / factor);
+    PLACE *const next = (PLACE *)malloc((size_t)parts * (size_t)most_groups * sizeof(PLACE));
+    KEY *const keys = (KEY *)malloc((size_t)parts * (size_t)(most + 32) * sizeof(KEY));
+    VALUE *const values = (VALUE *)malloc((size_t)parts * (size_t)(most + 1) * sizeof(VALUE));
+    uint64_t *const word = (uint64_t *)malloc((size_t)parts * (size_t)(most + 1) * sizeof(uint64_t));
+    int twice = -1;
+    if (next && keys && values && word) {
+        twice = spfgen_finish_buckets_PLACE_KEY_VALUE(groups, buckets, factor, stop, group_of, key, value, begin,
+                                                      most_groups, most, next, keys, values, word, sorts, parts);
+    }
+    free(next);
+    free(keys);
+    free(values);
+    free(word);
+    return twice;
+}

@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import spfgen
+from spfgen import tuning
+from spfgen.cir.lower import files
 from spfgen.ir import walk
 from spfgen.kernel import Kernel
 from spfgen.layout.validate import violation
@@ -85,6 +87,27 @@ def test_long_groups_are_sorted() -> None:
         made = spfgen.compile("B[i,j] = A[i,j]", A="coo_unsorted", B="csr")(A=given)
         check(made)
         np.testing.assert_array_equal(made.to_numpy(), given.toarray())
+
+
+@pytest.mark.parametrize(("source", "target"), [("csr", "csc"), ("coo_unsorted", "csr"), ("csc", "csr")])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_entries_that_go_far_apart(source: str, target: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets of groups are counted first, each with 50 entries about, whatever fits the cache."""
+    for name, number in {"CONVERT_FAR_BYTES": 0, "CONVERT_BUCKET": 50, "CONVERT_MANY_APART": 0}.items():
+        monkeypatch.setattr(tuning, name, number)
+    files.runtime.cache_clear()
+    try:
+        kernel = spfgen.compile("B[i,j] = A[i,j]", A=source, B=target, threads=threads)
+        assert "spfgen_bucketed" in kernel.source
+        for shape, count in [((0, 3), 0), ((1, 1), 1), ((3, 400), 100), ((600, 400), 40_000)]:
+            given = matrix(*shape, count)
+            if source != "coo_unsorted":
+                given.sum_duplicates()
+            made = kernel(A=spfgen.pack(given, source))
+            check(made)
+            np.testing.assert_array_equal(made.to_numpy(), given.toarray())
+    finally:
+        files.runtime.cache_clear()
 
 
 def test_order_is_proved_where_it_follows() -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.cir.lower.layout import KIND, field_name
 from spfgen.cir.pack import Types, added_up, digits_of, fill_function, is_stored, key_of, new_name, target_names
 from spfgen.cir.tree import nodes as c
@@ -52,14 +53,18 @@ def functions_by_key(assembly: KeyAssembly, struct: str, name: str, by_steps: st
     return [simplify(f) for f in _Maker(name, assembly, struct, by_steps).functions()]
 
 
-def functions_in_place(groups: Groups, struct: str, room: str, name: str, plan: InPlace) -> list[c.Function]:
-    """Static functions: `int room(entries, counts, groups, lanes)`, and `int name(entries, made, threads, memory)`."""
+def functions_in_place(
+    groups: Groups, struct: str, rooms: tuple[str, str], name: str, plan: InPlace
+) -> list[c.Function]:
+    """Static functions: `int room(entries, counts, groups, stride, lanes)`; `int gathered(entries, stop, groups,
+    buckets, factor, threads)`, where groups can be sorted; and `int name(entries, made, threads, memory)`."""
     maker = _Maker(name, groups.key, struct, "")
     counter = counter_of(groups.key.tensor, plan)
-    return [
-        simplify(_Whole(maker).room(room, counter, groups.in_slots)),
-        simplify(_Whole(maker).put_in_order(plan.ordered)),
-    ]
+    scatters = groups.sortable and not plan.apart
+    made = [_Whole(maker).room(rooms[0], counter, groups.in_slots, scatters)]
+    made += [_Whole(maker).gathered(rooms[1], counter, plan.ordered)] if scatters else []
+    made.append(_Whole(maker).put_in_order(plan.ordered))
+    return [simplify(f) for f in made]
 
 
 class _Maker:
@@ -151,6 +156,7 @@ def _names(*names: str) -> tuple[c.Expr, ...]:
 
 RESERVED = frozenset(
     {"entries", "made", "threads", "memory", "own", "q", "k", "key", "parts", "kept", "status", "values"}
+    | {"ends", "stop", "stride", "buckets", "factor"}
     | {"counts", "groups", "lanes", "total", "widest", "g", "to", "first", "last", "twice", "begin", "val"}
 )
 
@@ -229,7 +235,7 @@ class _Whole:
 
     # --- entries that go to their place at once
 
-    def room(self, name: str, counter: str, in_slots: bool) -> c.Function:
+    def room(self, name: str, counter: str, in_slots: bool, scatters: bool) -> c.Function:
         """Counts become offsets; then sizes, arrays, and where groups begin."""
         maker, total, widest = self.maker, c.Name("total"), c.Name("widest")
         groups, counts = c.Name("groups"), c.Name("counts")
@@ -242,7 +248,7 @@ class _Whole:
         limit, size = c.Field(entries, "most"), c.Call("sizeof", (c.Name(TYPES[counter].c),))
         taken = c.Call("spfgen_times", (c.Name("lanes"), c.Call("spfgen_times", (groups, c.Cast(INT, size)))))
         self.fails(c.Bin("&&", c.Bin(">", limit, c.Int(0)), c.Bin(">", taken, limit)), NO_MEMORY)
-        given = (groups, c.Name("lanes"), c.Int(int(in_slots)), counts, c.Un("&", widest))
+        given = (c.Name("stride"), c.Name("lanes"), c.Int(int(in_slots)), counts, c.Un("&", widest))
         self.lines.append(c.Declare(INT, "widest", c.Int(0)))
         self.lines.append(c.Declare(f"const {INT}", "total", c.Call(f"spfgen_totals_{counter}", given)))
         self.check_totals([total])
@@ -252,7 +258,8 @@ class _Whole:
             begin = self.begin_array()
             kind = TYPES[maker.kinds[begin]]
             offset = converted(c.Load(counts, c.Name("k")), TYPES[counter], kind)
-            self.lines.append(loop("k", c.Int(0), groups, [c.Assign(c.Load(found[begin], c.Name("k")), "=", offset)]))
+            filled = loop("k", c.Int(0), groups, [c.Assign(c.Load(found[begin], c.Name("k")), "=", offset)])
+            self.lines += self.with_groups(filled, total) if scatters else [filled]
         self.lines += [c.Assign(c.Field(entries, "widest"), "=", widest), c.Return(c.Name(OK))]
         params = (
             c.Param(f"{KIND} *", "entries"),
@@ -260,31 +267,76 @@ class _Whole:
                 f"{TYPES[counter].c} *restrict", "counts", "entries of each group, for each lane; then where they begin"
             ),
             c.Param(INT, "groups"),
+            c.Param(INT, "stride", "counters of a lane: groups, or buckets of them"),
             c.Param("int", "lanes"),
         )
         doc = f"Room for the entries of {maker.tensor.name}, by their numbers."
         return c.Function("int", name, params, c.Block((*begun, *self.lines)), doc, static=True)
+
+    def with_groups(self, filled: c.Stmt, total: c.Expr) -> list[c.Stmt]:
+        """Where buckets are counted, the group of each entry is kept, and where groups begin is not known yet."""
+        kept = c.Field(c.Name("entries"), "group_of")
+        new = c.Call("spfgen_result", (c.Name("NULL"), total, c.Call("sizeof", (c.Name("int32_t"),))))
+        memory = c.Assign(kept, "=", c.Cast("int32_t *", new))
+        missing = c.If(c.Un("!", kept), c.Return(c.Name(NO_MEMORY)))
+        return [c.If(c.Bin("==", c.Name("stride"), c.Name("groups")), c.Block((filled,)), c.Block((memory, missing)))]
+
+    def gathered(self, name: str, counter: str, ordered: bool) -> c.Function:
+        """Each bucket of groups becomes its groups."""
+        maker, entries = self.maker, c.Name("entries")
+        self.lines = [c.Declare(f"{maker.struct} *", "made", c.Cast(f"{maker.struct} *", c.Field(entries, "made")))]
+        own, types = self.group_arrays()
+        kind, ends = TYPES[types[0]], c.Name("ends")
+        end = converted(c.Load(c.Name("stop"), c.Name("k")), TYPES[counter], kind)
+        total = c.Field(c.Name("made"), field_name(self.layout.sizes[0]))
+        team = c.Call("spfgen_threads", (c.Name("threads"), c.Bin("*", c.Float(8.0), c.Cast("double", total))))
+        group_of, widest = c.Field(entries, "group_of"), c.Field(entries, "widest")
+        given = (*map(c.Name, ("groups", "buckets", "factor")), ends, group_of, own[1], own[2], own[0], widest)
+        call = c.Call(f"spfgen_bucketed_{'_'.join(types)}", (*given, c.Int(int(not ordered)), team))
+        self.lines += [
+            c.Declare(kind.c, "ends", None, tuning.CONVERT_BUCKETS),
+            loop("k", c.Int(0), c.Name("buckets"), [c.Assign(c.Load(ends, c.Name("k")), "=", end)]),
+            c.Declare("const int", "twice", call),
+            c.Do(c.Call("free", (group_of,))),
+            c.Assign(group_of, "=", c.Name("NULL")),
+            c.If(c.Bin("<", c.Name("twice"), c.Int(0)), c.Return(c.Name(NO_MEMORY))),
+            c.If(c.Bin("==", c.Name("twice"), c.Int(0)), c.Block((c.Assign(widest, "=", c.Int(-1)),))),
+            c.Return(c.Name(OK)),
+        ]
+        params = (
+            c.Param(f"{KIND} *", "entries"),
+            c.Param(f"const {TYPES[counter].c} *restrict", "stop", "where each bucket ends"),
+            c.Param(INT, "groups"),
+            c.Param(INT, "buckets"),
+            c.Param("uint64_t", "factor", "2^32 * buckets / groups"),
+            c.Param("int", "threads"),
+        )
+        doc = f"The entries of {maker.tensor.name}, which are in buckets of groups, in their groups."
+        return c.Function("int", name, params, c.Block(tuple(self.lines)), doc, static=True)
+
+    def group_arrays(self) -> tuple[list[c.Name], tuple[str, str, str]]:
+        """Where groups begin, the key and the value of each entry; and their types."""
+        maker, (value,) = self.maker, self.layout.values
+        begin, key = self.begin_array(), maker.encoded.calls[self.key.levels[0].rank.keys[0]].function
+        types = (maker.kinds[begin], maker.kinds[key], maker.value.name)
+        held = zip(("begin", "key", "val"), types, (begin, key, value.name), strict=True)
+        return [self.pointer(w, TYPES[t].c, self.held(n)) for w, t, n in held], types
 
     def begin_array(self) -> str:
         return self.maker.encoded.calls[self.key.levels[0].rank.begin].function
 
     def put_in_order(self, ordered: bool) -> c.Function:
         """Groups that are not in order are sorted."""
-        maker, level = self.maker, self.key.levels[0]
-        params = self.params
+        maker, params = self.maker, self.params
         doc = f"The entries of {maker.tensor.name}, each group in order, each once."
         if ordered:
             unused = [c.Do(c.Cast("void", c.Name(p.name))) for p in params]
             doc = f"The entries of {maker.tensor.name} are in order."
             return c.Function("int", maker.name, params, c.Block((*unused, c.Return(c.Name(OK)))), doc, static=True)
-        calls, (value,) = maker.encoded.calls, self.layout.values
-        begin, key = self.begin_array(), calls[level.rank.keys[0]].function
-        types = (maker.kinds[begin], maker.kinds[key], maker.value.name)
-        own = [
-            self.pointer(w, TYPES[t].c, self.held(n))
-            for w, t, n in zip(("begin", "key", "val"), types, (begin, key, value.name), strict=True)
-        ]
-        groups = self.declared("groups", self.elements(self.layout.index(begin)))
+        own, types = self.group_arrays()
+        groups = self.declared("groups", self.elements(self.layout.index(self.begin_array())))
+        in_order = c.Bin("<", c.Field(c.Name("entries"), "widest"), c.Int(0))
+        self.lines.append(c.If(in_order, c.Return(c.Name(OK))))
         total = c.Field(c.Name("made"), field_name(self.layout.sizes[0]))
         work = c.Bin("*", c.Float(8.0), c.Cast("double", total))
         parts = self.declared("parts", c.Call("spfgen_threads", (c.Name("threads"), work)), "int")

@@ -43,6 +43,7 @@ _PLAIN = {
     **dict.fromkeys(("bits_of", "elements"), "by_key"),
     "result": "result",
     "lanes": "lanes",
+    **dict.fromkeys(("may_scatter", "spread_note", "is_far", "buckets", "windows"), "scatter"),
     "tree_made": "tree",
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
@@ -90,7 +91,12 @@ _NEEDS = {
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in MARK_TYPES}
 _RUNTIME |= {f"spfgen_totals_{t}": ("totals", t) for t in MARK_TYPES}
-_RUNTIME |= {f"spfgen_ordered_{p}_{k}_{v}": ("order_segments", f"{p} {k} {v}") for p, k in _SORTED for v in TYPES}
+_RUNTIME |= {
+    f"spfgen_{n}_{p}_{k}_{v}": ("order_segments", f"{p} {k} {v}")
+    for n in ("ordered", "bucketed")
+    for p, k in _SORTED
+    for v in TYPES
+}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _OF_FLOATS for t in ("float32", "float64")}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
@@ -100,6 +106,7 @@ _INCLUDES = {
     "assemble": "<string.h>",
     "tree": "<stdlib.h>",
     "order_segments": "<stdlib.h>",
+    "scatter": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",

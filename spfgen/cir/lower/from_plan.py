@@ -101,7 +101,7 @@ class Lowered:
     names: Names
     values: Mapping[c.Expr, str]
     indices: tuple[str, ...]
-    rooms: Mapping[str, str] = field(default_factory=dict)
+    rooms: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The functions that make room for the entries of a result, which the kernel's function calls."""
 
 
@@ -143,8 +143,11 @@ class Lowering(Values):
         self.orders = self.names.new("levels")
         computed = [t.name for t in program.tensors if t.assembled is not None]
         placed = dict.fromkeys(n.tensor for p in plans for n in walk(p, PLANS) if isinstance(n, InPlace))
-        self.rooms = {name: self.names.new(f"{program.name}_{name}_room") for name in placed}
-        """The functions that make room for entries that go to their place at once."""
+        self.rooms = {
+            name: (self.names.new(f"{program.name}_{name}_room"), self.names.new(f"{program.name}_{name}_gathered"))
+            for name in placed
+        }
+        """The functions that make room for entries that go to their place at once, and that bring buckets in order."""
         self.statuses: list[c.Name] = []
         """The variables that say how that went."""
         self.rows: list[Workspace] = []

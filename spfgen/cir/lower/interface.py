@@ -42,12 +42,18 @@ class Interface:
     assemblies: Mapping[str, Assembled]
 
 
-def interface(program: Program, function: c.Function, rooms: Mapping[str, str], plans: Sequence[Plan]) -> Interface:
+def interface(
+    program: Program, function: c.Function, rooms: Mapping[str, tuple[str, str]], plans: Sequence[Plan]
+) -> Interface:
     """`rooms` are the functions that make room for entries that go to their place at once. Raises Unsupported where a
     layout has no assembly in C."""
     results = [t for t in program.tensors if t.assembled is not None]
     shown, listed = final_structs(program), structs(program)
-    taken = {program.name, *rooms.values(), *(s.name for s in (*shown.values(), *listed.values()))}
+    taken = {
+        program.name,
+        *(n for names in rooms.values() for n in names),
+        *(s.name for s in (*shown.values(), *listed.values())),
+    }
 
     def new(wanted: str) -> str:
         name = fresh(wanted, taken)
@@ -70,8 +76,8 @@ def interface(program: Program, function: c.Function, rooms: Mapping[str, str], 
             plan = placed[tensor.name]
             groups = groups_of(tensor)
             assert groups is not None
-            room, ending = functions_in_place(groups, struct, rooms[tensor.name], name, plan)
-            functions = [room, *functions, ending]
+            *before, ending = functions_in_place(groups, struct, rooms[tensor.name], name, plan)
+            functions = [*before, *functions, ending]
             assemblies[tensor.name] = PlacedAssembly(found, plan)
         elif isinstance(found, KeyAssembly):
             steps = assembly_by_steps(tensor) if found.may_be_wide else None

@@ -278,7 +278,11 @@ def _facts(plan: Products) -> Facts:
 
 def _is_changed(node: Plan) -> bool:
     """Whether threads have more of their own in a loop than the entries."""
-    return isinstance(node, Scan) and bool(node.private or node.copies or node.collapse or node.chained)
+    if not isinstance(node, Scan):
+        return False
+    shared = node.partition
+    adds = shared is not None and bool(shared.adds or shared.row or shared.slice or shared.clears)
+    return adds or bool(node.private or node.copies or node.collapse or node.chained)
 
 
 def _defines(node: object) -> tuple[str, ...]:

@@ -160,7 +160,9 @@ def ordering(place: str, key: str, value: str) -> Ordering:
 def ordering_text(place: str, key: str, value: str) -> str:
     """rt/order_segments.h for these types."""
     text = runtime("order_segments.h").replace("##_PLACE_KEY_VALUE", "").replace("_PLACE_KEY_VALUE", "")
-    text = re.sub(r"^static (?=int spfgen_(ordered|order_segments|finish_buckets)\()", "", text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^static (?=int spfgen_(ordered|bucketed|order_segments|finish_buckets)\()", "", text, flags=re.MULTILINE
+    )
     for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
         text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
     headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "stdlib", "string"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir.lower import entries, placing
 from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, taken
 from spfgen.cir.lower.parallel.privatised import summed, with_copies
@@ -52,10 +53,25 @@ def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> 
         return rows_in_parts(low, plan, partition, partition.slice, scope)
     if partition.row and isinstance(plan, Scan):
         return divided(low, plan, partition, scope)
+    windows = placing.samples(low, scope)
+    if windows is not None:
+        return _some(low, plan, scope, *windows)
     count = placing.lanes(low, scope) or number_of_parts(low, partition, scope)
     parts = Parts(low, plan, scope, count, taken(partition))
     own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
     return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
+
+
+def _some(low: Lowering, plan: Loop, scope: Scope, count: c.Expr, window: c.Expr) -> list[c.Stmt]:
+    """Some of so many parts, one after another; each notes its number."""
+    parts = Parts(low, plan, scope, count, "")
+    sample = c.Name(low.names.new("sample"))
+    every = c.Bin("/", count, c.Int(tuning.CONVERT_SAMPLES))
+    number = c.Declare("const int", parts.part.name, c.Bin("*", sample, every))
+    noted = c.Assign(window, "=", c.Bin("+", sample, c.Int(1)))
+    body = c.Block((number, noted, *parts.bounds, *parts.alone(parts.scope)))
+    more = c.Bin("<", sample, c.Int(tuning.CONVERT_SAMPLES))
+    return [c.For("int", sample.name, c.Int(0), more, 1, body)]
 
 
 def needs_parts(plan: Loop) -> bool:

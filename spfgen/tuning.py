@@ -274,15 +274,9 @@ CONVERT_COMPILED = 1_000_000
 """Entries that were packed with numpy after which it pays to have C compiled. Measured, conversion."""
 CONVERT_START = 2_000
 """To begin packing with numpy takes as long as so many entries. Measured, conversion."""
-CONVERT_AHEAD = 32
-"""So many entries ahead the place of an entry is fetched. Estimate for conversion."""
-CONVERT_BLOCK = 4096
-"""So many entries are compared before the test of their order may end early. Estimate."""
-CONVERT_EMPTY_GROUPS = 64
-"""More groups for each entry than this are not counted one by one. Estimate for conversion."""
-CONVERT_NEAR_BYTES, CONVERT_FAR_BYTES = 2**21, 12 * 2**20
-"""Bytes: so much is near wherever it is written; beyond the other it pays to bring neighbours together first. Measured,
-conversion; sizes of the second and third cache."""
+CONVERT_FAR_BYTES = 12 * 2**20
+"""Bytes of a result beyond which it pays to bring neighbours together first. Measured, conversion; about the size of
+the third cache."""
 CONVERT_BUCKET, CONVERT_BUCKETS = 12_000, 256
 """Entries of a bucket, about, and the most buckets: each needs a few lines of the cache while entries go there.
 Measured, conversion."""
@@ -290,8 +284,8 @@ CONVERT_PAGE_PART = 2531
 """Bytes: the golden section of a page, so that parts begin at different places of it. Size."""
 CONVERT_SPREAD, CONVERT_WINDOW, CONVERT_SAMPLES = 1021, 128, 24
 """Buckets, entries and windows of the test whether neighbours lie far apart. Estimate for conversion."""
-CONVERT_SOME_APART, CONVERT_MANY_APART = 5, 50
-"""Of 100 entries, how many lie far apart where it pays to prefetch places, and to use buckets. Measured, conversion."""
+CONVERT_MANY_APART = 50
+"""Of 100 entries, how many lie far apart where it pays to use buckets. Measured, conversion."""
 LARGE_ARRAY_BYTES = 2**21
 """Arrays of so many bytes are asked for in large pages. Size: one of those."""
 ALIGNED_ELEMENTS = 512

@@ -10,7 +10,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.affine import ArrayName, Names, arguments
 from spfgen.cir.tree.build import INT, folded, joined, loop
 from spfgen.cir.tree.names import identifier
-from spfgen.facts.formula import TRUE, ZERO, Expr, Var, within
+from spfgen.facts.formula import TRUE, ZERO, Expr, within
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import (
@@ -80,66 +80,6 @@ def grouped(
     nest = Nest(source, encoded.pieces[0].intersect(encoded.facts), part, parts)
     outer, rest = steps[: len(groups)], steps[len(groups) :]
     return pruned(nest.steps(outer, nest.start(encoded), lambda at: inner(nest, at, rest)))
-
-
-def is_list(layout: Layout) -> bool:
-    """Whether a scan is one loop over the places of the only value array."""
-    scans = scan_of(layout)
-    if len(scans) != 1 or len(layout.values) != 1 or len(layout.values[0].position) != 1:
-        return False
-    (value,) = layout.values
-    loops = [s for s in scans[0] if isinstance(s, Expand)]
-    if len(loops) != 1 or value.when != TRUE or value.position != (Var(loops[0].name),):
-        return False
-    try:
-        whole = ((1, Affine(())),), ((1, affine(value.extents[0], _no_call).plus(-1)),)
-    except NotAffine:
-        return False
-    inside = all(s.call.arguments == value.position for s in scans[0] if isinstance(s, Gather))
-    lengths = {layout.index(s.call.function).extents for s in scans[0] if isinstance(s, Gather)}
-    return inside and lengths <= {value.extents} and (loops[0].lower, loops[0].upper) == whole
-
-
-@dataclass(frozen=True)
-class Listed:
-    """An entry of a list: its names, and the conditions that make it count."""
-
-    names: Names
-    conditions: tuple[c.Expr, ...]
-
-
-def listed(source: Source, entry: c.Expr) -> Listed:
-    """The entry of a layout that is a list (see `is_list`) at this place, nothing declared."""
-    names, conditions = source_names(source), list[c.Expr]()
-    for step in scan_of(source.layout)[0]:
-        match step:
-            case Expand(name):
-                names = names.knowing({name: entry})
-            case Gather(name, call):
-                names = names.knowing({name: names.load(call.function, [names.affine(a) for a in arguments(call)])})
-            case Assign(name, numerator, divisor):
-                names = names.knowing({name: names.floor(numerator, divisor)})
-            case Filter(constraint):
-                conditions.append(names.constraint(constraint))
-    return Listed(names, tuple(conditions))
-
-
-def at_place(source: Source, position: str, place: c.Expr) -> dict[str, c.Expr]:
-    """The coordinates that follow from a place of the value array alone, through arrays that are as long."""
-    layout = source.layout
-    (scan, *more), (value, *others) = scan_of(layout), layout.values
-    if more or others:
-        return {}
-    names = source_names(source).knowing({position: place})
-    known = {*encode(layout).sizes, position}
-    for step in scan:
-        match step:
-            case Gather(name, call) if call.arguments == (Var(position),):
-                if layout.index(call.function).extents == value.extents:
-                    names, known = names.knowing({name: names.load(call.function, [place])}), known | {name}
-            case Assign(name, numerator, divisor) if numerator.names() <= known:
-                names, known = names.knowing({name: names.floor(numerator, divisor)}), known | {name}
-    return {x: names.name(x) for x in layout.coordinates if x in known}
 
 
 @dataclass(frozen=True)

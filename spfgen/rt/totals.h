@@ -32,13 +32,3 @@ static int64_t spfgen_totals_TYPE(int64_t groups, int parts, int apart, TYPE_t *
     *widest = most;
     return total;
 }
-
-/* Where each group ends, 0 for an empty one, becomes where it begins. */
-static void spfgen_begins_TYPE(int64_t groups, TYPE_t *restrict stop) {
-    TYPE_t before = 0;
-    for (int64_t g = 0; g < groups; g++) {
-        const TYPE_t own = stop[g];
-        stop[g] = before;
-        before = own > before ? own : before;
-    }
-}

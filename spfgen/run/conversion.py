@@ -16,7 +16,7 @@ from spfgen.cir import convert
 from spfgen.cir import pack as code
 from spfgen.cir.convert import Pair
 from spfgen.cir.pack import Made, Types
-from spfgen.errors import DataError, Unsupported
+from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.folder import fingerprint, hash_of
 from spfgen.lang.fills import fill_text
 from spfgen.layout.fill import typed_fill
@@ -26,6 +26,8 @@ from spfgen.layout.order import in_order
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, affine_value, shape_of
 from spfgen.layout.proofs import one_coordinate, stored_once
+from spfgen.plan.assemble.in_place import is_sortable, number_of_group
+from spfgen.run.by_kernel import Copy, NoPlace, copy_of
 from spfgen.run.calls.functions import Function, empty, loaded, zeros
 from spfgen.run.calls.layout_signature import form_of, remember
 from spfgen.run.later import is_ready
@@ -43,8 +45,6 @@ class Conversion:
 
     pair: Pair
     ways: tuple[str, ...]
-    ordered: bool
-    """Entries of a group are proved to come in the order of their keys."""
     functions: dict[str, list[Function] | None] = field(default_factory=dict)
     digits: dict[tuple[int, ...], Digits] = field(default_factory=dict)
 
@@ -57,11 +57,14 @@ class Conversion:
         return self.functions[way]
 
     @cached_property
-    def entry_bytes(self) -> int:
-        """What is written for an entry of a target with one rank: its value and keys, about."""
-        kinds, calls = dict(self.pair.target.indexes), self.pair.key.plan.encoded.calls
-        keys = [kinds[calls[k].function] for k in self.pair.level.rank.keys]
-        return sum(np.dtype(k).itemsize for k in (self.pair.types.value, *keys))
+    def copy(self) -> Copy:
+        """The kernel that copies. Raises Fall where there is none."""
+        pair = self.pair
+        own = pair.source, pair.types.indexes, pair.layout, pair.target.indexes, pair.types.value
+        try:
+            return copy_of(*own, pair.without_fill)
+        except (SpfgenError, NoPlace) as error:
+            raise Fall from error
 
     def at(self, shape: tuple[int, ...]) -> Digits:
         """For these extents. Raises Fall."""
@@ -73,14 +76,8 @@ class Conversion:
 
 
 def functions(pair: Pair, way: str) -> list[Made] | None:
-    """The functions of a conversion by one of the ways: counted, table, grouped or keys."""
+    """The functions of a conversion by one of the ways: table, grouped or keys."""
     match way:
-        case "sequence":
-            return convert.sequence_functions(pair)
-        case "counted":
-            return convert.counted_functions(pair)
-        case "scattered":
-            return convert.scattered_functions(pair)
         case "table":
             return convert.table_functions(pair)
         case "grouped":
@@ -148,7 +145,10 @@ def compiled(
 ) -> Conversion:
     """With the functions of the first way. Raises NoKey, Unsupported, ToolError."""
     made = _made(source, target, own, kinds, place, packs)
-    made.of(made.ways[0])
+    if made.ways[0] == "kernel":
+        _ = made.copy
+    else:
+        made.of(made.ways[0])
     return made
 
 
@@ -161,17 +161,15 @@ def _made(
     wanted = Types(types.value, tuple(zip((a.name for a in target.indexes), kinds, strict=True)))
     pair = Pair(source, types, key, wanted, place, not packs and pads(source))
     once = not packs and stored_once(source).proved
-    ways, ordered = ["keys"], False
-    if convert.is_counted(key):
-        ways, ordered = ["counted", "keys"], in_order(source, key)
-        if convert.is_sequence(pair) and not ordered:
-            ways = ["sequence", *ways]
+    ways = ["keys"]
+    if fill_text(source.fill) == fill_text(target.fill) and number_of_group(key) is not None:
+        ways = ["kernel", "keys"] if is_sortable(key) or in_order(source, key) else ["keys"]
     elif once and convert.is_table(key):
         ways = ["table", "keys"]
     elif once and convert.is_grouped(key) and all(one_coordinate(source, v).proved for v in source.values):
         # the memory for keys is that for as many as there are places of values
         ways = ["grouped", "keys"]
-    return Conversion(pair, tuple(ways), ordered)
+    return Conversion(pair, tuple(ways))
 
 
 def pads(layout: Layout) -> bool:

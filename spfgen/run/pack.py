@@ -192,7 +192,7 @@ def _converted(
     conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)
     digits = conversion.at(tuple([int(sizes[p]) for p in source.parameters]))
     given, parts = given_of(form, sizes, own), team(threads, stored)
-    run = Run(conversion, digits, own, given, stored, parts, duplicates, expected)
+    run = Run(conversion, digits, sizes, own, given, stored, parts, duplicates, expected)
     for way in conversion.ways:
         found = run.by(way)
         if found is not None:

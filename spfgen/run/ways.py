@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from spfgen import tuning
-from spfgen.cir import convert
 from spfgen.cir.convert import Pair
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.keys import Level
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed
 from spfgen.layout.points import Array
-from spfgen.run.calls.functions import Function, address, ordering, shared, zeros
+from spfgen.run.by_kernel import NoPlace
+from spfgen.run.calls.functions import Function, address, shared, zeros
 from spfgen.run.calls.layout_signature import LayoutSignature, form_of
 from spfgen.run.conversion import Conversion, Digits, Fall
 
@@ -45,6 +44,7 @@ class Run:
 
     conversion: Conversion
     digits: Digits
+    sizes: Mapping[str, int]
     arrays: Mapping[str, Array]
     given: Mapping[str, int]
     stored: int
@@ -68,10 +68,8 @@ class Run:
     def by(self, way: str) -> Packed | None:
         """By one of the ways. Raises Fall, ToolError."""
         match way:
-            case "sequence":
-                return self.sequence()
-            case "counted":
-                return self.counted()
+            case "kernel":
+                return self.kernel()
             case "table":
                 return self.table()
             case "grouped":
@@ -113,128 +111,27 @@ class Run:
             ends = np.append(start[1:], total)
             arrays[calls[rank.other].function].reshape(-1)[...] = ends - start if rank.kind == "counts" else ends
 
-    # --- entries that come in order
+    # --- the kernel that copies
 
-    def sequence(self) -> Packed | None:
-        """The entries are copied, if they come in order."""
-        testing, copying = self.functions("sequence")
-        groups = self.digits.groups
-        more = {"parts": self.threads, "entries": self.stored}
-        if testing({**self.given, **more}) or groups >= tuning.CONVERT_EMPTY_GROUPS * self.stored + 2**16:
+    def kernel(self) -> Packed | None:
+        """Entries are counted, then each goes to its place; those at one place are added up."""
+        if self.duplicates != "sum":
             return None
-        made = self.made(self.stored, self.stored)
-        if made is None:
-            return None
-        count = zeros((groups,), np.dtype(self.pair.place))
-        copying({**self.ready(made), **more, "count": address(count)})
-        shared(f"begins_{self.pair.place}")(groups, address(count))
-        self.write_bounds(made.arrays, count, self.stored)
-        return made
-
-    # --- entries that are counted
-
-    def counted(self) -> Packed | None:
-        """The entries of each group are counted, then written as they come, then sorted where need be."""
-        counting, writing, testing, spreading, *ahead = self.functions("counted")
-        groups, rank, stored = self.digits.groups, self.level.rank, self.stored
-        if groups >= tuning.CONVERT_EMPTY_GROUPS * stored + 2**16:
-            return None
-        apart = self.apart(spreading)
-        if (
-            apart >= tuning.CONVERT_MANY_APART
-            and stored * self.conversion.entry_bytes > tuning.CONVERT_FAR_BYTES
-            and convert.is_sortable(self.pair.key)
-        ):
-            return self.scattered(groups)
-        parts = max(1, min(self.threads, 4 * stored // max(groups, 1)))
-        count = zeros((parts, groups), np.dtype(self.pair.place))
-        more = {"parts": parts, "groups": groups, "count": address(count)}
-        if counting({**self.given, **more}):
+        if self.expected is not None and not self.is_inside():
             raise Fall
-        total, widest = self.totals(count, rank.kind == "slots")
-        self.check_count(total)
-        made = self.made(total, widest)
-        if made is None:
-            return None
-        if rank.begin:
-            self.write_bounds(made.arrays, count[0], total)
-        if ahead and apart >= tuning.CONVERT_SOME_APART and total == stored:
-            writing = ahead[0]
-        ready = self.ready(made) | more
-        writing(ready)
-        if self.conversion.ordered:
-            return made
-        if convert.is_sortable(self.pair.key):
-            wrong = self.sorted(made.arrays, count[-1], widest)
-        else:
-            wrong = testing({**ready, "parts": self.threads, "count": address(count[-1])}) != 0
-        return None if wrong else made
+        try:
+            return self.conversion.copy(self.sizes, self.arrays, self.threads)
+        except NoPlace as error:
+            raise Fall from error
 
-    def apart(self, spreading: Function) -> int:
-        """Of 100 entries that follow one another, how many lie far apart in a target that does not fit the cache."""
-        groups = self.digits.groups
-        if groups == 0 or self.stored * self.conversion.entry_bytes <= tuning.CONVERT_NEAR_BYTES:
-            return 0
-        buckets, parts = min(groups, tuning.CONVERT_SPREAD), max(1, self.stored // tuning.CONVERT_WINDOW)
-        seen = np.zeros(buckets, np.int32)
-        more = {"parts": parts, "samples": min(parts, tuning.CONVERT_SAMPLES), "factor": (buckets << 32) // groups}
-        return spreading({**self.given, **more, "seen": address(seen)})
-
-    def scattered(self, groups: int) -> Packed | None:
-        """By buckets of groups, each of which is finished within the cache."""
-        counting, distributing = self.functions("scattered")
-        place = np.dtype(self.pair.place)
-        if groups >= 2**31 or not self.is_short(self.stored):
-            return None
-        buckets = self.buckets(groups)
-        factor = (buckets << 32) // groups
-        count = np.zeros((self.threads, buckets), place)
-        more = {"parts": self.threads, "buckets": buckets, "factor": factor, "count": address(count)}
-        if counting({**self.given, **more}):
-            raise Fall
-        total, most = self.totals(count)
-        self.check_count(total)
-        made = self.made(total, total)
-        if made is None:
-            return None
-        group_of = np.empty(total, np.int32)
-        distributing({**self.ready(made), **more, "group_of": address(group_of)})
-        keys, values = self.key_array(made.arrays), made.arrays[self.layout.values[0].name]
-        begin, most_groups = np.empty(groups, place), 2 + 2**32 // factor
-        rooms = [np.empty(self.threads * most_groups, place), *_rooms(self.threads, most, keys, values)]
-        finish = ordering(place.name, keys.dtype.name, values.dtype.name).finish_buckets
-        given = [address(a) for a in (count[-1], group_of, keys, values, begin)]
-        sizes, sorts = (groups, buckets, factor), int(not self.conversion.ordered)
-        if finish(*sizes, *given, most_groups, most, *map(address, rooms), sorts, self.threads):
-            return None
-        self.write_bounds(made.arrays, begin, total)
-        return made
-
-    def buckets(self, groups: int) -> int:
-        """How many; a bucket begins at another part of a page than the one before, else all would share few lines."""
-        most = max(1, min(groups, tuning.CONVERT_BUCKETS, self.stored // tuning.CONVERT_BUCKET))
-        return min(
-            range(most - most // 8, most + 1), key=lambda b: abs(4 * self.stored / b % 4096 - tuning.CONVERT_PAGE_PART)
+    def is_inside(self) -> bool:
+        """Whether the coordinates that a user gave lie within the extents."""
+        source = self.pair.source
+        shape = [self.sizes[p] for p in source.parameters]
+        columns = zip(source.indexes, shape, strict=True)
+        return not self.stored or all(
+            self.arrays[a.name].min() >= 0 and self.arrays[a.name].max() < n for a, n in columns
         )
-
-    def key_array(self, arrays: Mapping[str, Array]) -> Array:
-        """The array of the only key."""
-        field = self.pair.key.fields[self.level.group]
-        return arrays[self.pair.key.plan.encoded.calls[field.name].function]
-
-    def is_short(self, widest: int) -> bool:
-        """Whether a key and a place among so many fit a word."""
-        return self.digits.limits[self.level.group][1].bit_length() + max(widest, 2).bit_length() <= 63
-
-    def sorted(self, arrays: Mapping[str, Array], stop: Array, widest: int) -> bool:
-        """Sort the keys of each group; whether one is there twice."""
-        keys, values = self.key_array(arrays), arrays[self.layout.values[0].name]
-        if not self.is_short(widest):
-            return True
-        order = ordering(stop.dtype.name, keys.dtype.name, values.dtype.name).order_segments
-        rooms = _rooms(self.threads, widest, keys, values)
-        given = [address(a) for a in (stop, keys, values)]
-        return bool(order(len(stop), *given, widest, *map(address, rooms), self.threads))
 
     # --- keys in a table
 
@@ -362,9 +259,3 @@ def sorted_words(words: Array, bits: int, threads: int) -> Array:
     pointers = [address(a) for a in (words, places, room, start)]
     shared("keys_sort")(count, bits, lead, *pointers, threads)
     return places
-
-
-def _rooms(threads: int, most: int, keys: Array, values: Array) -> list[Array]:
-    """For each thread room for so many keys (and 32 more), values and words."""
-    of_keys = np.empty(threads * (most + 32), keys.dtype)
-    return [of_keys, np.empty(threads * most, values.dtype), np.empty(threads * most, np.uint64)]

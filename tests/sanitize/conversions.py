@@ -12,9 +12,10 @@ import numpy as np
 
 import spfgen
 from spfgen import tuning
+from spfgen.cir.lower.files import runtime
+from spfgen.run import by_kernel, conversion
 from spfgen.run import compile as compiling
 from spfgen.run import pack as packing
-from spfgen.run import ways
 from spfgen.run.by_table import by_table
 from spfgen.run.calls import functions
 from spfgen.run.examining.sanitized import FLAGS
@@ -38,6 +39,7 @@ def main() -> None:
     """What is read or written outside of an array ends the program; what is wrong raises."""
     compiling.QUICK = "-O0"  # every access that the C makes is there
     functions.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
+    by_kernel.build = functions.build
     tuning.CONVERT_BUCKET = 40
     tuning.PACK_PER_THREAD = 1
     random = np.random.default_rng(3)
@@ -45,9 +47,10 @@ def main() -> None:
     csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS[int(sys.argv[1]) :: 2]))
 
     for shape in SHAPES:
-        for apart, far in ((False, 0), (True, 0), (True, 2**40)):
-            tuning.CONVERT_FAR_BYTES = far
-            ways.Run.apart = lambda run, *_, apart=apart: 100 * (apart and run.digits.groups > 0)
+        for far, apart in ((0, 0), (0, 101), (2**40, 0)):  # buckets of groups, or not, or not asked
+            tuning.CONVERT_FAR_BYTES, tuning.CONVERT_MANY_APART = far, apart
+            runtime.cache_clear()
+            conversion._KNOWN.clear()
             for coords, values in data(shape, random):
                 expected = np.zeros(shape)
                 np.add.at(expected, tuple(coords), values)

@@ -81,10 +81,6 @@ class Both:
 
         return lines, self._known([at.name(x) for x in self.pair.source.coordinates], declared)
 
-    def inlined(self, coordinates: Sequence[c.Expr]) -> Names:
-        """The target's names at an entry with these coordinates, nothing declared."""
-        return self._known(coordinates, lambda position, value: value)
-
     def _known(self, coordinates: Sequence[c.Expr], declared: Callable[[str, c.Expr], c.Expr]) -> Names:
         names = target_names(self.pair.key, coordinates, [c.Name(n) for n in self.extents.values()])
         for rule in self.pair.key.computed:
@@ -121,12 +117,6 @@ class Both:
             c.Load(c.Name(own.name), names.linear_index(own.extents, [names.expr(p) for p in places])), "=", stored
         )
 
-    def write_keys(self, names: Names) -> list[c.Stmt]:
-        """The keys of the only rank."""
-        calls = self.pair.key.plan.encoded.calls
-        keys = self.pair.level.rank.keys
-        return [self.write(calls[k].function, names, calls[k].arguments, names.name(k)) for k in keys]
-
     def write_value(self, names: Names, value: c.Expr) -> c.Stmt:
         (array,) = self.pair.layout.values
         return self.write(array.name, names, array.position, value)
@@ -149,18 +139,6 @@ class Both:
 
 
 PARTS = ("parts", c.Param("int", "parts", "parts of the scan, side by side"))
-
-
-GROUPS = ("groups", c.Param(INT, "groups", "groups in all"))
-
-
-ENTRIES = ("entries", c.Param(INT, "entries", "entries in all"))
-
-
-BUCKETS = (
-    ("buckets", c.Param(INT, "buckets", "buckets of groups")),
-    ("factor", c.Param("uint64_t", "factor", "2^32 * buckets / groups")),
-)
 
 
 def own_part(array: str, kind: str, length: str) -> c.Stmt:

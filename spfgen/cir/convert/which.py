@@ -7,22 +7,6 @@ from spfgen.facts.formula import Var, variables
 from spfgen.layout.keys import KeyPlan
 
 
-def is_counted(key: KeyPlan) -> bool:
-    """Whether one rank is all there is to the layout, its groups known beforehand."""
-    if len(key.levels) != 1 or key.pads or not _are_known(key):
-        return False
-    rank = key.levels[0].rank
-    return rank.kind == "slots" or all(key.plan.encoded.calls[k].arguments == (Var(rank.position),) for k in rank.keys)
-
-
-def is_sortable(key: KeyPlan) -> bool:
-    """Whether the groups of a counted rank can be sorted in place: one key that rises, the value at the position."""
-    level = key.levels[0]
-    (value,) = key.plan.encoded.layout.values
-    alone = value.position == (Var(level.rank.position),)
-    return bool(level.rank.begin) and level.end == level.group + 1 and alone and not key.fields[level.group].down
-
-
 def is_table(key: KeyPlan) -> bool:
     """Whether one key says the rank, whatever else a place is made of."""
     if len(key.levels) != 1:

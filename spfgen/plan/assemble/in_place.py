@@ -107,7 +107,14 @@ def groups_of(tensor: Tensor) -> Groups | None:
     found = assembly_by_key(tensor)
     if not isinstance(found, KeyAssembly) or tensor.entry_type != tensor.value_type:
         return None
-    key, layout = found.key, found.key.plan.encoded.layout
+    own = number_of_group(found.key)
+    return None if own is None else Groups(found, *own, is_sortable(found.key))
+
+
+def number_of_group(key: KeyPlan) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | None:
+    """The number of the group of the only rank, as a place in an array with these extents, which are known; None where
+    the layout has more than that."""
+    layout = key.plan.encoded.layout
     if len(key.levels) != 1 or key.pads or key.checks or key.after:
         return None
     (level,), calls = key.levels, key.plan.encoded.calls
@@ -121,10 +128,10 @@ def groups_of(tensor: Tensor) -> Groups | None:
     kept = [(a, e) for a, e in pairs if a != Var(rank.position)]
     if any(not variables(e) <= {*layout.parameters} for _, e in kept):
         return None
-    return Groups(found, tuple(a for a, _ in kept), tuple(e for _, e in kept), _is_sortable(key))
+    return tuple(a for a, _ in kept), tuple(e for _, e in kept)
 
 
-def _is_sortable(key: KeyPlan) -> bool:
+def is_sortable(key: KeyPlan) -> bool:
     """Whether each group has one key, which rises, with a value at the same place, in arrays that are no longer than
     there are entries."""
     layout, (level,), calls = key.plan.encoded.layout, key.levels, key.plan.encoded.calls

@@ -17,12 +17,11 @@ from spfgen.cir.lower.files import plain_file, runtime
 from spfgen.cir.pack import Made
 from spfgen.cir.rewrite.outline_parts import with_outlined_part
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree import openmp
 from spfgen.cir.tree.check import check as check_c
 from spfgen.cir.tree.print import print_file
 from spfgen.cir.tree.simplify import simplify
 from spfgen.folder import hash_of
-from spfgen.lang.types import INDEX_TYPES, TYPES
+from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.points import Array
 from spfgen.run.compile import build, load
 from spfgen.run.later import is_ready
@@ -40,8 +39,6 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "keys_widest": (LONG, (POINTER, INT, INT, INT, POINTER)),
     "totals_int32": (LONG, (LONG, INT, INT, POINTER, POINTER)),
     "totals_int64": (LONG, (LONG, INT, INT, POINTER, POINTER)),
-    "begins_int32": (None, (LONG, POINTER)),
-    "begins_int64": (None, (LONG, POINTER)),
     "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
     "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
@@ -137,37 +134,6 @@ def shared_text() -> str:
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL:
     return load(build(shared_text()))
-
-
-@dataclass(frozen=True, slots=True)
-class Ordering:
-    """The functions of rt/order_segments.h."""
-
-    order_segments: Any
-    finish_buckets: Any
-
-
-@lru_cache(maxsize=32)
-def ordering(place: str, key: str, value: str) -> Ordering:
-    """The functions that sort segments, for these types. Raises ToolError."""
-    library = load(build(ordering_text(place, key, value)))
-    found = Ordering(library.spfgen_order_segments, library.spfgen_finish_buckets)
-    found.order_segments.argtypes = (LONG, *[POINTER] * 3, LONG, *[POINTER] * 3, INT)
-    found.finish_buckets.argtypes = (LONG, LONG, WORD, *[POINTER] * 5, LONG, LONG, *[POINTER] * 4, INT, INT)
-    return found
-
-
-def ordering_text(place: str, key: str, value: str) -> str:
-    """rt/order_segments.h for these types."""
-    text = runtime("order_segments.h").replace("##_PLACE_KEY_VALUE", "").replace("_PLACE_KEY_VALUE", "")
-    text = re.sub(
-        r"^static (?=int spfgen_(ordered|bucketed|order_segments|finish_buckets)\()", "", text, flags=re.MULTILINE
-    )
-    for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
-        text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
-    headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "stdlib", "string"))
-    pieces = "\n\n".join((openmp.HEAD, runtime("thread.h"), runtime("sort_words.h"), text))
-    return f"{headers}{pieces}\n"
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

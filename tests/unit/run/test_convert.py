@@ -19,8 +19,8 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed, key_orders, pack
 from spfgen.layout.points import to_coordinates
 from spfgen.layout.validate import violation
+from spfgen.run import by_kernel, conversion, later, ways
 from spfgen.run import compile as compiling
-from spfgen.run import conversion, later, ways
 from spfgen.run import pack as packing
 from spfgen.run.calls import functions
 from spfgen.run.calls.layout_signature import form_of
@@ -41,7 +41,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Threads share little data, too.
     """
-    monkeypatch.setattr(functions, "build", lambda text: compiling.build(text, optimise=False))
+    for module in (functions, by_kernel):
+        monkeypatch.setattr(module, "build", lambda text: compiling.build(text, optimise=False))
     monkeypatch.setattr(tuning, "PACK_PER_THREAD", 1)
 
 
@@ -145,7 +146,7 @@ def test_every_layout_converts_to_every_other(source):
         else:
             found = ""
             reached += 1
-        assert not found or any(w in found for w in ("store", "at most", "expected one value"))
+        assert not found or any(w in found for w in ("store", "at most", "agree on"))
         if found:
             continue
         assert violation(target, got.sizes, got.arrays) is None
@@ -244,7 +245,7 @@ def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
     monkeypatch.setenv("SPFGEN_COMPILE", "background")
     monkeypatch.setattr(tuning, "LATER_START", tuning.LATER_WORK // 3)
     csr, csc = get("csr"), get("csc")
-    way = calls_of(monkeypatch, "counted")
+    way = calls_of(monkeypatch, "kernel")
     for count in (0, 1, 7, 30, 5):
         packed = stored(csr, (6, count))
         got = convert_arrays(csr, packed.sizes, packed.arrays, csc)
@@ -260,7 +261,7 @@ def test_numpy_packs_until_there_have_been_many(monkeypatch, tmp_path):
     monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(conversion, "_KNOWN", {})
     monkeypatch.setattr(later, "_STATES", {})
-    way, dense = calls_of(monkeypatch, "counted"), RANDOM.integers(1, 9, (7, 11)).astype(float)
+    way, dense = calls_of(monkeypatch, "kernel"), RANDOM.integers(1, 9, (7, 11)).astype(float)
     coords = tuple(c[::-1] for c in np.nonzero(dense))
     same(
         pack_entries(get("csr"), (7, 11), coords, dense[coords], small=1),
@@ -354,14 +355,11 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:
     return seen
 
 
-@pytest.mark.parametrize("far", [0, 10**9], ids=["buckets", "fetched ahead"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_entries_that_lie_far_apart(monkeypatch, far, threads):
-    """Rows of 0, 1, 2, 8, 9, 16, 17, 32, 33 and 300 entries, each sorted in its own manner; rows without order."""
-    monkeypatch.setattr(ways.Run, "apart", lambda *_: 100)
-    monkeypatch.setattr(tuning, "CONVERT_FAR_BYTES", far)
-    monkeypatch.setattr(tuning, "CONVERT_BUCKET", 50)
-    seen = calls_of(monkeypatch, "scattered")
+def test_rows_of_all_lengths(monkeypatch, threads):
+    """Rows of 0, 1, 2, 8, 9, 16, 17, 32, 33 and 300 entries, each sorted in its own manner; rows without order. Layouts
+    with groups that are known beforehand are made by the kernel that copies."""
+    seen = calls_of(monkeypatch, "kernel")
     lengths = [0, 1, 2, 8, 9, 0, 16, 17, 32, 33, 300, 3, 0, 0, 5, 2, 0]
     columns = np.concatenate([RANDOM.permutation(400)[:n] for n in lengths])
     rows = np.repeat(np.arange(len(lengths)), lengths)
@@ -374,51 +372,16 @@ def test_entries_that_lie_far_apart(monkeypatch, far, threads):
             convert_arrays(get("csr"), expected.sizes, expected.arrays, get("csc"), threads=threads, small=0),
             pack(get("csc"), shape, coords, values),
         )
-    assert seen == ([] if far else [True] * 4)
+    assert seen == [True] * 4
     twice = tuple(np.append(c, c[7]) for c in coords)
     same(
         pack_entries(get("csr"), shape, twice, np.append(values, 2.0), threads=threads, small=0),
         pack(get("csr"), shape, twice, np.append(values, 2.0)),
     )
-    outside = (np.append(rows, len(lengths)), np.append(columns, 0))
-    with pytest.raises(DataError, match="within the shape"):
-        pack_entries(get("csr"), shape, outside, np.append(values, 2.0), threads=threads, small=0)
-
-
-def test_what_lies_far_apart():
-    """Columns anywhere do, neighbouring ones do not."""
-    csr, csc, count = get("csr"), get("csc"), 200_000
-    rows = np.repeat(np.arange(count // 4), 4)
-    for near, columns in ((True, rows // 4 * 4 + np.arange(count) % 4), (False, RANDOM.integers(0, count, count))):
-        packed = pack(csr, (len(rows), count), (rows, columns), np.ones(count))
-        types = tuple(np.dtype(t) for t in ("int32", "int32", "float64"))
-        ready = conversion.prepared(csr, csc, types, ("int32", "int32"), "int32", packs=False)
-        given = ways.given_of(form_of(csr), packed.sizes, packed.arrays)
-        digits = ready.at((len(rows), count))
-        run = ways.Run(ready, digits, packed.arrays, given, count, 1, "sum", None)
-        apart = run.apart(run.functions("counted")[3])
-        assert apart < tuning.CONVERT_SOME_APART if near else apart > tuning.CONVERT_MANY_APART
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("threads", [1, 3, 5])
-def test_entries_in_order_are_copied(monkeypatch, threads):
-    seen = calls_of(monkeypatch, "sequence")
-    for lengths in ([3, 0, 20, 1, 0, 0, 4], [0, 0, 30], [7], [1] * 12, [0, 25, 0]):
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        columns = np.concatenate([np.sort(RANDOM.permutation(40)[:n]) for n in lengths])
-        shape, values = (len(lengths), 40), np.arange(1.0, len(rows) + 1)
-        for name in ("csr", "dcsr", "csc", "four_arrays"):
-            expected = pack(get(name), shape, (rows, columns), values)
-            same(pack_entries(get(name), shape, (rows, columns), values, threads=threads, small=0), expected)
-        assert [seen[0], len(seen)] == [True, 3], "three of them have groups that are known beforehand"
-        seen.clear()
-        last = np.arange(len(rows)) == len(rows) - 1
-        for wrong in ((rows, np.where(last, 40, columns)), (np.where(last, len(lengths), rows), columns)):
-            with pytest.raises(DataError, match="within the shape"):
-                pack_entries(get("csr"), shape, wrong, values, threads=threads, small=0)
-        assert not any(seen)
-        seen.clear()
+    for wrong in (len(lengths), -1):
+        outside = (np.append(rows, wrong), np.append(columns, 0))
+        with pytest.raises(DataError, match="within the shape"):
+            pack_entries(get("csr"), shape, outside, np.append(values, 2.0), threads=threads, small=0)
 
 
 def test_layouts_without_a_key_say_why():
@@ -427,9 +390,7 @@ def test_layouts_without_a_key_say_why():
             key_plan(get(name), key_orders(get(name)))
 
 
-WAYS = [("csr", "csc", "counted"), ("csr", "csc", "scattered"), ("coo_unsorted", "csr", "sequence"),
-        ("csr", "bcsr", "grouped"), ("csr", "dia", "table"), ("bcsr", "four_arrays", "keys"),
-        ("with_diagonal", "csr", "counted"), ("dense", "ell", "counted"), ("csr", "csf", "keys")]  # fmt: skip
+WAYS = [("csr", "bcsr", "grouped"), ("csr", "dia", "table"), ("bcsr", "four_arrays", "keys"), ("csr", "csf", "keys")]
 
 
 @pytest.mark.sampled(1)
@@ -441,9 +402,6 @@ def test_no_warnings(compiler, openmp, tmp_path):
         pytest.skip(f"{compiler} is not on PATH")
     files = [tmp_path / "keys.c"]
     files[0].write_text(functions.shared_text())
-    for place, key, value in (("int32", "int32", "complex64"), ("int64", "int64", "bool")):
-        files.append(tmp_path / f"order_{place}.c")
-        files[-1].write_text(functions.ordering_text(place, key, value))
     for number, (first, second, way) in enumerate(WAYS):
         source, target = (get(n, **({"rank": 2} if n in SPECIAL else {})) for n in (first, second))
         value = ("float64", "int8", "bool", "complex64")[number % 4]

@@ -364,7 +364,7 @@ class Kernel(Public):
         compiled, entry = self._entry(tensors, wide)
         if compiled.refused:
             return self._in_coordinates().bound(_given(tensors), sizes, threads, validate, prune=pruned)
-        if entry.program.filled and not pruned:
+        if entry.program.filled and not pruned and not entry.program.without_fill:
             _warn_of_size(entry.program, tensors)
         computed = [t for t in entry.program.tensors if t.assembled is not None]
         assemblies = {t.name: self._assembly(t.name, t.layout.fill, pruned) for t in computed}

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spfgen.disk_cache import compiled
 from spfgen.errors import SpfgenError
+from spfgen.kernel import Kernel
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_statements
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed
 from spfgen.layout.points import Array
-from spfgen.run.assembly import Assembly, pending
-from spfgen.run.calls.call import Entry, function_name
-from spfgen.run.compile import build, load
 from spfgen.run.tensor import Tensor
 
 Kinds = tuple[tuple[str, str], ...]
@@ -30,20 +27,15 @@ class NoPlace(Exception):
 class Copy:
     """A compiled kernel that copies a layout to another."""
 
-    entry: Entry
+    kernel: Kernel
     source: Layout
-    assembly: Assembly
-    value: str
 
     def __call__(self, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int) -> Packed:
         """The arrays of the other layout. Raises NoPlace."""
-        shape = [sizes[p] for p in self.source.parameters]
-        target = next(t for t in self.entry.program.tensors if t.name == "B")
-        extents = dict(zip(target.layout.parameters, shape, strict=True))
-        given = {"A": Tensor(self.source, dict(sizes), dict(arrays)), "B": pending(target, extents, self.value)}
-        bound = self.entry.bind(given, {}, threads, ("B",), "never", {"B": self.assembly})
-        bound.otherwise = _without_place
+        given = Tensor(self.source, dict(sizes), dict(arrays))
         try:
+            bound = self.kernel.bound({"A": given}, None, threads, "never")
+            bound.otherwise = _without_place
             bound()
         except SpfgenError as error:
             raise NoPlace from error
@@ -63,9 +55,7 @@ def copy_of(source: Layout, own: Kinds, target: Layout, kinds: Kinds, value: str
         lang.TensorDecl("A", lang.LayoutUse(source.name, value, None, own, source.constants)),
         lang.TensorDecl("B", lang.LayoutUse(target.name, value, None, kinds, target.constants), assembled=True),
     )
-    kernel = lang.Kernel("copy", tensors, (), statements, without_fill=without_fill)
-    made = compiled(kernel, {"A": source, "B": target})
-    function = None if made.refused else getattr(load(build(made.whole)), function_name(made.program))
-    if function is None:
-        raise NoPlace
-    return Copy(Entry(made.program, function), source, Assembly(target, dict(kinds), True), value)
+    text = lang.Kernel("copy", tensors, (), statements, without_fill=without_fill)
+    kernel = Kernel(text, {"A": source, "B": target}, kept=True)
+    kernel.build()
+    return Copy(kernel, source)

@@ -13,8 +13,8 @@ import numpy as np
 import spfgen
 from spfgen import tuning
 from spfgen.cir.lower.files import runtime
-from spfgen.run import by_kernel, conversion
 from spfgen.run import compile as compiling
+from spfgen.run import conversion
 from spfgen.run import pack as packing
 from spfgen.run.by_table import by_table
 from spfgen.run.calls import functions
@@ -38,8 +38,8 @@ def data(shape: tuple[int, int], random: np.random.Generator) -> Iterator[tuple[
 def main() -> None:
     """What is read or written outside of an array ends the program; what is wrong raises."""
     compiling.QUICK = "-O0"  # every access that the C makes is there
-    functions.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
-    by_kernel.build = functions.build
+    compiling.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
+    functions.build = compiling.build
     tuning.CONVERT_BUCKET = 40
     tuning.PACK_PER_THREAD = 1
     random = np.random.default_rng(3)

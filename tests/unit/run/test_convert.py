@@ -19,8 +19,8 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed, key_orders, pack
 from spfgen.layout.points import to_coordinates
 from spfgen.layout.validate import violation
-from spfgen.run import by_kernel, conversion, later, ways
 from spfgen.run import compile as compiling
+from spfgen.run import conversion, later, ways
 from spfgen.run import pack as packing
 from spfgen.run.calls import functions
 from spfgen.run.calls.layout_signature import form_of
@@ -41,8 +41,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Threads share little data, too.
     """
-    for module in (functions, by_kernel):
-        monkeypatch.setattr(module, "build", lambda text: compiling.build(text, optimise=False))
+    build = compiling.build
+    for module in (functions, compiling):
+        monkeypatch.setattr(module, "build", lambda text: build(text, optimise=False))
     monkeypatch.setattr(tuning, "PACK_PER_THREAD", 1)
 
 

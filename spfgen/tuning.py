@@ -274,6 +274,8 @@ CONVERT_COMPILED = 1_000_000
 """Entries that were packed with numpy after which it pays to have C compiled. Measured, conversion."""
 CONVERT_START = 2_000
 """To begin packing with numpy takes as long as so many entries. Measured, conversion."""
+CONVERT_EMPTY_GROUPS = 64
+"""More groups for each entry than this are not counted one by one. Estimate for conversion."""
 CONVERT_FAR_BYTES = 12 * 2**20
 """Bytes of a result beyond which it pays to bring neighbours together first. Measured, conversion; about the size of
 the third cache."""

@@ -255,10 +255,11 @@ def tensor(
     fill: object = None,
     **arrays: object,
 ) -> Tensor:
-    """A tensor over your own arrays, under the names of the layout; `fill` is the value of what is not stored.
+    """A tensor over your own arrays, passed by their names in the layout; `fill` is the value of elements that are not
+    stored.
 
-    The arrays are used in place when they are contiguous. Sizes are solved from `shape`, `sizes` and the arrays'
-    lengths. Index arrays are int32 or int64. Raises DataError when something does not fit.
+    Contiguous arrays are used in place. Sizes are inferred from `shape`, `sizes` and the lengths of arrays. Index
+    arrays are int32 or int64. Raises DataError if arrays do not fit the layout.
     """
     from spfgen.run.tensor import make_tensor
 
@@ -280,19 +281,23 @@ def pack(
     signed_zeros: bool = True,
     **constants: int,
 ) -> Tensor:
-    """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`, `pack(A, "csr fill inf")`.
+    """Store entries in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`, `pack(A, "csr fill inf")`.
 
-    `obj` is a numpy array (its entries that are not the fill value), a sparse array or matrix of scipy or PyData/Sparse
-    in any format, a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or
-    one of shape [rank, n]; without `shape` the extents are the largest ones plus 1. `duplicates` says what becomes of
-    values at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values
-    keep their type, and index arrays are int32 where that suffices, unless the layout says types:
-    `"csr<float, int64>"`. `fill` is the value of what is not stored, any number (else the layout's own, mostly 0);
-    nan equals nan, and -0.0 is another one than 0, unless `signed_zeros` is False: weights that were multiplied by a
-    mask hold -0.0 where they were negative.
+    `obj` is a numpy array (its elements other than the fill value), a sparse array or matrix of scipy or PyData/Sparse,
+    a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or one array of
+    shape [rank, n]; without `shape`, extents are the largest coordinates plus 1.
 
-    Raises DataError for coordinates outside the shape, and for entries that the layout has no place for; Unsupported
-    for a layout that cannot be packed.
+    - `duplicates`: how values with equal coordinates are combined: "sum", "last", "first", "error", or a function of
+      two values such as numpy.maximum.
+    - `fill`: the value of elements that are not stored (default: the layout's own, in general 0). nan equals nan.
+    - `signed_zeros`: whether -0.0 differs from 0 and is stored. Pass False for weights multiplied by a mask, for
+      example.
+
+    Values keep their type; index arrays are int32 if that suffices. A layout with types, such as
+    `"csr<float, int64>"`, sets both.
+
+    Raises DataError for coordinates outside of the shape and for entries that the layout cannot store, Unsupported for
+    a layout that cannot be packed.
     """
     from spfgen.run.calls.entries import pack_object
 
@@ -301,10 +306,10 @@ def pack(
 
 
 def load_tensor(path: str | Path) -> Tensor:
-    """A tensor from a file.
+    """Read a tensor from a file.
 
-    An .npz that `Tensor.save` wrote gives a tensor in its layout; a .mtx or .tns (also .gz, .xz, .bz2) one in `coo`.
-    Raises DataError when the file cannot be read, is another one, or damaged.
+    An .npz of `Tensor.save` gives a tensor in its layout; .mtx and .tns files (also .gz, .xz, .bz2) give one in `coo`.
+    Raises DataError for files that cannot be read, are damaged, or have another format.
     """
     from spfgen.run.store import load_tensor as loaded
 
@@ -328,20 +333,25 @@ def blocks(
     layout: LayoutHandle | Layout | str | None = None,
     shape: Sequence[int] | None = None,
 ) -> Blocked:
-    """A tensor in blocks, a collection of dask: `blocks(A, {"i": 100_000}, layout="csr")`.
+    """Cut a tensor into blocks, as a lazy collection of dask: `blocks(A, {"i": 100_000}, layout="csr")`.
 
-    Axes are named by number or as the layout names them, else i, j, k, ... `cuts` has the extent of a block along an
-    axis, or the extents of all; `count` the number of blocks; `balance` a number of blocks that store about as many
-    entries each. Axes that are not named are not cut. `source` is what `pack` takes (a tensor, a matrix of scipy, a
-    numpy array, coordinates and values), an array of dask, each of whose chunks is a block, a bag of dask whose
-    elements are pairs of coordinates and values, `((i, j), a)`, or a function that is called with the bounds of a
-    block, `((0, 100), (0, 50))`, and gives the block; `shape` is that of the whole then. Blocks are packed in `layout`:
-    "auto" is for each block that in which it takes the least memory, of those that other libraries have; without one,
-    numpy arrays stay what they are, and others keep their layout, or are coordinates where it has no place for a block.
+    `source` is what `pack` takes; a dask array, with a block for each chunk; a dask bag of coordinates and values,
+    `((i, j), a)`; or a function that returns the block with given bounds, `((0, 100), (0, 50))`. `shape` is the shape
+    of the whole, for sources that do not have it.
 
-    Texts (`evaluate`, `einsum`) and signs take the result as an operand, and what they give is in blocks, too. Nothing
-    is computed before `compute()`, which gives one tensor or array, or `persist()`. Needs `pip install
-    'spfgen[cluster]'`. Raises UsageError, DataError.
+    Axes are given by number, or by name: of the layout's coordinates, without a layout i, j, k, ... Axes that are not
+    named are not cut.
+
+    - `cuts`: the extent of the blocks along an axis, or all their extents.
+    - `count`: the number of blocks along an axis.
+    - `balance`: the number of blocks along an axis, which get about equal numbers of entries.
+    - `layout`: the layout of the blocks; "auto" chooses the one with the least memory for each block, among those that
+      other libraries have. By default, numpy arrays stay numpy arrays, and tensors keep their layout, or are stored in
+      coordinates if it cannot store a block.
+
+    The result is an operand of `evaluate`, `einsum` and operators, whose results are blocked, too. `compute()` returns
+    one tensor or array; `persist()` leaves blocks on the workers. Needs `pip install 'spfgen[cluster]'`. Raises
+    UsageError, DataError.
     """
     with _needs_dask():
         from spfgen.cluster.made import blocks as made_of
@@ -358,12 +368,12 @@ def read_blocks(
     shape: Sequence[int] | None = None,
     size: int = 2**26,
 ) -> Blocked:
-    """A tensor in blocks from files, each read when it is needed: `read_blocks("A-*.npz")`.
+    """A blocked tensor from files, each read when it is needed: `read_blocks("A-*.npz")`.
 
-    `path` is a pattern or a list of .npz files, a folder of Zarr, or one .mtx or .tns file, which is read in ranges of
-    about `size` bytes. `cuts` and `count` are those of `blocks`; without them blocks are those of the files. `layout`
-    is that of the blocks, without it that of the files, of a text coordinates. `shape` is needed for a .tns file that
-    does not say it. Values read from files are checked, and never unpickled. Raises DataError, UsageError.
+    `path` is a pattern or a list of .npz files, a Zarr folder, or one .mtx or .tns file, which is read in ranges of
+    about `size` bytes. `cuts` and `count` are those of `blocks`; by default blocks are those of the files. `layout` is
+    the layout of the blocks; by default that of the files, or coordinates for text files. `shape` is needed for a .tns
+    file that does not state it. Arrays are checked, and nothing is unpickled. Raises DataError, UsageError.
     """
     with _needs_dask():
         from spfgen.cluster.store import read_blocks as read
@@ -413,19 +423,22 @@ def compile(  # noqa: A001
     max_workspace: int | None = None,
     **layouts: Any,
 ) -> Kernel:
-    """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
+    """Compile a kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. A result whose layout is not said is dense. A function of
-    Python or of numpy among the layouts is one that the statements call (see `function`). `schedule` holds clauses as
-    in a spec file (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how
-    positions are found (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the
-    one that `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out.
-    `deterministic`: results are the same to the last bit for any number of threads (the clause of that name).
-    `optimize` is the level of optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that number; without
-    it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the first time they are seen
-    ("once"; again when they have changed), at every call ("always"), or "never". A result in a sparse layout that a
-    call does not pass gets its pattern from what is computed; with `prune` it does not store what equals its fill
-    value. `max_workspace`: so many bytes may its entries, and the workspaces of rows, take until they are packed.
+    Tensors get their layouts by name. Names without subscripts are scalars and need none; results without a layout are
+    dense. A function of Python or numpy in place of a layout can be called by the statements (see `function`).
+
+    - `schedule`: clauses as in a spec file (`"tile i by 32; parallel i_tile"`). `order` names loops (`"i"`, `"A.pj"`)
+      and `finds` search algorithms (`{"A.pj": "hash"}`); they replace those of the schedule. Without any of the three,
+      the schedule that `spfgen tune` has stored for these statements and layouts is used; `schedule=""` ignores it.
+    - `deterministic`: results are bitwise the same for any number of threads.
+    - `optimize`: the level of optimisation, 0 to 2 (default: SPFGEN_OPT, or 2).
+    - `threads`: the number of threads (default: OMP_NUM_THREADS).
+    - `validate`: when index arrays of operands are checked: at their first use and when they have changed ("once"), at
+      every call ("always"), or not at all ("never").
+    - `prune`: a sparse result whose pattern is computed does not store values that equal its fill value.
+    - `max_workspace`: the limit of bytes for the entries of such a result, and for workspaces.
+
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
@@ -470,25 +483,29 @@ def evaluate(
     deterministic: bool = False,
     **operands: object,
 ) -> Any:
-    """What index notation gives for these operands: `evaluate("y[i] = A[i,j]*x[j]", A=A, x=x)`.
+    """Compute statements in index notation: `evaluate("y[i] = A[i,j]*x[j]", A=A, x=x)`.
 
-    Operands are numpy arrays, sparse arrays and matrices of scipy or PyData/Sparse, numbers and spfgen tensors; their
-    layouts are found from their arrays, which are used in place where they are a layout's own. What scipy allows
-    (unsorted indices, duplicates, which add up) is a layout too; arrays that fit none are copied into one, with a
-    CopyWarning. Formats without arrays of their own (dok, lil), PyData/Sparse, and numpy arrays that are not
-    contiguous are copied.
+    Operands are numpy arrays, sparse arrays and matrices of scipy or PyData/Sparse, numbers, and spfgen tensors. Their
+    layouts are recognized from their arrays, which are used in place if possible. Unsorted indices and duplicates,
+    which scipy allows, have layouts of their own; duplicates are added up. Arrays that fit no layout are copied, with a
+    CopyWarning. dok, lil, PyData/Sparse, and numpy arrays that are not contiguous are copied.
 
-    Results are numpy arrays and numbers, a dict of them when there are several; a target that is given is written in
-    place. `out` is a layout for those that are not (`out="csr"`; a dict of layouts by name when there are several): the
-    result is a tensor then, which stores each coordinate at which a term of the sum has all its factors stored; with
-    `prune=True` those at which the result is not the fill value. Types follow numpy's promotion; bool adds by `or` and
-    multiplies by `and`. What a sparse operand does not store contributes nothing. `sizes` says extents that no operand
-    has. A function of Python or numpy among the operands is one that the statements call, as `f=numpy.hypot` (see
-    `function`). `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
-    changed), "always", or "never" (then they are taken to be sorted and without duplicates, and wrong ones may end the
-    process). `deterministic`: results are the same to the last bit for any number of threads. A kernel is compiled once
-    for each text and choice of layouts and types, and kept on disk. Raises
-    SpecError, UsageError, DataError, Unsupported.
+    Results are numpy arrays and numbers, in a dict if there are several. An output that is passed is written in place.
+    Types follow numpy's promotion; for bool, `+` is `or` and `*` is `and`. Elements that a sparse operand does not
+    store contribute nothing.
+
+    - `out`: the layout of the results that are not passed (`out="csr"`; if there are several, a dict of layouts by
+      name). They are then tensors, with an entry at each coordinate at which all factors of a term are stored.
+    - `prune`: such a result does not store values that equal its fill value.
+    - `sizes`: extents that no operand has.
+    - A function of Python or numpy among the operands, as `f=numpy.hypot`, can be called by the statements (see
+      `function`).
+    - `validate`: when index arrays are checked: at their first use and when they have changed ("once"), at every call
+      ("always"), or not at all ("never": arrays that violate the layout may crash the process).
+    - `deterministic`: results are bitwise the same for any number of threads.
+
+    A kernel is compiled once for each text and each choice of layouts and types, and stored on disk. Raises SpecError,
+    UsageError, DataError, Unsupported.
     """
     from spfgen.run.calls.evaluate import evaluate as evaluated
 
@@ -517,14 +534,14 @@ def einsum(
     """numpy.einsum for sparse and dense operands: `einsum("ij,j->i", A, x)`, or `einsum(A, [0, 1], x, [1], [0])`.
 
     Subscripts, shapes and types are those of numpy.einsum: implicit results, repeated labels (diagonals), `...`,
-    extents of 1 that are stretched; bool adds by `or`, multiplies by `and`. Operands, `threads` and `validate` are
-    those of `evaluate`; messages call the operands A, B, ... The result is a new numpy array or a number, or `out`,
-    which is written in place; with `layout` it is a tensor in that layout, whose pattern is computed. With `dtype` the
-    values of all operands are first brought to that type, which must hold them, as in numpy. In one respect sparse
-    operands differ: what they do not store contributes nothing, even beside infinities.
+    broadcasting of extent 1; for bool, `+` is `or` and `*` is `and`. Operands, `threads` and `validate` are those of
+    `evaluate`; messages call the operands A, B, ... The result is a new numpy array or a number, or `out`, which is
+    written in place; with `layout` it is a tensor in that layout, whose pattern is computed. With `dtype`, the values
+    of all operands are first converted to that type, which must hold them, as in numpy. In one respect the result
+    differs from numpy's: elements that sparse operands do not store contribute nothing, even next to infinities.
 
-    All operands meet in one kernel; with `optimize` (True, "greedy", "optimal" or a path, as in numpy) several are
-    contracted one after another, with dense arrays in between. Raises UsageError, DataError.
+    All operands are computed by one kernel. With `optimize` (True, "greedy", "optimal" or a path, as in numpy), they
+    are contracted one after another, with dense arrays in between. Raises UsageError, DataError.
     """
     from spfgen.run.arrays.einsum import einsum as summed
     from spfgen.run.arrays.einsum import statement_of
@@ -550,19 +567,20 @@ def tune_layouts(
     seconds: float = 60.0,
     **operands: object,
 ) -> LayoutTuning:
-    """Store operands in the layouts in which a kernel is fastest: `tune_layouts("y[i] = A[i,j]*x[j]", "A", A=A, x=x)`.
+    """Find the layouts of operands in which a kernel is fastest: `tune_layouts("y[i] = A[i,j]*x[j]", "A", A=A, x=x)`.
 
-    `kernel` is index notation, whose operands are taken as `evaluate` takes them, a compiled kernel, or one of a spec
-    file; `names` are the operands that may be stored anew, one after the other. All layouts that come with spfgen, and
-    those of the spec file, which hold an operand's entries in at most four times the memory that it takes now are
-    converted to, compiled and measured in turns with the best so far, with several sizes of blocks and slices; or only
-    `layouts`, as they are. Every result is compared with that of the kernel as it was. The search ends after `seconds`.
+    `kernel` is index notation, a compiled kernel, or a kernel of a spec file; operands are those of `evaluate`. `names`
+    are the operands whose layout may change; they are optimized one after the other. An operand is converted to every
+    layout, of those that come with spfgen and those of the spec file, that can hold it in at most four times its
+    present memory, with several sizes of blocks and slices; or only to the given `layouts`. Each is measured
+    alternately with the best so far, and its results are compared with those of the original kernel. The search ends
+    after `seconds`.
 
-    The result has `layouts` (as a spec file names them), `operands` (the tensors, converted) and `kernel`, which is
-    called with them: `found.kernel(x=x, **found.operands)`; what each layout took, how long the conversion takes and
-    after how many calls it is repaid are in `trials`, `conversion`, `repaid`, and `print(found.text())` shows them.
+    The result has `layouts` (as in a spec file), `operands` (the converted tensors) and `kernel`, to be called with
+    them: `found.kernel(x=x, **found.operands)`. `trials`, `conversion` and `repaid` are the times of all layouts, the
+    time of the conversion, and the number of calls that repay it; `print(found.text())` shows them.
 
-    Raises UsageError for names that are no operands or are results, DataError, SpecError.
+    Raises UsageError for names that are not operands or are results, DataError, SpecError.
     """
     from spfgen.run.tuners.tune_layouts import tune_layouts as tuned
 

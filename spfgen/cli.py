@@ -26,7 +26,7 @@ from spfgen.lang.types import FINDS
 from spfgen.messages import LOGGER, in_options, logged, message
 from spfgen.version import __version__
 
-EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
+EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 a bug in spfgen."
 INTERRUPTED = 130
 COMPLETION = "_SPFGEN_COMPLETE"
 """The shell sets it when it asks click for completions."""

@@ -47,7 +47,7 @@ class Span:
 
 
 class SpfgenError(Exception):
-    """Base of all errors that spfgen raises on purpose. Not a dataclass: exceptions must stay mutable."""
+    """Base class of all errors of spfgen. Not a dataclass: exceptions must stay mutable."""
 
     exit_code = 70
     title = "error"
@@ -144,11 +144,11 @@ class DataError(SpfgenError, ValueError):
 
 
 class CopyWarning(UserWarning):
-    """Arrays of the caller's could not be used as they are, and were copied into another form."""
+    """Arrays that were passed could not be used in place, and were copied to another format."""
 
 
 class DenseResultWarning(UserWarning):
-    """A sparse result is as large as a dense one would be: it gets an entry at each of its places."""
+    """A sparse result has an entry at every coordinate, so that it is as large as a dense array."""
 
 
 def warn_of_copy(message: str) -> None:

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 class Kernel(Public):
-    """A compiled kernel. Call it with its operands by name; outputs are made when not given.
+    """A compiled kernel. Call it with its operands by name; outputs that are not passed are made.
 
-    The element types are those of the operands of each call, unless the kernel declares them; for each choice of
-    types C is generated and compiled once. `source` and `header` are the C for the declared (or default) types.
-    Index arrays are checked when they are first seen (`validate` "once"), at every call ("always") or not at all
-    ("never": arrays that break the layout may then end the process).
+    Element types are those of the operands, unless the kernel declares them; C is generated and compiled once for each
+    choice of types. `source` and `header` are the C for the declared or default types. Index arrays are checked at
+    their first use (`validate` "once"), at every call ("always"), or not at all ("never": arrays that violate the
+    layout may crash the process).
     """
 
     _public = (
@@ -117,8 +117,9 @@ class Kernel(Public):
         return self._generated
 
     def stopped_after(self, name: str) -> Generated:
-        """The same where that pass is the last one: it computes the same, with less speed. Raises
-        UsageError for what is no pass."""
+        """The kernel without the passes after this one: same results, less speed. Raises UsageError for an unknown
+        pass.
+        """
         from spfgen.pipeline import generate
 
         return generate(self._kernel, self._layouts, name)
@@ -130,7 +131,7 @@ class Kernel(Public):
 
     @property
     def layouts(self) -> Mapping[str, Layout]:
-        """The layout of each declared tensor."""
+        """The layouts of the declared tensors."""
         return self._layouts
 
     @property
@@ -139,9 +140,9 @@ class Kernel(Public):
         return self._kernel
 
     def explain(self, json: bool = False, *, details: bool = False) -> Any:
-        """The iteration spaces, the loops with the reason for each, and what was proved; as text or as a dict.
+        """The iteration spaces, the loops with their reasons, and the proofs, as text or as a dict.
 
-        `details` adds to the text what a dict has anyway: times of proofs, and counterexamples.
+        `details` adds the times of proofs and counterexamples to the text; the dict always has them.
         """
         from spfgen.explain import explain_json, explain_text
 
@@ -235,16 +236,18 @@ class Kernel(Public):
         return self.results(bound, operands)
 
     def symbolic(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Symbolic:
-        """Results whose pattern is computed, to be filled with values again: `s = kernel.symbolic(A=A, B=B)`, then
-        `s.numeric(A=other)` as often as the patterns of the operands stay the same. Raises UsageError, DataError."""
+        """Compute results once, and their values again later: `s = kernel.symbolic(A=A, B=B)`, then
+        `s.numeric(A=other)` for operands with the same patterns. Raises UsageError, DataError.
+        """
         from spfgen.run.drawings.symbolic import Symbolic
 
         return Symbolic(self, operands, sizes)
 
     def phases(self) -> tuple[Kernel, Kernel]:
-        """NAME_symbolic, which makes the results as this kernel does, and NAME_numeric, to which they are given: it
-        computes their values again, in place, for operands with the same patterns. Raises UsageError where no result
-        has a pattern that is computed."""
+        """Two kernels: NAME_symbolic makes the results, as this kernel does; NAME_numeric takes them and recomputes
+        their values in place, for operands with the same patterns. Raises UsageError if no result has a computed
+        pattern.
+        """
         if not self.assembled:
             message = f"expected a result of `{self.name}` whose pattern is computed, but there is none"
             raise UsageError(message, None, ("declare it in a sparse layout",))
@@ -254,7 +257,7 @@ class Kernel(Public):
         )
 
     def results(self, bound: Bound, operands: Mapping[str, object]) -> Any:
-        """The outputs of a call: the objects that were given, numpy arrays where the layout is numpy's own."""
+        """The outputs of a call: the objects that were passed, or numpy arrays if numpy has the layout."""
         found = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]
         return found[0][1] if len(found) == 1 else dict(found)
 
@@ -266,9 +269,9 @@ class Kernel(Public):
         prune: object = None,
         **operands: object,
     ) -> Bound:
-        """Check the operands and put them in place; the result runs the kernel each time it is called.
+        """Check the operands once; the result runs the kernel each time it is called.
 
-        What decides the order of loops (the levels of a triangular solve) is found in the first of these calls.
+        The first call determines the order of loops by levels, as in triangular solves.
         """
         if positional:
             raise self._by_name()
@@ -298,11 +301,11 @@ class Kernel(Public):
         sizes: Mapping[str, int] | None = None,
         **operands: object,
     ) -> Bound:
-        """`bind` for many calls: `kernel.optimize("A", expected_calls=10_000, A=A, x=x, y=y)`. The operands of these
-        names may be stored anew, in the layouts in which calls are fastest, as `spfgen.tune_layouts` finds them.
+        """`bind` for many calls: `kernel.optimize("A", expected_calls=10_000, A=A, x=x, y=y)`.
 
-        The search ends after a minute, or after the time that the expected calls take with the operands as they are,
-        where that is less. What is stored anew is a copy: values of A that change later are not seen. Raises
+        The named operands may be converted to the layouts in which calls are fastest, as found by
+        `spfgen.tune_layouts`. The search ends after a minute, or earlier if the expected calls take less time with the
+        operands as they are. Converted operands are copies: later changes of the values of A have no effect. Raises
         DataError, UsageError.
         """
         from spfgen.run.tuners.tune_layouts import optimized

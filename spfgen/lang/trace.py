@@ -32,8 +32,11 @@ def function(
     identity: bool | int | float | None = None,
     annihilator: bool | int | float | None = None,
 ) -> n.Function:
-    """A function of `nin` numbers to call in texts under its name. Raises UsageError where what it does depends on the
-    numbers: `np.where(x > 0, x, 0)` is right, `if x > 0` is not. What is declared of it is checked when it is used."""
+    """A function of `nin` numbers that statements can call under its name.
+
+    It is called once with symbols. Where it depends on values, write `np.where(x > 0, x, 0)`: for `if x > 0`,
+    UsageError is raised. Declared properties are checked when it is used.
+    """
     if not callable(f):
         raise UsageError(f"expected a function of Python or of numpy, but this is {a_type(f)}")
     called = str(name or getattr(f, "__name__", ""))

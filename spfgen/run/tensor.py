@@ -44,15 +44,16 @@ PRIORITY = 20.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tensor(Operators):
-    """`sizes` holds the extents and sizes of the layout, `arrays` its index and value arrays by name.
+    """A tensor in a layout: `sizes` are its extents and sizes, `arrays` its index and value arrays, by name.
 
-    The arrays are C-contiguous and have the shapes that the layout declares; the tensor shares them with
-    whoever made it.
+    The arrays are C-contiguous and have the shapes that the layout declares. The tensor shares them with whoever made
+    them.
 
-    Signs, subscripts and numpy's functions mean what they mean for dense arrays that hold the fill value where nothing
-    is stored. Their results are new tensors: in the layout of the first operand, or of another one, that has places for
-    the entries, else in one of coordinates. With a dense array beside it a result is a dense array, unless the fill
-    value decides it alone, as 0 does a product. Reductions give dense arrays and numbers.
+    Operators, indexing and numpy's functions have the results that they have for dense arrays, in which elements that
+    are not stored have the fill value. Results are new tensors: in the layout of the first operand that can store the
+    entries, or in coordinates. With a dense array as an operand the result is a dense array, unless its value at the
+    fill value does not depend on the dense array, as for a product with fill value 0. Reductions return dense arrays
+    and numbers.
     """
 
     layout: Layout

@@ -177,9 +177,9 @@ def kron(a: object, b: object, *, layout: AnyLayout | None = None) -> Tensor:
 
 
 def compute(*arrays: object) -> tuple[Any, ...]:
-    """The values of several lazy arrays: what stands in more than one of them is computed once.
+    """The values of several lazy arrays; common subexpressions are computed once.
 
-    What is no lazy array stays as it is. Raises what `LazyArray.compute` does.
+    Arguments that are not lazy arrays are returned as they are. Raises what `LazyArray.compute` raises.
     """
     from spfgen.run.arrays.lazy import LazyArray, several
 
@@ -188,9 +188,9 @@ def compute(*arrays: object) -> tuple[Any, ...]:
 
 
 def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
-    """An array of which signs, functions and methods are noted down, and computed together by `compute()`.
+    """A lazy array: operators, functions and methods are recorded, and computed together by `compute()`.
 
-    `a` is whatever `spfgen.evaluate` takes; with `layout` it is converted to it first.
+    `a` is whatever `spfgen.evaluate` accepts; with `layout` it is converted to that layout first.
     """
     from spfgen.run.arrays.lazy import LazyArray, leaf
 
@@ -200,7 +200,7 @@ def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
 
 
 def aslinearoperator(a: object) -> LinearOperator:
-    """A scipy.sparse.linalg.LinearOperator over a matrix in any layout, or in blocks, for the solvers of scipy."""
+    """A scipy.sparse.linalg.LinearOperator for a matrix in any layout, or in blocks, for scipy's solvers."""
     if hasattr(a, "rmatvec"):
         from scipy.sparse.linalg import aslinearoperator as of_scipy
 

@@ -54,9 +54,9 @@ ENOUGH = eager.ENOUGH
 
 
 class LazyArray(Operators):
-    """An array that is not computed yet: signs, methods and numpy's functions add to what is to be done.
+    """An array that is not computed yet: operators, methods and numpy's functions record what is to be done.
 
-    `compute()` does it. `numpy.asarray` and whoever needs a number do it, too.
+    `compute()` does it, and so do `numpy.asarray` and conversions to numbers.
     """
 
     __slots__ = ("node",)

@@ -243,7 +243,7 @@ def _pieces(
     encoder = Encoder()
     guards: list[Formula] = []
     try:
-        limits = _axioms(list(tensors.values()), ranges).extents
+        limits = declared_facts(list(tensors.values()), ranges.fixed).extents
         parts = [encoder.formula(inside_arrays(c.formula, limits)) for c in combination]
         parts += [encoder.formula(f) for index in indices for f in ranges.of(index)]
         if statement.where is not None:
@@ -276,7 +276,7 @@ def _pieces(
             (f"make `{error.variable}` a position of the relation",),
         ) from None
     parts += encoder.definitions()
-    axioms = _axioms([tensors[c.operand.tensor] for c in combination], ranges)
+    axioms = declared_facts([tensors[c.operand.tensor] for c in combination], ranges.fixed)
     facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
     places = [p for c in combination for p in c.operand.place]
     size_names = _sizes_in([*parts, *facts, *guards, *places], [c.operand for c in combination], indices, encoder)
@@ -326,13 +326,13 @@ def _informed(piece: Piece, known: Sequence[Formula], axioms: Facts, encoder: En
     return informed
 
 
-def _axioms(used: Sequence[Tensor], ranges: Ranges) -> Facts:
-    """The declared facts of the tensors, in the kernel's names."""
+def declared_facts(used: Sequence[Tensor], fixed: Mapping[str, int]) -> Facts:
+    """The declared facts of the tensors, in the kernel's names; `fixed` are the extents that are numbers."""
     formulas: dict[Formula, None] = {}
     limits: dict[str, tuple[Expr, ...]] = {}
     for tensor in dict.fromkeys(t.name for t in used):
         found = next(t for t in used if t.name == tensor)
-        values = size_values(found, ranges.fixed)
+        values = size_values(found, fixed)
         arrays = dict(found.arrays)
         formulas |= dict.fromkeys(substitute(rename(p.formula, {}, arrays), values) for p in found.layout.facts)
         for index in found.layout.indexes:

@@ -135,6 +135,25 @@ def test_what_equals_the_fill_value_may_be_left_out(source: str, target: str) ->
     np.testing.assert_array_equal(made.to_numpy(), given.toarray())
 
 
+def test_nests_one_after_the_other_are_in_order() -> None:
+    """Of stacks, each row or each part of a row comes from one operand; of a matrix beside its shifted self it does not."""
+    expected = {
+        "C[l,j] = concat((A[i,j], B[k,j]), (i, k) -> l)": (True, True),
+        "C[i,l] = concat((A[i,j], B[i,k]), (j, k) -> l)": (True, True),
+        "C[l,j] = concat((A[j,i], B[k,j]), (i, k) -> l)": (True, False),
+    }
+    left, right = matrix(8, 8, 30).tocsr(), matrix(8, 8, 30).tocsr()
+    stacked = [np.vstack, np.hstack, lambda both: np.vstack([both[0].T, both[1]])]
+    for (text, flags), stack in zip(expected.items(), stacked, strict=True):
+        kernel = spfgen.compile(text, A="csr", B="csr", C="csr", threads=2)
+        plan = plan_of(kernel)
+        assert plan is not None
+        assert (plan.ordered, plan.apart) == flags
+        made = kernel(A=left, B=right)
+        check(made)
+        np.testing.assert_array_equal(made.to_numpy(), stack([left.toarray(), right.toarray()]))
+
+
 def test_layouts_of_the_user() -> None:
     """Columns that are stored from their last row on."""
     spec = spfgen.parse(BY_COLUMN + "kernel k { tensor A : csr tensor B : by_column B[i,j] = A[i,j] }")

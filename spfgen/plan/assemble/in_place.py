@@ -20,7 +20,6 @@ from spfgen.facts.formula import (
     Num,
     Or,
     Var,
-    conjunction,
     rename,
     substitute,
     variables,
@@ -46,12 +45,11 @@ from spfgen.plan.nodes import (
     Products,
     Scan,
     Seq,
-    chain,
 )
 from spfgen.sets.affine import NotAffine, affine, expression
+from spfgen.space.instances import declared_facts
 from spfgen.space.nodes import Program, Tensor, size_values
 
-NO_FACTS = Facts((), {})
 PLAIN = Scan | Load | Locate | Guard | Seq | Append | Block | Let | If | Define
 """What may run twice: it changes nothing but the tensor that it appends to, and looks nothing up."""
 
@@ -179,9 +177,7 @@ def check_in_place(plan: Plan, program: Program) -> None:
     for node in (n for n in walk(plan, PLANS) if isinstance(n, InPlace)):
         tensor = program.tensor(node.tensor)
         own = groups_of(tensor)
-        sums = [n for n in walk(plan, PLANS) if isinstance(n, Products) and any(k is node for k in walk(n, PLANS))]
-        facts = _facts(sums[0]) if sums else NO_FACTS
-        made = None if own is None else _Wrapped(tensor, own, program, facts).made(node.body)
+        made = None if own is None else _Wrapped(tensor, own, program).made(node.body)
         outside = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == node.tensor]
         inside = [n for n in walk(node.body, PLANS) if isinstance(n, Append)]
         if made != node or len(outside) != len(inside):
@@ -195,12 +191,10 @@ class _Wrapped:
     tensor: Tensor
     groups: Groups
     program: Program
-    axioms: Facts = NO_FACTS
-    """What is declared of the index arrays that the loops read."""
 
     def of(self, plan: Plan) -> Plan | None:
         if isinstance(plan, Products):
-            inner = replace(self, axioms=_facts(plan)).of(plan.body)
+            inner = self.of(plan.body)
             return None if inner is None else replace(plan, body=inner)
         if not isinstance(plan, Seq | Block):
             return self.made(plan)
@@ -250,37 +244,61 @@ class _Wrapped:
         level = self.groups.key.key.levels[0]
         for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan) and n.parallel):
             inside = {d for n in walk(scan.body, PLANS) for d in _defines(n)}
+            located = _located(scan.body)
             for append in (n for n in walk(scan, PLANS) if isinstance(n, Append)):
-                if not any(_follows(d, scan.dim, inside) for d in self.digits(append)[: level.group]):
+                digits = [substitute(d, located) for d in self.digits(append)[: level.group]]
+                if not any(_follows(d, scan.dim, inside) for d in digits):
                     return False
         return True
 
     def is_ordered(self, plan: Plan) -> bool:
-        """Proved: of two entries of one group, the one that comes later has the greater keys."""
-        nodes = list(chain(plan))
-        append, loops = nodes[-1], [n.dim for n in nodes if isinstance(n, Scan)]
-        if not isinstance(append, Append) or not loops or any(isinstance(n, Scan) and n.down for n in nodes):
+        """Proved: of two entries of one group, the one that comes later has the greater keys. Nests that run one after
+        the other are compared in pairs."""
+        paths = _paths(plan)
+        if not paths or any(isinstance(n, Scan) and n.down for path in paths for n in path):
             return False
-        key = self.groups.key.key
-        level, digits = key.levels[0], self.digits(append)
-        known = [f for n in nodes for f in _says(n)]
-        twin = {d: f"{d}'" for n in nodes for d in _defines(n)}
-        pairs = [(d, rename(d, twin)) for d in digits]
-        same: list[Formula] = [Compare("=", a, b) for a, b in pairs[: level.group]]
+        alone = len(paths) == 1 or not any(n is m for k, p in enumerate(paths) for q in paths[:k] for n in p for m in q)
+        nests = ((paths[k], paths[m]) for m in range(len(paths)) for k in range(m + 1))
+        return alone and all(self.rises(first, then) for first, then in nests)
+
+    def rises(self, first: Sequence[Plan], then: Sequence[Plan]) -> bool:
+        """Whether entries of the first nest that are in one group with entries of the other one, or with later ones of
+        its own, have smaller keys."""
+        twin = {d: f"{d}'" for n in then for d in _defines(n)}
+        key, (one, two) = self.groups.key.key, (first[-1], then[-1])
+        assert isinstance(one, Append)
+        assert isinstance(two, Append)
+        pairs = list(zip(self.digits(one), (rename(d, twin) for d in self.digits(two)), strict=True))
+        level = key.levels[0]
+        same = [Compare("=", a, b) for a, b in pairs[: level.group]]
         rising = _rising(pairs[level.group :], [f.down for f in key.fields[level.group : level.end]])
-        both = [*known, *(rename(f, twin) for f in known), *same]
+        known = [*(f for n in first for f in _says(n)), *(rename(f, twin) for n in then for f in _says(n)), *same]
         about = f"entries of a group of {self.tensor.name} come in the order of their keys"
-        for depth, loop in enumerate(loops):
-            before: list[Formula] = [Compare("=", Var(n), Var(twin[n])) for n in loops[:depth]]
-            later = conjunction([*before, Compare("<", Var(loop), Var(twin[loop]))])
-            if not implied([*both, later], self.axioms, rising, about=about).proved:
-                return False
-        return True
+        loops = [n.dim for n in first if isinstance(n, Scan)] if first is then else []
+        cases = [
+            [*(Compare("=", Var(n), Var(twin[n])) for n in loops[:k]), Compare("<", Var(loop), Var(twin[loop]))]
+            for k, loop in enumerate(loops)
+        ]
+        later = cases or ([] if first is then else [[]])
+        return bool(later) and all(implied([*known, *case], self.facts, rising, about=about).proved for case in later)
+
+    @property
+    def facts(self) -> Facts:
+        """What is declared of the index arrays that the loops read."""
+        given = [t for t in self.program.tensors if t.assembled is None]
+        return declared_facts(given, self.program.fixed)
 
 
-def _facts(plan: Products) -> Facts:
-    instances = plan.asked.group.instances
-    return instances[0].axioms if instances else NO_FACTS
+def _paths(plan: Plan) -> list[list[Plan]]:
+    """The nodes around each entry that nests deliver, one nest after the other; none where it is more than that."""
+    if isinstance(plan, Append):
+        return [[plan]]
+    if isinstance(plan, Seq | Block):
+        found = [_paths(part) for part in plan.parts]
+        return [path for paths in found for path in paths] if all(found) else []
+    if not isinstance(plan, Scan | Load | Locate | Guard):
+        return []
+    return [[plan, *path] for path in _paths(plan.body)]
 
 
 def _is_changed(node: Plan) -> bool:
@@ -297,6 +315,15 @@ def _defines(node: object) -> tuple[str, ...]:
         case Scan(dim) | Load(dim) | Locate(dim) | Define(dim):
             return (dim,)
     return ()
+
+
+def _located(plan: Plan) -> dict[str, Expr]:
+    """What is computed in a nest from indices around, if that is the same wherever it has that name."""
+    found: dict[str, set[Expr]] = {}
+    for node in walk(plan, PLANS):
+        if isinstance(node, Locate | Define):
+            found.setdefault(node.dim, set()).add(node.value)
+    return {dim: next(iter(values)) for dim, values in found.items() if len(values) == 1}
 
 
 def _says(node: Plan) -> Iterator[Formula]:

@@ -136,7 +136,7 @@ def test_what_equals_the_fill_value_may_be_left_out(source: str, target: str) ->
 
 
 def test_nests_one_after_the_other_are_in_order() -> None:
-    """Of stacks, each row or each part of a row comes from one operand; of a matrix beside its shifted self it does not."""
+    """Rows of a stack come from one operand each; rows of matrices side by side from one after the other."""
     expected = {
         "C[l,j] = concat((A[i,j], B[k,j]), (i, k) -> l)": (True, True),
         "C[i,l] = concat((A[i,j], B[i,k]), (j, k) -> l)": (True, True),

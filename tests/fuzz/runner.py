@@ -92,7 +92,11 @@ def _generated(case: Case, name: str) -> Outcome:
         if " find " in case.kernel and any(words in str(error) for words in changed):
             outcome.refused = "a forced find changes who drives"
             return outcome
-        if (" as tile_" in case.kernel or " order " in case.kernel) and isinstance(error, SpecError) and any(w in str(error) for w in NO_LOOP):
+        if (
+            (" as tile_" in case.kernel or " order " in case.kernel)
+            and isinstance(error, SpecError)
+            and any(w in str(error) for w in NO_LOOP)
+        ):
             outcome.refused = "a schedule of what is no loop"
             return outcome
         # values of hermitian layouts are functions of what is stored: no sum of products

@@ -20,6 +20,7 @@ from spfgen.plan.nodes import (
     Define,
     Find,
     If,
+    InPlace,
     Let,
     Load,
     Locate,
@@ -98,6 +99,9 @@ class _Facts:
     def of(self, node: Any, known: Mapping[str, int]) -> Iterator[Hashable]:
         match node:
             case Products():  # compared with its instances (whole.py)
+                return
+            case InPlace(body=body):  # how entries get to their places: what is appended is the same
+                yield from self.of(body, known)
                 return
             case Block(parts):
                 for part in parts:

@@ -13,7 +13,7 @@ from spfgen.facts.formula import ONE, Bin
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply
 from spfgen.plan import unproved_passes
-from spfgen.plan.nodes import Append, Block, If, Plan, Scan
+from spfgen.plan.nodes import Append, Block, If, InPlace, Plan, Scan
 from spfgen.plan.steps import rewrites
 from spfgen.plan.transform.passes import Pass
 from spfgen.plan.verify.unchanged import changed
@@ -21,6 +21,7 @@ from spfgen.plan.verify.whole import check_plan
 
 MERGE = ("C[i,j] = maximum(A[i,j], B[i,j])", {"A": "csr", "B": "csr", "C": "csr"})
 LOOKED_UP = ("R[i,j] = maximum(A[i,j]*x[j], B[i,j])", {"A": "csr", "B": "dcsr", "x": "dense", "R": "dense"})
+IN_PLACE = ("C[i,j] = sqrt(A[i,j])", {"A": "csr", "C": "csr"})
 HALVES = ("y[i] = max(j: where(i <= j, A[i,j], B[i,j]))", {"A": "dense", "B": "dense", "y": "dense"})
 
 
@@ -48,6 +49,12 @@ def test_all_rewrites_keep_what_was_planned(kernel: Any) -> None:
     generated = made(*kernel)
     assert [changed(p, q) for p, q in zip(generated.compared.planned, generated.plans, strict=True)] == [0]
     assert generated.compared.planned[0] != generated.plans[0] or kernel is MERGE
+
+
+def test_how_entries_get_to_their_places_is_another_matter() -> None:
+    generated = made(*IN_PLACE)
+    assert any(isinstance(n, InPlace) for n in walk(generated.plans[0], Plan))
+    assert [changed(p, q) for p, q in zip(generated.compared.planned, generated.plans, strict=True)] == [0]
 
 
 @pytest.mark.parametrize("kind", CHANGES)

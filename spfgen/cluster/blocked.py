@@ -17,6 +17,7 @@ from dask.threaded import get as threaded_get
 from spfgen.cluster.cuts import Bounds, boxes, meeting
 from spfgen.cluster.parts import BLOCK, Apply, Joined, Within, joined
 from spfgen.errors import ConversionError, UsageError
+from spfgen.lang.signs import PLACES
 from spfgen.run.operators import Operators
 
 Key = tuple[Any, ...]
@@ -233,10 +234,15 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         return self._called(function, operands, options)
 
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
-        if any(v is not None and v is not True for v in options.values()) or keepdims or name == "mean":
+        axes = range(self.ndim) if axis is None else [a % self.ndim for a in np.atleast_1d(axis)]
+        if any(v is not None and v is not True for v in options.values()) or keepdims:
             hint = 'write it as a program: spfgen.evaluate("y[i] = sum(j: A[i, j])/n", A=A, n=n)'
             raise UsageError(f"expected a reduction `{name}` with an axis alone, but it has more", None, (hint,))
-        axes = range(self.ndim) if axis is None else [a % self.ndim for a in np.atleast_1d(axis)]
+        if name == "mean":
+            return self._reduced("add", axis, keepdims) / np.prod([self.shape[a] for a in axes], dtype=np.int64)
+        if name in PLACES and len(axes) > 1:
+            hint = f"write A.{name}(axis=...), or find the place in the result of a smaller one"
+            raise UsageError(f"expected an axis for `{name}` of a tensor in blocks", None, (hint,))
         indices = [f"i{k}" for k in range(self.ndim)]
         kept = [i for k, i in enumerate(indices) if k not in set(axes)]
         word = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}.get(name, name.partition("_")[2])
@@ -267,13 +273,25 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
 
         return blocks(self.to_dask_array()[key], None, None, None, None, None)
 
+    def __getattr__(self, name: str) -> Any:
+        """What one tensor has, blocks have not: the message says how to get one."""
+        from spfgen.run.tensor import Tensor
+
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if not name.startswith("_") and hasattr(Tensor, name):
+            message += f": the tensor that A.compute() makes of its blocks has `{name}`"
+        raise AttributeError(message)
+
     def _number(self) -> Any:
         if self.ndim:
             raise UsageError("expected one number, but this is a tensor in blocks", None, ("write .compute()",))
         return self.compute()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        hint = "spfgen.evaluate, spfgen.einsum and signs take blocks; A.compute() makes one tensor or array of them"
+        hint = (
+            "spfgen.evaluate, spfgen.einsum and operators take blocks; where a matrix M of scipy is on the left, write "
+            "spfgen.pack(M) @ A; A.compute() makes one tensor or array of the blocks"
+        )
         raise ConversionError("expected one array or tensor, but this one is in blocks", None, (hint,))
 
     def __bool__(self) -> bool:

@@ -13,6 +13,7 @@ from spfgen.errors import UsageError
 
 Bounds = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
+LETTERS = tuple("ijklmn")
 
 
 def by_extent(extent: int, size: int) -> Bounds:
@@ -42,13 +43,15 @@ def by_extents(extent: int, extents: Sequence[int], axis: str) -> Bounds:
 
 
 def axis_of(key: object, names: Sequence[str]) -> int:
-    """The axis that is meant by a number or by the name that the layout gives it. Raises UsageError."""
-    if isinstance(key, str) and key in names:
-        return names.index(key)
+    """The axis that is meant by a number or by the name that the layout gives it, or by i, j, k, ... where the layout
+    has none of these. Raises UsageError."""
+    for known in (names, LETTERS[: len(names)] if not {*names} & {*LETTERS} else ()):
+        if isinstance(key, str) and key in known:
+            return known.index(key)
     if isinstance(key, int) and not isinstance(key, bool) and -len(names) <= key < len(names):
         return key % len(names)
-    known = ", ".join(f"`{n}` ({k})" for k, n in enumerate(names))
-    raise UsageError(f"expected an axis to cut, but it is {key!r}", None, (f"axes of this tensor: {known}",))
+    axes = ", ".join(f"`{n}` ({k})" for k, n in enumerate(names))
+    raise UsageError(f"expected an axis to cut, but it is {key!r}", None, (f"axes of this tensor: {axes}",))
 
 
 def cut(extent: int, how: object, axis: str) -> Bounds:

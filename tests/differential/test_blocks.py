@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import spfgen
 from tests.differential.in_blocks import any_cuts, in_blocks
@@ -157,6 +158,17 @@ def test_signs_and_doors() -> None:
     np.testing.assert_allclose(a.matvec(x), dense @ x)
     np.testing.assert_allclose(a[1:6, ::2].compute().to_numpy(), dense[1:6, ::2])
     np.testing.assert_allclose((a[2:] @ x).compute(), dense[2:] @ x)
+    np.testing.assert_allclose(a.mean(1).compute(), dense.mean(1))
+    assert float(a.mean()) == dense.mean()
+    with pytest.raises(spfgen.SpfgenError, match=r"expected an axis for `argmin`"):
+        a.argmin()
+    with pytest.raises(AttributeError, match=r"the tensor that A.compute\(\) makes of its blocks has `to_numpy`"):
+        _ = a.to_numpy
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        _ = a.nothing
+    with pytest.raises(spfgen.SpfgenError, match="expected one array or tensor") as refused:
+        _ = sp.csr_array(dense) @ a
+    assert "spfgen.pack(M) @ A" in str(refused.value)
     assert float(a[2, 5]) == 3
     assert len(list(a)) == 7
     assert a.astype("float32").compute().dtype == np.float32
@@ -171,6 +183,10 @@ def test_blocks_that_a_function_makes() -> None:
     np.testing.assert_array_equal(a.compute().to_numpy(), np.add.outer(np.arange(5), np.arange(7)))
     assert a.blocks == (3, 3)
     assert len(a) == 5
+    coordinates = sp.coo_array(np.eye(5))
+    assert spfgen.blocks(coordinates, {"j": 2}).blocks == (1, 3), "of a layout whose axes have no such names"
+    with pytest.raises(spfgen.SpfgenError, match="expected an axis to cut, but it is 'k'"):
+        spfgen.blocks(coordinates, {"k": 2})
 
 
 def test_blocks_that_weigh_the_same() -> None:

@@ -13,6 +13,10 @@ bandwidth give the time of a program, beside the least that any algorithm must s
   (Ballard, Knight, Rouse, "Communication lower bounds for matricized tensor times Khatri-Rao product", IPDPS 2018, for
   small R).
 
+A 2.5-D cut has a layer of workers for each part of a third index (k of SpGEMM, which is summed in a tree; r of SpMM),
+so that operands are replicated (Solomonik, Demmel, "Communication-optimal parallel 2.5D matrix multiplication and LU
+factorization algorithms", Euro-Par 2011, Section 3). A cut is advised where its operands have room.
+
 Results of SpGEMM count with one entry for each product, which is how many there are where products seldom meet; the
 planner itself takes results for a hundredth full. Time of tasks is that of one scheduler, one after the other.
 """
@@ -38,6 +42,8 @@ from experiments.harness.log import say, show
 ENTRIES, PER_ROW, COLUMNS = 10**12, 100, 16
 LATENCY, BANDWIDTH = 20e-6, 10e9 / 8
 WORKERS = (16, 256, 1024)
+COPIES, MEMORY = 4, 64e9
+"""How often operands are replicated in a 2.5-D cut, and the bytes of operands that a worker has room for."""
 FIRST, SPARSE_ENTRY, NUMBER = 0, 12, 8
 HERE = Path(__file__).resolve().parent
 
@@ -55,11 +61,16 @@ def _root(workers: int, degree: int) -> int:
     return max(1, round(workers ** (1 / degree)))
 
 
+def _layer(workers: int) -> int:
+    return _root(workers // COPIES, 2)
+
+
 CUTS = {
     "spmv": (Cut("1-D", lambda p: {"i": p}), Cut("2-D", lambda p: {"i": _root(p, 2), "j": _root(p, 2)})),
     "spgemm": (
         Cut("1-D", lambda p: {"i": p, ("A2", "k"): p}),
         Cut("2-D", lambda p: dict.fromkeys("ijk", _root(p, 2))),
+        Cut("2.5-D", lambda p: {"i": _layer(p), "j": _layer(p), "k": COPIES}),
         Cut("3-D", lambda p: {"i": _root(p, 3), "j": _root(p, 3), "k": _root(p, 3)}),
     ),
     "mttkrp": (
@@ -68,17 +79,20 @@ CUTS = {
         Cut("3-D", lambda p: dict.fromkeys("ijk", _root(p, 3))),
     ),
 }
-CUTS |= dict.fromkeys(("spmm", "sddmm", "pagerank"), CUTS["spmv"])
+CUTS |= dict.fromkeys(("sddmm", "pagerank"), CUTS["spmv"])
+CUTS["spmm"] = (*CUTS["spmv"], Cut("2.5-D", lambda p: {"i": _layer(p), "j": _layer(p), "r": COPIES}))
 
 
 @dataclass(frozen=True)
 class Line:
-    """One program, cut in one way, on some workers: bytes for each worker, and seconds."""
+    """One program, cut in one way, on some workers: bytes for each worker, those that it gets and sends and those of
+    operands that it holds, and seconds."""
 
     program: str
     cut: str
     workers: int
     sent: float
+    held: float
     least: float | None
     seconds: float
     alone: float
@@ -196,7 +210,8 @@ def simulated(program: str, cut: Cut, entries: int, workers: int, rate: float) -
     compute = work / total * rate * max(1.0, total / workers)
     steps = len(unit.reads) + log2(max(parts, 1))
     seconds = compute + sent / BANDWIDTH + LATENCY * steps + choice.cost.tasks * tuning.CLUSTER_TASK
-    return Line(program, cut.name, workers, sent, least(program, entries, workers), seconds, work * rate)
+    held = (operands + sum(size for _, size in shapes(program, entries).values())) / workers
+    return Line(program, cut.name, workers, sent, held, least(program, entries, workers), seconds, work * rate)
 
 
 def rates(quick: bool) -> dict[str, float]:
@@ -220,9 +235,9 @@ def rates(quick: bool) -> dict[str, float]:
         out = "csr" if program in SPARSE else None
         times = []
         for _ in range(4 if quick else 8):
-            start = time.perf_counter()
+            start = time.process_time()  # whatever else the machine does
             spfgen.evaluate(data.text, **operands, out=out, threads=1)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         found[program] = median(times[1:]) / points
     return found
 
@@ -241,12 +256,13 @@ def lines(per_multiplication: Mapping[str, float], weak: bool) -> Iterator[Line]
 
 def table(found: list[Line]) -> str:
     """Markdown."""
-    rows = ["| program | cut | workers | MB sent by each | least known, MB | times | seconds | efficiency |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    names = ("program", "cut", "workers", "MB sent by each", "least known, MB", "times", "GB of operands", "seconds",
+             "efficiency")  # fmt: skip
+    rows = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
     for line in found:
         least_known = "" if line.least is None else f"{line.least / 1e6:,.1f}"
         over = "" if line.over is None else f"{line.over:.1f}"
-        sent = f"{line.sent / 1e6:,.1f} | {least_known} | {over}"
+        sent = f"{line.sent / 1e6:,.1f} | {least_known} | {over} | {line.held / 1e9:,.1f}"
         rows.append(
             f"| {line.program} | {line.cut} | {line.workers:,} | {sent} | {line.seconds:,.2f} | {line.efficiency:.2f} |"
         )
@@ -254,19 +270,31 @@ def table(found: list[Line]) -> str:
 
 
 def advice(found: list[Line]) -> str:
-    """Which cut mends what is far from the bound, on the most workers."""
+    """Which cut mends what is far from the bound, on the most workers, among those for which there is memory."""
     rows = []
     for program in PROGRAMS:
         own = [x for x in found if x.program == program and x.workers == WORKERS[-1]]
-        first, best = own[FIRST], min(own, key=lambda x: x.sent)
+        fit = [x for x in own if x.held <= MEMORY] or own
+        first, best = own[FIRST], min(fit, key=lambda x: x.sent)
         times = f", {best.over:.1f} times the least known" if best.over else ""
         if best is first:
-            rows.append(f"- {program}: 1-D sends least of these cuts{times}.")
+            text = f"1-D sends least of these cuts{times}."
         else:
             less = first.sent / best.sent
-            rows.append(f"- {program}: {best.cut} sends {less:.1f} times less than 1-D{times}; "
-                        f"efficiency {best.efficiency:.2f}, not {first.efficiency:.2f}.")  # fmt: skip
+            text = f"{best.cut} sends {less:.1f} times less than 1-D{times}; "
+            text += f"efficiency {best.efficiency:.2f}, not {first.efficiency:.2f}."
+        rows.append(f"- {program}: {text}{_of_copies(own, best)}")
     return "\n".join(rows)
+
+
+def _of_copies(own: list[Line], best: Line) -> str:
+    """What a 2.5-D cut would change."""
+    found = next((x for x in own if x.cut == "2.5-D"), None)
+    if found is None or found is best:
+        return ""
+    room = "" if found.held <= MEMORY else f", and needs {found.held / 1e9:,.0f} GB for operands on each worker"
+    times = found.sent / best.sent
+    return f" 2.5-D, with operands on {COPIES} workers, sends {times:.1f} times as much as {best.cut}{room}."
 
 
 def plot(strong: list[Line], weak: list[Line], path: Path) -> None:
@@ -308,8 +336,8 @@ def main(arguments: list[str]) -> int:
 Written by `python -m experiments.cluster.simulate`; do not edit. {ENTRIES:,} entries, {PER_ROW} in each row of a
 matrix, {COLUMNS} columns of factors; {LATENCY * 1e6:.0f} us and {BANDWIDTH * 8 / 1e9:.0f} Gbit/s between workers of one
 thread. Nanoseconds of a multiplication, measured: {kernels}.
-{os.cpu_count()} processors had {os.getloadavg()[0]:.0f} processes to run then: where that is more, kernels are slower
-than alone, and efficiencies are better.
+Rates are of processor time; {os.cpu_count()} processors had {os.getloadavg()[0]:.0f} processes to run then, whose use
+of caches and memory counts.
 
 ## Strong scaling
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.separate import RESULT, Read, Way, within
+from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, within
 from spfgen.cluster.space import EXACT
 from spfgen.facts.formula import Var, show
 
@@ -24,6 +24,7 @@ def told(unit: Unit, text: str, tasks: int) -> str:
             meet = f"disjoint along axis {way.axis} of {result}" if way.kind == RESULT else _combined(way)
             lines.append(f"cut along {index}: {len(bounds) - 1} blocks of [0, {bounds[-1]}); results are {meet}")
     lines += [f"not cut along {index}: {why}" for index, why in unit.separable.kept.items()]
+    lines += _replicated(unit)
     lines += _left_out(unit)
     if not unit.cuts:
         lines.append("nothing is cut: there is one task")
@@ -31,6 +32,16 @@ def told(unit: Unit, text: str, tasks: int) -> str:
     lines += ["", *_costs(unit)]
     lines += [f"{tasks} tasks with those for parts; partial results are combined in pairs, always in the same order"]
     return "\n".join([*lines, *_proofs(unit)])
+
+
+def _replicated(unit: Unit) -> Iterator[str]:
+    """Where a reduction is cut beside two indices of the result: the algorithms that are called 2.5-D."""
+    kinds = {i: {unit.way(i, t).kind for t in unit.targets} for i in unit.cuts}
+    layers = [i for i, kind in kinds.items() if kind == {COMBINED}]
+    grid = [i for i, kind in kinds.items() if kind == {RESULT}]
+    if layers and len(grid) > 1:
+        sizes = f"a grid of {' x '.join(grid)} for each part of {', '.join(layers)}"
+        yield f"2.5-D: {sizes}; parts of operands are replicated"
 
 
 def _left_out(unit: Unit) -> Iterator[str]:

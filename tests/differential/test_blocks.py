@@ -366,6 +366,16 @@ def test_what_explain_says() -> None:
     np.testing.assert_allclose(found.compute(), [dense[i : i + 3].sum() for i in range(10)])
 
 
+def test_a_reduction_is_cut_beside_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called 2.5-D: each layer has a part of the sum, layers are combined in a tree."""
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_PACK", 1.0)  # blocks are taken as they are
+    dense = np.random.default_rng(6).integers(0, 3, (8, 8)).astype(float)
+    a, b = (spfgen.blocks(dense, cut, layout="csr") for cut in ({0: 4, 1: 2}, {0: 2, 1: 4}))
+    found = spfgen.evaluate("C[i,j] = A[i,k]*B[k,j]", A=a, B=b, out="csr")
+    assert "2.5-D: a grid of i x j for each part of k; parts of operands are replicated" in found.explain()
+    np.testing.assert_array_equal(found.compute().to_numpy(), dense @ dense)
+
+
 def test_a_matrix_with_more_places_than_an_array_may_have() -> None:
     n = 10**10
     ends = [0, 1, n - 1]

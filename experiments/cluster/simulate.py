@@ -220,7 +220,7 @@ def rates(quick: bool) -> dict[str, float]:
     from experiments.cluster import SPARSE, Data, matrices, tensors
     from experiments.data.made import uniform
 
-    n = 20_000 if quick else 400_000
+    n = 20_000 if quick else 100_000
     found = {}
     for program in PROGRAMS:
         data: Data = tensors(20 * n) if program == "mttkrp" else matrices(program, lambda: uniform(n, n, 10))
@@ -234,7 +234,7 @@ def rates(quick: bool) -> dict[str, float]:
             points = 10 * n * {"spgemm": 10, "spmm": COLUMNS, "sddmm": COLUMNS}.get(program, 1)
         out = "csr" if program in SPARSE else None
         times = []
-        for _ in range(4 if quick else 8):
+        for _ in range(4):
             start = time.process_time()  # whatever else the machine does
             spfgen.evaluate(data.text, **operands, out=out, threads=1)
             times.append(time.process_time() - start)

@@ -15,9 +15,9 @@
 | print   | text   | NAME.c and NAME.h                           | cir/tree/print.py        |                        |
 
 All kernels go through these stages. plan/from_space.py makes the nests of a statement that is a sum of products,
-whatever stands beside it. plan/steps/ plans all other statements (any function, fill values, views, `for`, `if`) by
-regions: one tensor drives, others are looked up; sorted ones merge. So it does with sums that would compare all entries
-of two tensors.
+whatever other statements the kernel has. plan/steps/ plans all other statements (any function, fill values, views,
+`for`, `if`) by regions: one tensor drives, others are looked up, sorted ones are merged. It also plans sums that would
+compare all entries of two tensors.
 
 Then plan/transform/whole.py makes the last marks in a plan, and plan/verify/whole.py compares it with the
 statements once more. `PASSES` lists all passes that rewrite plans or C. Each has a level of optimisation

@@ -148,7 +148,7 @@ def said_of(name: str) -> Iterator[str]:
     once = stored_once(layout).proved
     yield "A coordinate is stored at most once." if once else "A coordinate may be stored twice; its values add up."
     if not all(one_coordinate(layout, v).proved for v in layout.values):
-        yield "An element may stand for several coordinates."
+        yield "An element may have several coordinates."
     yield "Results can be in it." if as_output(layout) is None else "It is for operands only."
     try:
         key_orders(layout)

@@ -135,7 +135,7 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
     if any(order.is_chosen for order in orders):
         return "its order was found by trying, and the arrays are checked"
     if not plan.injective:
-        return "places may stand for several coordinates"
+        return "places may have several coordinates"
     steps = [s for (s,) in plan.steps if isinstance(s, Computed | Ranked)]
     if len(plan.ranks) != sum(isinstance(s, Ranked) for s in steps):
         return "a rank is made twice"

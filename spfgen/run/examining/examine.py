@@ -191,7 +191,7 @@ def _coordinates(layout: Layout) -> Iterator[Finding]:
             text = f"a place of `{value.name}` may be out of range, which every access tests{_because(inside)}"
             yield Finding("places", text, NOTE)
         if not one_coordinate(layout, value).proved:
-            yield Finding("places", f"an element of `{value.name}` may stand for several coordinates")
+            yield Finding("places", f"an element of `{value.name}` may have several coordinates")
     doubt = as_output(layout)
     if doubt is not None:
         how = "only with a pattern that is computed" if _is_packable(layout) else "not possible"

@@ -323,7 +323,7 @@ def test_explain_says_the_steps_and_why(monkeypatch) -> None:
     product = one @ one.T
     said = (product + product.T).explain()
     assert "1. " in said
-    assert "it stands in 2 places" in said
+    assert "it is used in 2 places" in said
     assert "A is step 1" in said
     assert "B is 2.5" in (one * 2.5).explain()
 
@@ -332,7 +332,7 @@ CUT = {
     "where": (lambda a: np.where(a > 2, a, 0) * 2, "index notation cannot express all of it"),
     "a concatenation": (lambda a: np.concatenate([a, a * 2], 1).sum(axis=0), "index notation cannot express all of it"),
     "a stack": (lambda a: np.stack([a, a], -1) + 1, "index notation cannot express all of it"),
-    "a variance": (lambda a: (a * 2).var(axis=0) - (a * 2).var(axis=0, ddof=1), "it stands in 2 places"),
+    "a variance": (lambda a: (a * 2).var(axis=0) - (a * 2).var(axis=0, ddof=1), "it is used in 2 places"),
     "a product of products": (lambda a: a.T @ (a @ WIDE), "each of its values is used more than once"),
 }
 

@@ -18,6 +18,7 @@ from typing import Any
 from spfgen.facts.formula import Expr, Formula, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.blocks import values
 from spfgen.lang.normalize import normalized
 from spfgen.lang.ops import OPERATORS, Operator
 from spfgen.lang.products import is_sum_of_products
@@ -371,8 +372,8 @@ def _values_of(loop: Any) -> Iterator[Any]:
             case lang.Statement(target, _, value):
                 yield value
                 yield from (s for s in target.subscripts if not isinstance(s, Expr | lang.Range))
-            case lang.Let(_, value) | lang.Set(_, _, value) | lang.If(value) | lang.While(value):
-                yield value
+            case _:
+                yield from values(node)
 
 
 # --- what a block of work reads ------------------------------------------------------------------------

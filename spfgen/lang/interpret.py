@@ -52,9 +52,10 @@ import numpy.typing as npt
 from spfgen.facts.formula import Expr, conjuncts, variables
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as n
+from spfgen.lang.blocks import all_steps
 from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
 from spfgen.lang.oracle.names import Names
-from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of
+from spfgen.lang.oracle.tree import index_names, indices_in_order, nodes_of
 from spfgen.lang.oracle.values import Frame, Values
 from spfgen.lang.products import first_beyond
 from spfgen.lang.uses import divides, leaves_the_rest, outside_of_reductions

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from spfgen.errors import Span
 from spfgen.facts.formula import Expr, Formula
@@ -276,6 +276,8 @@ class For:
     """`for j, i { ... }`: over the extents of the indices, where the condition holds, in any order that the dependences
     of the body allow."""
 
+    BLOCKS: ClassVar = ("body",)
+
     indices: tuple[str, ...]
     body: tuple[Step, ...]
     where: Formula | None = None
@@ -284,6 +286,9 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
+    BLOCKS: ClassVar = ("then", "otherwise")
+    VALUES: ClassVar = ("condition",)
+
     condition: Value
     then: tuple[Step, ...]
     otherwise: tuple[Step, ...] = ()
@@ -294,6 +299,8 @@ class If:
 class Let:
     """`let s = value`: a scalar that lives to the end of the block, of the type of the value."""
 
+    VALUES: ClassVar = ("value",)
+
     name: str
     value: Value
     span: Span | None = _span()
@@ -302,6 +309,8 @@ class Let:
 @dataclass(frozen=True, slots=True)
 class Set:
     """`s += value`, of a scalar that a `let` introduced. `op` as in a Statement."""
+
+    VALUES: ClassVar = ("value",)
 
     name: str
     op: str
@@ -312,6 +321,9 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class While:
+    BLOCKS: ClassVar = ("body",)
+    VALUES: ClassVar = ("condition",)
+
     condition: Value
     body: tuple[Step, ...]
     span: Span | None = _span()
@@ -327,6 +339,8 @@ class Break:
 @dataclass(frozen=True, slots=True)
 class Return:
     """The value of a function."""
+
+    VALUES: ClassVar = ("value",)
 
     value: Value
     span: Span | None = _span()

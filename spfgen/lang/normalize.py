@@ -18,7 +18,8 @@ from functools import reduce
 from spfgen.errors import SpecError
 from spfgen.facts.formula import TRUE, Formula, conjunction, conjuncts, variables
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, Apply, For, Function, If, Index, Let, Reduce, Set, Statement, Step, Value, While
+from spfgen.lang.blocks import with_blocks
+from spfgen.lang.nodes import Access, Apply, For, Function, Index, Let, Reduce, Set, Statement, Step, Value
 from spfgen.lang.values import indices_of
 
 REPEATED: Mapping[str, str] = {"=": "add", "+=": "add", "subtract": "add"}
@@ -45,13 +46,9 @@ def _step(step: Step, around: frozenset[str]) -> Step:
             return replace(step, value=_summed(value, around, "add", None, TRUE))
         case Set(_, op, value, _, function):
             return replace(step, value=_summed(value, around, REPEATED.get(op, op), function, TRUE))
-        case For(indices, body):
-            return replace(step, body=normalized(body, tuple(around), indices))
-        case If(_, then, otherwise):
-            return replace(step, then=normalized(then, tuple(around)), otherwise=normalized(otherwise, tuple(around)))
-        case While(_, body):
-            return replace(step, body=normalized(body, tuple(around)))
-    return step
+    indices = step.indices if isinstance(step, For) else ()
+    made: Step = with_blocks(step, lambda block: normalized(block, tuple(around), indices))
+    return made
 
 
 def _associates(op: str, function: Function | None) -> bool:

@@ -10,13 +10,14 @@ fill value does, is a Constant with a number of numpy's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from spfgen.errors import InternalError, Span, SpecError
 from spfgen.lang import nodes as n
+from spfgen.lang.blocks import all_steps
 from spfgen.lang.ops import COMPARED, OPERATORS, ufunc
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, ElementType
 
@@ -295,16 +296,6 @@ def updated(step: n.Set) -> Any:
     """`s += v` as `s + v`."""
     op = "add" if step.op == "+=" else step.op
     return n.Apply(op, (n.Local(step.name), step.value), step.span, step.function)
-
-
-def all_steps(steps: Sequence[Any]) -> Iterator[Any]:
-    for step in steps:
-        yield step
-        match step:
-            case n.If(_, then, otherwise):
-                yield from all_steps((*then, *otherwise))
-            case n.For(_, body) | n.While(_, body):
-                yield from all_steps(body)
 
 
 def function_type(function: n.Function, arguments: Sequence[ElementType]) -> ElementType:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spfgen.ir import children, walk
-from spfgen.lang.nodes import Access, Apply, Constant, For, If, Let, Range, Reduce, Set, Statement, While
+from spfgen.lang.blocks import blocks, values
+from spfgen.lang.nodes import Access, Apply, Constant, For, Range, Reduce, Statement
 
 
 def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
@@ -60,17 +61,12 @@ def read_first(steps: Sequence[Any], in_loops: bool) -> set[str]:
                     read(value, *target.subscripts)
                     if is_sure and op == "=" and where is None:
                         written.add(target.tensor)
-                case Let(_, value) | Set(_, _, value):
-                    read(value)
                 case For(_, body, where):
                     visit(body, is_sure and in_loops and where is None)
-                case While(condition, body):
-                    read(condition)
-                    visit(body, False)
-                case If(condition, then, otherwise):
-                    read(condition)
-                    visit(then, False)
-                    visit(otherwise, False)
+                case _:
+                    read(*values(step))
+                    for block in blocks(step):
+                        visit(block, False)
 
     def read(*values: Any) -> None:
         found.update({a.tensor for a in accesses_in(values)} - written)

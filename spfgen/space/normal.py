@@ -20,6 +20,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.blocks import with_blocks, with_values
 from spfgen.lang.show import show_statement
 from spfgen.lang.uses import leaves_the_rest
 from spfgen.lang.values import indices_of
@@ -65,23 +66,9 @@ class Normal:
                     step, indices=tuple(own[i] for i in indices), body=self.steps(body, own), where=condition
                 )
                 return self.ended_at_once(loop)
-            case lang.If(condition, then, otherwise):
-                self.alike = {}
-                return replace(
-                    step,
-                    condition=self.value(condition, names),
-                    then=self.steps(then, names),
-                    otherwise=self.steps(otherwise, names),
-                )
-            case lang.Let(_, value) | lang.Set(_, _, value):
-                self.alike = {}
-                return replace(step, value=self.value(value, names))
-            case lang.While(condition, body):
-                self.alike = {}
-                return replace(step, condition=self.value(condition, names), body=self.steps(body, names))
-            case lang.Break():
-                return step
-        raise InternalError(f"no normal form of {step!r}")
+        self.alike = {}
+        step = with_values(step, lambda value: self.value(value, names))
+        return with_blocks(step, lambda block: self.steps(block, names))
 
     def ended_at_once(self, loop: lang.For) -> lang.For:
         """A `break` ends the loop over all of its indices: where they are several, each of these loops."""

@@ -17,6 +17,7 @@ from spfgen.errors import Unsupported
 from spfgen.facts.formula import ZERO, Bin, Compare, Expr, Formula, Num, Var, conjuncts, rename, substitute, variables
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.blocks import with_blocks
 from spfgen.lang.normalize import normalized
 from spfgen.lang.uses import leaves_the_rest
 from spfgen.sets.affine import Affine
@@ -41,15 +42,9 @@ class _Read:
 def in_order(step: Any, extents: Mapping[str, Expr], sums: Collection[Equation]) -> Any:
     """The step with loops for its recurrences, but for `sums` of products, whose instances are ordered. `extents` are
     those of indices. Raises Unsupported where no order is proved."""
-    match step:
-        case lang.For(_, body) | lang.While(_, body):
-            return replace(step, body=tuple(in_order(s, extents, sums) for s in body))
-        case lang.If(_, then, otherwise):
-            first, second = (tuple(in_order(s, extents, sums) for s in part) for part in (then, otherwise))
-            return replace(step, then=first, otherwise=second)
-        case Equation(indices=indices) if indices and step not in sums:
-            return _ordered(step, extents)
-    return step
+    if isinstance(step, Equation):
+        return _ordered(step, extents) if step.indices and step not in sums else step
+    return with_blocks(step, lambda block: tuple(in_order(s, extents, sums) for s in block))
 
 
 def _ordered(eq: Equation, extents: Mapping[str, Expr]) -> Any:

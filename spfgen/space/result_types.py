@@ -10,8 +10,9 @@ from spfgen.errors import InternalError, SpecError
 from spfgen.facts.formula import Expr
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.blocks import all_steps, blocks, values
 from spfgen.lang.types import TYPES
-from spfgen.lang.typing import Kind, all_steps, joined, kind_of, scalar_types, settled
+from spfgen.lang.typing import Kind, joined, kind_of, scalar_types, settled
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -48,8 +49,8 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
         if found == before:
             break
     for step in all_steps(kernel.statements):
-        if isinstance(step, lang.If | lang.While):
-            kind_of(step.condition, leaf)
+        for condition in values(step) if blocks(step) else ():
+            kind_of(condition, leaf)
     for access in (n for step in kernel.statements for n in walk(step) if isinstance(n, lang.Access)):
         for subscript in values_in(access):
             kind = settled(kind_of(subscript, leaf))

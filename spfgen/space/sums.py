@@ -266,6 +266,6 @@ def what_is_beyond(statement: Any) -> str:
             return f"a subscript of `{tensor}` is a view or a value"
         case lang.Constant() | lang.Index() | lang.Local():
             return "a value is not made of numbers that tensors hold"
-        case lang.For() | lang.If() | lang.While() | lang.Let() | lang.Set():
+        case found if isinstance(found, lang.Step):
             return "it has steps"
     return "it has views"

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spfgen.lang import nodes as n
+from spfgen.lang.blocks import all_steps
 from spfgen.lang.ops import OPERATORS, ufunc
-from spfgen.lang.oracle.tree import all_steps
 
 Array = npt.NDArray[Any]
 LEAST, GREATEST = "least", "greatest"

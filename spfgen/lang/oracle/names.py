@@ -8,6 +8,7 @@ from typing import Any
 
 from spfgen.facts.formula import Expr, rename
 from spfgen.lang import nodes as n
+from spfgen.lang.blocks import with_blocks, with_values
 from spfgen.lang.oracle.tree import reduced_in, used_in
 
 
@@ -35,19 +36,6 @@ class Names:
                     body=self.steps(body, inner),
                     where=None if where is None else rename(where, inner),
                 )
-            case n.If(condition, then, otherwise):
-                own = self.of_value(condition, names)
-                return replace(
-                    step,
-                    condition=self.value(condition, own),
-                    then=self.steps(then, names),
-                    otherwise=self.steps(otherwise, names),
-                )
-            case n.While(condition, body):
-                own = self.of_value(condition, names)
-                return replace(step, condition=self.value(condition, own), body=self.steps(body, names))
-            case n.Let(_, value) | n.Set(_, _, value):
-                return replace(step, value=self.value(value, self.of_value(value, names)))
             case n.Statement(target, _, value, where):
                 own = self.of_value(value, names)
                 own = {**{i: self.fresh(i) for i in sorted(used_in(target) - self.sizes) if i not in own}, **own}
@@ -57,7 +45,8 @@ class Names:
                     value=self.value(value, own),
                     where=None if where is None else rename(where, own),
                 )
-        return step
+        step = with_values(step, lambda value: self.value(value, self.of_value(value, names)))
+        return with_blocks(step, lambda block: self.steps(block, names))
 
     def of_value(self, value: Any, names: Mapping[str, str]) -> dict[str, str]:
         """The names of a statement: its indices, those of its reductions too, each once."""

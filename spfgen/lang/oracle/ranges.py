@@ -14,8 +14,9 @@ from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, conjunct
 from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
 from spfgen.lang import nodes as n
+from spfgen.lang.blocks import all_steps
 from spfgen.lang.oracle.functions import Types, dtype_of
-from spfgen.lang.oracle.tree import accesses_of, all_steps, conditions_of, named_by, nodes_of, used_in, values_of
+from spfgen.lang.oracle.tree import accesses_of, conditions_of, named_by, nodes_of, used_in, values_of
 
 Array = npt.NDArray[Any]
 Limits = tuple[float, float]

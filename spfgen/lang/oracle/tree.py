@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spfgen.facts.formula import Bin, Expr, Formula, Var, variables
 from spfgen.lang import nodes as n
-
-
-def all_steps(steps: Iterable[Any]) -> Iterator[Any]:
-    for step in steps:
-        yield step
-        match step:
-            case n.For(_, body) | n.While(_, body):
-                yield from all_steps(body)
-            case n.If(_, then, otherwise):
-                yield from all_steps((*then, *otherwise))
+from spfgen.lang.blocks import all_steps, values
 
 
 def index_names(steps: Sequence[Any]) -> set[str]:
@@ -82,14 +73,7 @@ def parts_of(value: Any) -> Sequence[Any]:
 
 
 def values_of(step: Any) -> list[Any]:
-    match step:
-        case n.Statement(target, _, value):
-            return [target, value]
-        case n.Let(_, value) | n.Set(_, _, value):
-            return [value]
-        case n.If(condition) | n.While(condition):
-            return [condition]
-    return []
+    return [step.target, step.value] if isinstance(step, n.Statement) else values(step)
 
 
 def accesses_of(step: Any) -> list[n.Access]:

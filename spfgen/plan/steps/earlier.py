@@ -7,9 +7,10 @@ from typing import Any
 
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
+from spfgen.lang.blocks import blocks
 from spfgen.space.steps import Equation
 
-Around = tuple[lang.For | lang.While, ...]
+Around = tuple[Any, ...]
 """The loops that a step is in, the outermost one first."""
 
 
@@ -34,10 +35,10 @@ def equations_in(steps: Sequence[Any], around: Around = ()) -> Iterator[tuple[Eq
         match step:
             case Equation():
                 yield step, around
-            case lang.For(_, body) | lang.While(_, body):
-                yield from equations_in(body, (*around, step))
-            case lang.If(_, then, otherwise):
-                yield from equations_in((*then, *otherwise), around)
+            case _:
+                own = around if isinstance(step, lang.If) else (*around, step)
+                for block in blocks(step):
+                    yield from equations_in(block, own)
 
 
 def _comes_again(one: Equation, around: Around, other: Equation, around_other: Around) -> bool:
@@ -45,4 +46,4 @@ def _comes_again(one: Equation, around: Around, other: Equation, around_other: A
     the index of each such loop is the same subscript of both."""
     common = [a for a, b in zip(around, around_other, strict=False) if a is b]
     same = {s for s, t in zip(one.subscripts, other.subscripts, strict=True) if s == t}
-    return any(isinstance(loop, lang.While) or not {Var(i) for i in loop.indices} <= same for loop in common)
+    return any(not isinstance(loop, lang.For) or not {Var(i) for i in loop.indices} <= same for loop in common)

@@ -9,6 +9,7 @@ from typing import Any
 from spfgen.facts.formula import Compare, Expr, Formula, Var, conjunction, conjuncts, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.blocks import blocks
 from spfgen.lang.ops import OPERATORS
 from spfgen.plan.steps.env import accesses_of, operator_name
 from spfgen.sets.affine import expression
@@ -47,7 +48,7 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
     inside = [n for s in steps for n in walk(s)]
     own = {n.name for n in inside if isinstance(n, lang.Let)}
     equations = [n for n in inside if isinstance(n, Equation)]
-    if ends_early(steps) or any(isinstance(n, lang.While) for n in inside):
+    if ends_early(steps) or any(blocks(n) and not isinstance(n, lang.For | lang.If) for n in inside):
         return False
     targets = {e.target for e in equations}
     read = [n for s in steps for n in accesses_of(s) if n.tensor in targets]

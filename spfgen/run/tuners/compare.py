@@ -11,8 +11,9 @@ import numpy as np
 
 from spfgen.api import Kernel
 from spfgen.errors import CheckFailed
+from spfgen.lang.blocks import all_steps
 from spfgen.lang.nodes import Statement
-from spfgen.lang.oracle.tree import accesses_of, all_steps
+from spfgen.lang.oracle.tree import accesses_of
 from spfgen.lang.oracle.values import Frame
 from spfgen.lang.sampled import MOST, Sampled, TooLarge, entries_of
 from spfgen.run.calls.call import size_value

@@ -32,7 +32,7 @@ from spfgen.space.size import check_size
 from spfgen.space.steps import Chosen, Equation
 from spfgen.space.sums import Sums, what_is_beyond
 from spfgen.space.tensors import make_tensors
-from spfgen.space.terms import check_output
+from spfgen.space.terms import check_output, check_signs
 from spfgen.space.transform import transformed
 
 
@@ -55,6 +55,8 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     in_one = [_renamed(u, normal.shared) for u in uses]
     extents = Extents(kernel, ordered, layouts, [in_one, *as_written], outputs | local)
     made = make_tensors(kernel, declared, layouts, extents, inputs, outputs)
+    for statement in (s for s in stated if not what_is_beyond(s)):
+        check_signs(statement, {t.name: t for t in made})
     made = with_result_types(kernel, declared, made, local)
     sums = Sums(kernel, layouts, made)
     made = with_patterns(kernel, made, sums.entry_types(stated))

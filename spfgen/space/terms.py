@@ -27,7 +27,6 @@ def make_group(statement: lang.Statement, tensors: Mapping[str, Tensor], ranges:
     target = statement.target
     check_output(target.tensor, tensors[target.tensor].layout, target.span)
     check_fills(statement, tensors)
-    check_signs(statement, tensors)
     op = statement.op
     computed = tensors[target.tensor].assembled is not None
     value = statement.value

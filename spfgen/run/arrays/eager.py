@@ -8,13 +8,14 @@ stored, unless a dense result is larger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from spfgen import tuning
-from spfgen.errors import ArgumentError, ConversionError, DataError, a_type, said
+from spfgen.errors import ArgumentError, ConversionError, DataError, Unsupported, a_type, said
 from spfgen.lang.fills import plain_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import ordered, reductions
@@ -26,7 +27,7 @@ from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.arrays.reversed import reversed_layout
 from spfgen.run.arrays.segments import as_list, as_rows, segments_of
 from spfgen.run.arrays.words import in_words
-from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
+from spfgen.run.calls.bind import converted, is_number, is_pydata, is_scipy
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
@@ -195,6 +196,7 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     """Of two tensors in one layout whose entries lie in order; None of others."""
     if len(operands) != 2 or not all(isinstance(o, Tensor) for o in operands):
         return None
+    operands = _in_one_layout(operands, function)
     deciding = decided(function, operands, exact)
     if deciding:
         fill = next(iter(deciding.values()))
@@ -205,6 +207,20 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     if made is None:
         return None
     return made.with_values(*in_c(np.asarray(call(*made.values)), fill))
+
+
+def _in_one_layout(operands: Sequence[Tensor], function: np.ufunc) -> Sequence[Tensor]:
+    """Two tensors of one shape in the layout of the result, where entries lie in order there: to convert takes less
+    time than to go by coordinates."""
+    first, second = operands
+    layout = layouts_of(operands, function)[0]
+    if first.shape != second.shape or first.layout.name == second.layout.name or not ordered.rises(layout):
+        return operands
+    if any(t.nse < ENOUGH or t.layout.is_pattern or is_full(t.layout) for t in operands):
+        return operands
+    with suppress(DataError, Unsupported):
+        return [t if t.layout.name == layout.name else converted(refilled(layout, t.layout.fill), t) for t in operands]
+    return operands
 
 
 def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> list[Layout]:

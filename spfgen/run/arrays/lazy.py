@@ -39,6 +39,7 @@ from spfgen.run.arrays.graph import (
     with_values,
 )
 from spfgen.run.arrays.made import in_layout
+from spfgen.run.arrays.merges import goes_by_merges
 from spfgen.run.arrays.pieces import Pattern, for_any_numbers, patterns, pieces, why_first
 from spfgen.run.arrays.reductions import axis_of, of_groups
 from spfgen.run.arrays.shapes import of_dense
@@ -225,7 +226,10 @@ def computed(node: Node, layout: Any = None) -> Any:
     """The value of a tree."""
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
-    if stored(node) >= ENOUGH or mode() == WARM:
+    is_large = stored(node) >= ENOUGH
+    if is_large and layout is None and mode() != WARM and goes_by_merges(node, patterns(in_order(node))):
+        return _by_steps(node)
+    if is_large or mode() == WARM:
         node = _whole(node)
     found = by_kernel(node, layout)
     if found is not None:
@@ -288,6 +292,8 @@ def _step_said(node: Node, names: Mapping[int, str]) -> str:
     text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")
     if numbers < ENOUGH and not names:
         return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {ENOUGH}"
+    if goes_by_merges(node, patterns(in_order(node))):
+        return f"{text}\n   node by node, because to merge entries that lie in order takes less time than a kernel"
     if not for_any_numbers(node):
         return f"{text}\n   by numpy, entry by entry, because a scalar determines the fill value"
     return f"{text}\n   by a kernel, from {ENOUGH} numbers on ({VARIABLE}={mode()})"

@@ -35,10 +35,11 @@ from spfgen.run.tensor import Tensor
 
 
 class Pattern:
-    """A sparse result: its fill value, and the layout of the operand that it is in."""
+    """A sparse result: its fill value, the layout of the operand that it is in, and whether a fill value decides what
+    it leaves out."""
 
-    def __init__(self, fill: Any, layout: Layout) -> None:
-        self.fill, self.layout = fill, layout
+    def __init__(self, fill: Any, layout: Layout, is_decided: bool = False) -> None:
+        self.fill, self.layout, self.is_decided = fill, layout, is_decided
 
 
 def patterns(order: Sequence[Node], *, any_numbers: bool = False) -> dict[int, Pattern | None]:
@@ -87,7 +88,7 @@ def _called_pattern(
     for place, fill in deciding.items():
         own = found[place]
         if own is not None and len(own.layout.parameters) == len(node.shape):
-            return Pattern(fill, own.layout)
+            return Pattern(fill, own.layout, is_decided=sum(p is not None for p in found) > 1 or own.is_decided)
     if deciding or any(p is None and o.shape for p, o in zip(found, operands, strict=True)):
         return None
     own = next((p for p in found if p is not None and len(p.layout.parameters) == len(node.shape)), None)
@@ -96,7 +97,8 @@ def _called_pattern(
     with np.errstate(all="ignore"):
         values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
         _, fill = in_c(np.zeros(0, node.dtype), function(*values, **dict(node.options)))
-        return Pattern(fill, own.layout)
+        alone = sum(p is not None for p in found) == 1
+        return Pattern(fill, own.layout, alone and own.is_decided)
 
 
 _OF_KERNELS = frozenset(("0", "1", "-1", "inf", "-inf", "nan", "True"))

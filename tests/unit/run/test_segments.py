@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.run.arrays import eager, elementwise, indexing, ordered
+from spfgen.run.arrays import eager, elementwise, indexing, lazy, merges, ordered
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 LAYOUTS = ("csr", "csc", "csr_unsorted", "coo", "csr fill 2")
@@ -237,3 +237,44 @@ def test_products_of_lists_go_by_rows() -> None:
 def test_what_is_stored_but_equals_the_fill_is_left_out_of_products() -> None:
     one, two = spfgen.pack(np.array([[1.0, 1.0], [0, 2]]), "csr"), spfgen.pack(np.array([[1.0], [-1]]), "csr")
     assert (one @ two).nse == 1
+
+
+def test_two_layouts_are_merged_in_that_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eager, "ENOUGH", 0)
+    random = np.random.default_rng(9)
+    dense = [random.integers(0, 3, (7, 5)) * (random.random((7, 5)) < 0.5) for _ in "ab"]
+    for first, second in (("csr", "csc"), ("csc", "coo"), ("coo", "csr"), ("csr", "bcsr")):
+        one, two = (
+            spfgen.pack(dense[0], first),
+            spfgen.pack(dense[1], second, **({"R": 2, "C": 2} if "b" in second else {})),
+        )
+        found = one - two
+        assert found.layout.name == first
+        found.validate()
+        assert np.array_equal(found.to_numpy(), dense[0] - dense[1])
+
+
+MERGED = {
+    "2a-b": (lambda a, b: 2 * a - b, True),
+    "(a+b).T": (lambda a, b: (a + b).T, True),
+    "a.T+b.T": (lambda a, b: a.T + b.T, True),
+    "a+b-a*b": (lambda a, b: a + b - a * b, True),
+    "a*b": (lambda a, b: a * b + 0, False),
+    "sin(a)*b": (lambda a, b: np.sin(a) * b, False),
+    "total": (lambda a, b: (a + b).sum(), False),
+    "many": (lambda a, b: a + b - a * b + abs(a - b) + np.maximum(a, b), False),
+}
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_lazy_sums_in_one_layout_go_by_merges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    random = np.random.default_rng(10)
+    dense = [np.where(random.random((6, 6)) < 0.5, random.random((6, 6)), 0) for _ in "ab"]
+    do, by_merges = MERGED[name]
+    one, two = (spfgen.asarray(spfgen.pack(d, "csr")) for d in dense)
+    found = do(one, two)
+    assert np.allclose(np.asarray(found.compute()), do(*dense))
+    node = found.node
+    assert merges.goes_by_merges(node, lazy.patterns(lazy.in_order(node))) == by_merges
+    assert ("merge" in found.explain()) == by_merges

@@ -292,10 +292,10 @@ def _step_said(node: Node, names: Mapping[int, str]) -> str:
     text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")
     if numbers < ENOUGH and not names:
         return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {ENOUGH}"
-    if goes_by_merges(node, patterns(in_order(node))):
-        return f"{text}\n   node by node, because to merge entries that lie in order takes less time than a kernel"
     if not for_any_numbers(node):
         return f"{text}\n   by numpy, entry by entry, because a scalar determines the fill value"
+    if goes_by_merges(node, patterns(in_order(node))):
+        return f"{text}\n   node by node, because merging sorted entries takes less time than a kernel"
     return f"{text}\n   by a kernel, from {ENOUGH} numbers on ({VARIABLE}={mode()})"
 
 

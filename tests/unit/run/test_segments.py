@@ -277,4 +277,4 @@ def test_lazy_sums_in_one_layout_go_by_merges(name: str, monkeypatch: pytest.Mon
     assert np.allclose(np.asarray(found.compute()), do(*dense))
     node = found.node
     assert merges.goes_by_merges(node, lazy.patterns(lazy.in_order(node))) == by_merges
-    assert ("merge" in found.explain()) == by_merges
+    assert ("merging" in found.explain()) == by_merges

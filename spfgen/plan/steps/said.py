@@ -77,12 +77,16 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
 
     found = [n for n in nodes if isinstance(n, Find | Segment)]
     known = [n for n in nodes if isinstance(n, Load | Locate | Define)]
+    asked = [n.asked.group.instances for n in nodes if isinstance(n, Products)]
+    ordered = {name for instances in asked for i in instances for name in written_in(i, written).values()}
+    """What an order of sums of products may speak of: some of it may be computed from the rest in the end."""
+    idle = () in asked  # a statement that has no points has no loops either
     errors = []
     for mark in context.marks:
         own = named(mark.dim, loops)
         looked_for = named(mark.dim, found)
         if mark.word == "order":
-            if not own and not looked_for and not named(mark.dim, known):
+            if not own and not looked_for and not named(mark.dim, known) and not (idle or mark.dim in ordered):
                 errors.append(_no_loop(mark.dim, mark.span, NO_LOOP, loops, written))
         elif not own:
             name = dict(context.outside).get(mark.dim, mark.dim)

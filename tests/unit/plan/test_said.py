@@ -135,3 +135,16 @@ def test_a_reduction_of_what_a_value_leads_to() -> None:
     layouts = {"A": "bcsr", "x": "dense", "y": "dense", "p": "dense<int64>"}
     with pytest.raises(SpfgenError, match=r"the loop over `A\.c` to be outside of the loop over `i`"):
         spfgen.compile("y[i] = sum(j: A[p[i], j]*x[j])", **layouts, schedule="order A.c, i, j")
+
+
+@pytest.mark.parametrize(
+    ("text", "layouts"),
+    [
+        ("y[i,j] = B[i+1] where i < i", {"B": "bit_map", "y": "dense"}),  # no points, so no loops
+        ("s = B[i]*C[j,k]*D[j,i]", {"B": "dense", "C": "bit_map", "D": "csr"}),  # j is C.p_1
+    ],
+)
+def test_an_order_of_sums_may_speak_of_what_is_computed_from_the_rest(text: str, layouts: dict[str, str]) -> None:
+    index = "i" if "y" in layouts else "C.p_1, j"
+    kernel = spfgen.compile(text, **layouts, schedule=f"order {index}")
+    assert kernel.generated.plans

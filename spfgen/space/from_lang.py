@@ -57,7 +57,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     made = make_tensors(kernel, declared, layouts, extents, inputs, outputs)
     for statement in (s for s in stated if not what_is_beyond(s)):
         check_signs(statement, {t.name: t for t in made})
-    made = with_result_types(kernel, declared, made, local)
+    made = with_result_types(kernel, declared, made, local, _of_numbers(kernel, stated))
     sums = Sums(kernel, layouts, made)
     made = with_patterns(kernel, made, sums.entry_types(stated))
     tensors = tuple(t for t in made if t.name not in local)
@@ -124,6 +124,17 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         beyond=sums.beyond,
         numbers={name: number for name, number in numbers.items() if name not in written},
     )
+
+
+def _of_numbers(kernel: lang.Kernel, stated: Sequence[lang.Statement]) -> set[str]:
+    """Tensors that get sums of products of numbers and of themselves alone: nothing but the default says their type."""
+    found = {s.target.tensor for s in stated}
+    for statement in statements_in(kernel.statements):
+        name = statement.target.tensor
+        outside = not any(statement is s for s in stated)
+        if outside or what_is_beyond(statement) or any(a.tensor != name for a in accesses(statement.value)):
+            found.discard(name)
+    return found
 
 
 def _equations(statements: Sequence[Any], body: Sequence[Any]) -> Iterator[tuple[lang.Statement, Equation]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any
@@ -27,10 +27,15 @@ MOST_CHOICES = 250
 
 
 def with_result_types(
-    kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], tensors: Sequence[Tensor], own: set[str]
+    kernel: lang.Kernel,
+    declared: Sequence[lang.TensorDecl],
+    tensors: Sequence[Tensor],
+    own: set[str],
+    default: Collection[str],
 ) -> tuple[Tensor, ...]:
-    """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
-    said = {d.name for d in declared if d.use.value_type is not None}
+    """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others, or
+    nothing says one: those have the `default` type."""
+    said = {d.name for d in declared if d.use.value_type is not None or d.name in default}
     filled = {d.name for d in declared if d.use.fill is not None}
     open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
     accesses = [n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Access)]

@@ -106,6 +106,11 @@ def test_the_type_of_a_result_follows_from_the_value() -> None:
     for value in ("A[i,j]*x[j]", "max(j: A[i,j]*x[j])"):
         program = spfgen.parse(text.format(value)).kernels["k"].compile().program
         assert program.tensor("y").value_type == "float32"
+    for value in ("y[i + 2]", "2"):
+        program = (
+            spfgen.parse(f"kernel k {{ tensor y : dense  y[i] += {value} where i < 3 }}").kernels["k"].compile().program
+        )
+        assert program.tensor("y").value_type == "float64"
 
 
 def test_tables_are_for_what_needs_them() -> None:

@@ -324,9 +324,9 @@ def plot(strong: list[Line], weak: list[Line], path: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, plan, print; write SIMULATED.md and simulated.svg beside this file, unless it is quick."""
+    """Measure, plan, print; write SIMULATED.md and simulated.svg beside this file."""
     parser = argparse.ArgumentParser(prog="python -m experiments.cluster.simulate", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="rates from small data; nothing is written")
+    parser.add_argument("--quick", action="store_true", help="rates from smaller data, which caches hold")
     quick = parser.parse_args(arguments).quick
     measured = rates(quick)
     strong, weak = list(lines(measured, False)), list(lines(measured, True))
@@ -335,7 +335,7 @@ def main(arguments: list[str]) -> int:
 
 Written by `python -m experiments.cluster.simulate`; do not edit. {ENTRIES:,} entries, {PER_ROW} in each row of a
 matrix, {COLUMNS} columns of factors; {LATENCY * 1e6:.0f} us and {BANDWIDTH * 8 / 1e9:.0f} Gbit/s between workers of one
-thread. Nanoseconds of a multiplication, measured: {kernels}.
+thread. Nanoseconds of a multiplication, measured on {"data that caches hold" if quick else "larger data"}: {kernels}.
 Rates are of processor time; {os.cpu_count()} processors had {os.getloadavg()[0]:.0f} processes to run then, whose use
 of caches and memory counts.
 
@@ -352,12 +352,11 @@ of caches and memory counts.
 {advice(strong)}
 """
     show(text)
-    if not quick:
-        (HERE / "SIMULATED.md").write_text(text + "\n![Over workers](simulated.svg)\n", encoding="utf-8")
-        try:
-            plot(strong, weak, HERE / "simulated.svg")
-        except ImportError:
-            say("no plot: pip install matplotlib")
+    (HERE / "SIMULATED.md").write_text(text + "\n![Over workers](simulated.svg)\n", encoding="utf-8")
+    try:
+        plot(strong, weak, HERE / "simulated.svg")
+    except ImportError:
+        say("no plot: pip install matplotlib")
     return 0
 
 

@@ -91,10 +91,17 @@ def _taken(op: str) -> str:
     return f"{', '.join(found)} or {last}" if found else last
 
 
+ARITHMETIC = {"add": "iufc", "subtract": "iufc", "multiply": "iufc", "divide": "fc"}
+"""Operators of two values of one type, of these kinds, whose result has that type."""
+
+
 @cache
 def _loop(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
     if op in TYPES:
         return Loop((settled(arguments[0]),), TYPES[op])
+    first, *others = arguments
+    if op in ARITHMETIC and isinstance(first, ElementType) and first.kind in ARITHMETIC[op] and others == [first]:
+        return Loop((first, first), first)  # most kernels do without numpy
     match op:
         case "where":
             value = promoted(arguments[1:])
@@ -139,6 +146,9 @@ def _asked(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
 
 def promoted(kinds: Sequence[Kind]) -> ElementType:
     """The type that holds values of all of these types."""
+    first, *others = kinds
+    if isinstance(first, ElementType) and all(k == first for k in others):
+        return first
     import numpy as np
 
     if all(isinstance(k, type) for k in kinds):

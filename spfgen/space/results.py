@@ -79,13 +79,20 @@ LARGER = {DEFAULT_VALUE: "complex128", DEFAULT_WHOLE: "uint64"}
 
 def _holding(tensor: Tensor, kind: str) -> str | None:
     """The type, or one like it, that holds the tensor's fill value."""
+    if _is_plain_zero(tensor.layout.fill):
+        return kind
     fitting = (k for k in (kind, LARGER.get(kind)) if k and fits(tensor.layout.fill, k))
     return next(fitting, None)
 
 
+def _is_plain_zero(fill: Any) -> bool:
+    """Whether all types hold a fill value: it is asked without numpy, which most kernels do not need."""
+    return repr(fill) in ("0", "0.0")
+
+
 def check_fills(tensors: Iterable[Tensor]) -> None:
     """Raise SpecError for a fill value that the type of the values does not have."""
-    for tensor in tensors:
+    for tensor in (t for t in tensors if not _is_plain_zero(t.layout.fill)):
         try:
             typed_fill(tensor.layout.fill, tensor.value_type)
         except DataError as error:

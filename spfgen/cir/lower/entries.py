@@ -11,7 +11,6 @@ from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.layout import FIELD, KIND
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import MEMORY_ERROR, Workspace
-from spfgen.cir.pack import is_stored
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import any_of, in_braces
@@ -42,6 +41,8 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     value = c.Name(low.names.new("stored"))
     kept = c.Block(tuple(_entry(low, plan, scope, value)))
     fill = (tensor.assembled or tensor.layout).fill
+    from spfgen.cir.pack import is_stored  # numpy, which is not needed before
+
     return [c.Declare(f"const {own.c}", value.name, stored), c.If(is_stored(value, fill, own), kept)]
 
 

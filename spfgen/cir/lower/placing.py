@@ -19,8 +19,6 @@ from typing import Protocol
 from spfgen.cir.lower.layout import field_name, final_structs
 from spfgen.cir.lower.scope import Run, Scope
 from spfgen.cir.lower.workspaces import Workspace
-from spfgen.cir.nest import pruned
-from spfgen.cir.pack import target_names
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.affine import ArrayName, Names
 from spfgen.cir.tree.build import INT, joined
@@ -28,7 +26,6 @@ from spfgen.cir.tree.names import Names as Unique
 from spfgen.facts.formula import Expr
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.assemble.in_place import counter_of, groups_of
 from spfgen.plan.nodes import PLANS, Append, InPlace, Plan, Scan
 from spfgen.space.nodes import Program, Tensor
 
@@ -101,6 +98,8 @@ class Placing:
 
     def append(self, low: Lowering, plan: Append, scope: Scope, value: c.Expr) -> list[c.Stmt]:
         """An entry is counted, or goes to its place."""
+        from spfgen.cir.nest import pruned  # numpy, which is not needed before
+
         target = self.target
         lines, names = target.names(low, [low.expr(e, scope) for e in plan.coordinates])
         lane, group = self.lane, target.group(names)
@@ -126,6 +125,8 @@ class Target:
     """The result: how the group and the keys of an entry follow from its coordinates, and its arrays."""
 
     def __init__(self, low: Lowering, plan: InPlace) -> None:
+        from spfgen.plan.assemble.in_place import counter_of, groups_of  # numpy, which is not needed before
+
         self.plan = plan
         self.tensor: Tensor = low.program.tensor(plan.tensor)
         found = groups_of(self.tensor)
@@ -170,6 +171,8 @@ class Target:
                 return value
             lines.append(c.Declare(f"const {INT}", low.names.new(wanted), value))
             return c.Name(lines[-1].name) if isinstance(lines[-1], c.Declare) else value
+
+        from spfgen.cir.pack import target_names  # numpy, which is not needed before
 
         own = [declared(n, v) for n, v in zip(self.layout.coordinates, coordinates, strict=True)]
         names = target_names(self.key, own, self.extents)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.lang.ops import OPERATORS
+from spfgen.layout.fill import fits
 from spfgen.run.arrays.contract import product_labels
 from spfgen.run.arrays.graph import Call, Leaf, Node, Product, Reduce, Turn, children, literal, with_values
 from spfgen.run.arrays.reductions import axes_of
@@ -133,8 +134,8 @@ class _Writer:
             for o, n in zip(node.operands, numbers, strict=True)
         ]
         kind = node.function.resolve_dtypes((*types, *[None] * node.function.nout))[place]
-        if kind == np.float16:
-            raise _NotSaid
+        if kind == np.float16 or (type(value) is int and not fits(value, kind)):
+            raise _NotSaid  # numpy compares with integers that the type does not have
         name = next(self._tensors)
         self.operands[name] = np.array(value, kind)
         return name

@@ -278,3 +278,9 @@ def test_lazy_sums_in_one_layout_go_by_merges(name: str, monkeypatch: pytest.Mon
     node = found.node
     assert merges.goes_by_merges(node, lazy.patterns(lazy.in_order(node))) == by_merges
     assert ("merging" in found.explain()) == by_merges
+
+
+def test_lazy_comparisons_with_integers_that_the_type_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    tensor = spfgen.pack(np.array([[1, 2], [0, 4]], np.uint32), "csf", fill=2**32 - 1)
+    assert not np.asarray((spfgen.asarray(tensor) == -1).compute()).any()

@@ -3,10 +3,10 @@
 In each additive term of a value the indices that stand only on the right are summed over the whole term: `y[i] =
 A[i, j]*x[j] + b[i]` is `y[i] = sum(j: A[i, j]*x[j]) + b[i]`. Terms are those of sums, differences and negations, and
 of products and dividends that hold them, multiplied out where their terms have different indices of this kind. Parts of
-the condition that are about an index of the sum become the sum's. Where another function updates the target, it
-reduces the whole value: `d[i] min= A[i, j]` is `d[i] min= min(j: A[i, j])`. One that does not associate updates it once
-for each value, in their order: `y[i] **= A[i, j]` is `for i, j { y[i] **= A[i, j] }`. Indices of loops around are none
-of these, nor are those in the subscripts of the target.
+the condition that are about an index of the sum become the sum's, and those about indices of other reductions become
+theirs. Where another function updates the target, it reduces the whole value: `d[i] min= A[i, j]` is `d[i] min= min(j:
+A[i, j])`. One that does not associate updates it once for each value, in their order: `y[i] **= A[i, j]` is `for i, j {
+y[i] **= A[i, j] }`. Indices of loops around are none of these, nor are those in the subscripts of the target.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import reduce
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import TRUE, Formula, conjunction, conjuncts, variables
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
 from spfgen.lang.blocks import with_blocks
 from spfgen.lang.nodes import Access, Apply, For, Function, Index, Let, Reduce, Set, Statement, Step, Value
 from spfgen.lang.values import indices_of
@@ -97,10 +97,40 @@ def _statement(statement: Statement, around: frozenset[str]) -> Statement:
     of_sums = [p for p in parts if variables(p) & inner]
     op = REPEATED.get(statement.op, statement.op)
     value = _summed(statement.value, known, op, statement.function, conjunction(of_sums))
-    if not of_sums:
+    of_reductions = {p: names for p in parts if p not in of_sums and (names := variables(p) & _bound(value) - known)}
+    for part, names in of_reductions.items():
+        value = _conditioned(value, part, names)
+    if not (of_sums or of_reductions):
         return replace(statement, value=value)
-    rest = [p for p in parts if p not in of_sums]
+    rest = [p for p in parts if p not in of_sums and p not in of_reductions]
     return replace(statement, value=value, where=conjunction(rest) if rest else None)
+
+
+def _bound(value: Value) -> set[str]:
+    """The indices of the reductions of a value."""
+    return {i for n in walk(value) if isinstance(n, Reduce) for i in n.indices}
+
+
+def _conditioned(value: Value, part: Formula, names: set[str]) -> Value:
+    """The value whose reductions over indices of these names have the condition, too. Raises SpecError when no
+    reduction is over all of them."""
+
+    def rule(node: object) -> Value | None:
+        if not isinstance(node, Reduce) or not names <= {*node.indices}:
+            return None
+        inner = node.value if _bound(node.value).isdisjoint(names) else rewrite(rule, node.value)
+        where = part if node.where is None else conjunction([node.where, part])
+        return replace(node, value=inner, where=where)
+
+    result: Value = rewrite(rule, value)
+    if result == value:
+        listed = " and ".join(f"`{n}`" for n in sorted(names))
+        raise SpecError(
+            f"expected one reduction over {listed}, of which the condition speaks",
+            value.span,
+            ("write the condition within a reduction: `max(j: ... where ...)`",),
+        )
+    return result
 
 
 def _free(value: Value, known: frozenset[str] | set[str]) -> set[str]:

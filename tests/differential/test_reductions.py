@@ -123,3 +123,28 @@ def test_a_sum_over_a_slice(layout: str) -> None:
     a = np.arange(42.0).reshape(6, 7) * (np.arange(42).reshape(6, 7) % 3 > 0)
     found = spfgen.evaluate("y[j] = A[i(1:4), j]", A=spfgen.pack(a, layout))
     np.testing.assert_array_equal(found, a[1:4].sum(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("max(j: A[i,j]) where abs(i - j) <= 1", lambda a, i, j: np.where(abs(i - j) <= 1, a, -np.inf).max(1)),
+        (
+            "max(j: A[i,j]) + min(j: A[i,j]) where j <= 2",
+            lambda a, i, j: np.where(j <= 2, a, -np.inf).max(1) + np.where(j <= 2, a, np.inf).min(1),
+        ),
+        ("2*prod(j: A[i,j] + 1) where j < i and i > 1", lambda a, i, j: 2 * np.where(j < i, a + 1, 1).prod(1)),
+    ],
+)
+def test_a_condition_of_the_statement_may_be_about_the_index_of_a_reduction(value: str, wanted: Any) -> None:
+    a = np.where(np.random.default_rng(3).random((6, 6)) < 0.5, np.arange(36.0).reshape(6, 6) - 18, 0)
+    i, j = np.arange(6)[:, None], np.arange(6)[None]
+    expected = wanted(a, i, j)
+    if "i > 1" in value:
+        expected[:2] = 0
+    np.testing.assert_array_equal(spfgen.evaluate(f"y[i] = {value}", A=spfgen.pack(a, "csr")), expected)
+
+
+def test_a_condition_about_two_reductions_is_refused() -> None:
+    with pytest.raises(SpecError, match="one reduction over `j` and `k`"):
+        spfgen.compile("y[i] = max(j: A[i,j]*min(k: A[j,k])) where j < k", A="csr", y="dense")

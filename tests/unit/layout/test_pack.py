@@ -289,7 +289,7 @@ def test_a_full_group_is_named():
 
 
 def test_one_column_for_each_row():
-    with pytest.raises(DataError, match=r"expected one value of `col\(pi\)`.*\(0, 2\)|\(0, 1\)"):
+    with pytest.raises(DataError, match=r"agree on `col\(pi\)`.*(\(0, 2\)|\(0, 1\))"):
         pack(get("one_each"), (2, 3), (np.array([0, 0]), np.array([1, 2])), np.ones(2))
 
 

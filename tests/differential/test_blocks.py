@@ -98,7 +98,7 @@ def check(text: str, given: dict[str, object], blocked: dict[str, object], sizes
     assert dense(result).dtype == dense(wanted).dtype == found.dtype
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_programs_in_blocks(text: str, layout: str | None) -> None:

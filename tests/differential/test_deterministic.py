@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAMS = """
 import spfgen
 
@@ -28,6 +30,7 @@ def generated(seed: str) -> str:
     return made.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_sets_does_not_show() -> None:
     one, other = (generated(seed) for seed in ("1", "2"))
     assert one == other

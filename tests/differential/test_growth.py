@@ -93,6 +93,7 @@ def test_products(name: str) -> None:
     assert not told, counts
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["dcsr", "coo"])
 def test_a_product_goes_through_no_extent_that_nothing_has(layout: str) -> None:
     """Not even once: 2^40 rows."""

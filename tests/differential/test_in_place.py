@@ -43,6 +43,7 @@ def plan_of(kernel: spfgen.api.Kernel) -> InPlace | None:
     return found[0] if found else None
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("source", "target"), [
     ("csr", "csc"), ("csc", "csr"), ("coo", "csr"), ("csr_unsorted", "csr"), ("coo_unsorted", "csc"),

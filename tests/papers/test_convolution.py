@@ -434,6 +434,7 @@ def test_stencil_with_reflecting_ends(check: Check, layout: str) -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", few(["csf", "dense"], 1))
 def test_stencil_in_three_dimensions(check: Check, layout: str) -> None:
     def expected(u: Array) -> Array:

@@ -58,6 +58,7 @@ def test_nothing_follows(part: str) -> None:
     assert with_digits(found, found.relation) is found.relation
 
 
+@pytest.mark.exhaustive
 def test_a_product_meets_block_by_block() -> None:
     """No loop goes through all blocks of B for an entry of A."""
     rng = np.random.default_rng(0)

@@ -171,6 +171,7 @@ def test_what_the_loop_writes_does_not_drive_it() -> None:
     np.testing.assert_array_equal(given.to_numpy(), expected_a)
 
 
+@pytest.mark.exhaustive
 def test_sides_that_have_nothing_in_common_are_loops_of_their_own() -> None:
     """One writes what the other reads: then they stay together."""
     apart = (

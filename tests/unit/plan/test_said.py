@@ -65,7 +65,7 @@ def is_so(kernel: spfgen.Kernel, clause: str) -> bool:
     return word == "order" and next(n.dim for n in nodes if n.dim in wanted) == wanted[0]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_clauses(kind: str) -> None:
     text, layouts = KINDS[kind]

@@ -113,6 +113,7 @@ compile.load(compile.build(sys.argv[1])).total
 """
 
 
+@pytest.mark.exhaustive
 def test_sixteen_processes_compile_once(tmp_path, monkeypatch, wrapper):
     """Each command line of the compiler that makes something is seen once, whoever comes first."""
     monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc", "sleep 0.2")))

@@ -90,6 +90,7 @@ def test_a_layout_of_the_repository(check) -> None:
     assert topics == ["properties", "coordinates", "pack", "reading", "product", "reads"]
 
 
+@pytest.mark.exhaustive
 def test_kernels_with_any_name_and_any_output(check) -> None:
     """Names that a C program has too; results with a pattern of their own, with another's, of any rank; sizes;
     an order of loops that is kept from call to call."""
@@ -103,6 +104,7 @@ def test_kernels_with_any_name_and_any_output(check) -> None:
     assert out.count("5 samples equal to the dense result") == 3
 
 
+@pytest.mark.exhaustive
 def test_views_and_gathers(check) -> None:
     """Extents of declared results are what views make them of others; subscripts that are values lie inside."""
     text = """
@@ -207,6 +209,7 @@ layout halves(n) {
 """
 
 
+@pytest.mark.exhaustive
 def test_packing_that_does_not_hold_all(check) -> None:
     code, out, _ = check("layout L = (i, j) -> (i : dense, j : compressed)")
     assert code == 0

@@ -54,6 +54,7 @@ print("child", status)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_packing_and_checks_do_not_hang_either() -> None:
     result = subprocess.run([sys.executable, "-c", EVERYTHING], capture_output=True, text=True, timeout=120, check=True)

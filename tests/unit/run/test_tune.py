@@ -91,6 +91,7 @@ def test_schedules_near_one_differ_from_it_and_from_each_other(name: str) -> Non
     assert {"order", "tile", "serial", "unroll" if name == "spmm" else "find"} <= words
 
 
+@pytest.mark.exhaustive
 def test_every_schedule_near_one_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are accepted: the report says which are not, and why."""
     monkeypatch.setattr(tuning, "measured", faster(lambda _: False))

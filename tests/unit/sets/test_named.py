@@ -50,6 +50,7 @@ def test_equal_sets_with_other_names() -> None:
         assert set(Space(names).of(wanted).project([second]).constraints()) == {wanted[1]}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say how much memory is used")
 def test_compilations_keep_little_memory() -> None:
     """islpy keeps 32 bytes for each object that it gives away: 70 kB for this kernel, where nothing was made once."""

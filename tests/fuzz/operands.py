@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -34,6 +35,11 @@ class Operand:
     def plain(self) -> bool:
         """Dense as numpy knows it."""
         return self.layout.rank == 0 or any(b.library == "numpy" for b in self.layout.bindings)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether each coordinate is stored."""
+        return len({entry.coordinate for entry in self.entries}) == math.prod(self.tensor.shape)
 
     def meaning(self) -> Stored | Array:
         """What the reference is given."""

@@ -22,6 +22,6 @@ def plan_steps(program: Program, context: Context) -> tuple[Plan, ...]:
     SpecError, Unsupported."""
     loops = Loops(program.steps, program, context)
     plan = loops.plan()
-    check_said(plan, context, loops.named)
+    check_said(plan, context, loops.named, program.steps)
     alone = [n for p in plan.parts if isinstance(p, Block) for n in p.parts if isinstance(n, Products)]
     return tuple(alone) if len(alone) == len(plan.parts) else (plan,)

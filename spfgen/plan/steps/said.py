@@ -13,6 +13,7 @@ from typing import Any
 from spfgen.errors import Span, SpecError
 from spfgen.ir import children, walk
 from spfgen.lang.expressions import raise_all
+from spfgen.lang.nodes import Reduce
 from spfgen.plan.context import Context, out_of_order
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.nodes import (
@@ -31,7 +32,7 @@ from spfgen.plan.nodes import (
     Segment,
     Seq,
 )
-from spfgen.space.nodes import Instance, Mark
+from spfgen.space.nodes import Instance, Mark, Steps
 
 OTHERWISE = "leave the clause out: `explain` without it shows which loops there are, and what is found how"
 
@@ -65,7 +66,7 @@ def written_in(instance: Instance, called: Mapping[str, str]) -> dict[str, str]:
     return {d: positions.get(d, called.get(d, d)) for d in instance.domain.space.names}
 
 
-def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None:
+def check_said(plan: Plan, context: Context, written: Mapping[str, str], steps: Steps) -> None:
     """Raises SpecError(s) where the plan is not as the schedule says."""
     if not (context.named or context.forced):
         return
@@ -77,16 +78,13 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
 
     found = [n for n in nodes if isinstance(n, Find | Segment)]
     known = [n for n in nodes if isinstance(n, Load | Locate | Define)]
-    asked = [n.asked.group.instances for n in nodes if isinstance(n, Products)]
-    ordered = {name for instances in asked for i in instances for name in written_in(i, written).values()}
-    """What an order of sums of products may speak of: some of it may be computed from the rest in the end."""
-    idle = () in asked  # a statement that has no points has no loops either
+    ordered = _ordered(steps, written)
     errors = []
     for mark in context.marks:
         own = named(mark.dim, loops)
         looked_for = named(mark.dim, found)
         if mark.word == "order":
-            if not own and not looked_for and not named(mark.dim, known) and not (idle or mark.dim in ordered):
+            if not own and not looked_for and not named(mark.dim, known) and mark.dim not in ordered:
                 errors.append(_no_loop(mark.dim, mark.span, NO_LOOP, loops, written))
         elif not own:
             name = dict(context.outside).get(mark.dim, mark.dim)
@@ -113,6 +111,19 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str]) -> None
             errors.append(SpecError(message, forced.span, (OTHERWISE,)))
     errors += out_of_order(plan, context, written)
     raise_all(errors)
+
+
+def _ordered(steps: Steps, written: Mapping[str, str]) -> set[str]:
+    """What an order of sums of products may speak of: some of it may be computed from the rest in the end, and a
+    statement that has no points has no loops over its indices."""
+    found: set[str] = set()
+    for equation, asked in steps.sums.items():
+        for instance in asked.group.instances:
+            found |= {*written_in(instance, written).values()}
+        if not asked.group.instances:
+            inner = (i for n in walk(equation.value) if isinstance(n, Reduce) for i in n.indices)
+            found |= {steps.called.get(i, i) for i in (*equation.indices, *inner)}
+    return found
 
 
 SOUGHT = "is looked for"

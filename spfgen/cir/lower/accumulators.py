@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen.cir.lower import hoist
 from spfgen.cir.lower import workspaces as memory
 from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import joined, loop
@@ -30,9 +30,6 @@ from spfgen.plan.nodes import (
     Workspace,
     chain,
 )
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def accumulate(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:

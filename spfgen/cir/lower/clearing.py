@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import joined, minus
 from spfgen.cir.tree.elements import zero
@@ -15,9 +15,6 @@ from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Clear, Plan, Scan
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def cleared_between(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.layout import FIELD, KIND
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import MEMORY_ERROR, Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
@@ -19,9 +19,6 @@ from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import PLANS, Append, Gather, Plan, Seq
 from spfgen.space.nodes import Tensor
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 ROW = "spfgen_row"
 """The type of the workspace of a row (rt/row.h)."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.scope import Built, FindState, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, loop
@@ -19,9 +19,6 @@ from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import Bound, Find, Key, Reach, Segment, Table
 from spfgen.space.nodes import Operand
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 Hit = Callable[[], list[c.Stmt]]
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower import finds
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Call, Num, Var, substitute, variables
 from spfgen.plan.nodes import Find, Flatten, Load, Locate, Plan, Scan, chain, with_body
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 MANY = 2**31 - 1
 """More keys than it is worth comparing with one by one."""

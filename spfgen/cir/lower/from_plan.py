@@ -22,19 +22,18 @@ from spfgen.cir.lower import (
 )
 from spfgen.cir.lower.clearing import cleared, cleared_between
 from spfgen.cir.lower.cost import cost_expr, named
-from spfgen.cir.lower.layout import field_name, structs
+from spfgen.cir.lower.layout import field_name
 from spfgen.cir.lower.parallel import privatised
 from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.transpose import transpose
 from spfgen.cir.lower.unroll import unrolled
-from spfgen.cir.lower.values import Values
 from spfgen.cir.lower.wide import wide_type, widened
-from spfgen.cir.lower.workspaces import Workspace, given_back, taken
+from spfgen.cir.lower.workspaces import given_back, taken
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree import openmp, operators
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.tree.elements import converted, zero
-from spfgen.cir.tree.functions import Functions
 from spfgen.cir.tree.names import Names
 from spfgen.cir.tree.print import print_expr
 from spfgen.errors import InternalError
@@ -48,29 +47,22 @@ from spfgen.plan.nodes import (
     STATEMENTS,
     Accumulate,
     Append,
-    Array,
     Block,
     Bound,
     Clear,
-    Collect,
-    Define,
     Do,
-    Entry,
     Find,
     Gather,
     Guard,
     InPlace,
-    Let,
     Levels,
     Load,
     Locate,
     Needs,
     Plan,
     Prefetch,
-    Probe,
     Products,
     Reach,
-    RegisterTile,
     Scan,
     Segment,
     Seq,
@@ -80,12 +72,10 @@ from spfgen.plan.nodes import (
     Transpose,
     Versions,
     is_temporary,
-    is_tile,
 )
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
-from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Monoid, Operand, Program, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
@@ -107,7 +97,7 @@ class Lowered:
 
 def lower(program: Program, plans: Sequence[Plan]) -> Lowered:
     """The kernel. `plans` are those of its statements, one for each or one for all."""
-    lowering = Lowering(program, plans)
+    lowering = KernelLowering(program, plans)
     function = lowering.function()
     names = lowering.array_names
     indices = tuple(names[t.name, a] for t in program.tensors for a, f in t.arrays if f == f"{t.name}.{a}")
@@ -117,42 +107,8 @@ def lower(program: Program, plans: Sequence[Plan]) -> Lowered:
     return Lowered(function, tuple(lowering.functions.made), lowering.names, values, indices, lowering.rooms)
 
 
-class Lowering(Values):
-    """The state of writing a kernel's function."""
-
-    def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
-        dims = dict.fromkeys(program.size_of)
-        for plan in plans:
-            dims |= dict.fromkeys(_dims(plan))
-        super().__init__(program, Names(program, dims))
-        self.plans = plans
-        self.steps = True
-        """Whether what is written has steps: their values say in which types they are made."""
-        self.workspaces: list[Workspace] = []
-        self.choices: list[c.Stmt] = []
-        self.functions = Functions(self.names.new)
-        self.tables: dict[str, str] = {}
-        """The hash tables of entries by the tensors that they are."""
-        self.table_lines: list[c.Stmt] = []
-        self.frees: list[c.Stmt] = []
-        self.missing_memory = ""
-        self.refused: dict[str, str] = {}
-        """The variables that say whether the call fails, with the error."""
-        self.structs = structs(program)
-        self.ordered: list[Levels] = []
-        self.orders = self.names.new("levels")
-        computed = [t.name for t in program.tensors if t.assembled is not None]
-        placed = dict.fromkeys(n.tensor for p in plans for n in walk(p, PLANS) if isinstance(n, InPlace))
-        self.rooms = {
-            name: (self.names.new(f"{program.name}_{name}_room"), self.names.new(f"{program.name}_{name}_gathered"))
-            for name in placed
-        }
-        """The functions that make room for entries that go to their place at once, and that bring buckets in order."""
-        self.statuses: list[c.Name] = []
-        """The variables that say how that went."""
-        self.rows: list[Workspace] = []
-        """The workspaces of rows."""
-        self.entries = {name: c.Name(self.names.new(f"{name}_appended")) for name in computed}
+class KernelLowering(Lowering):
+    """Writes a kernel's function: each node of the plan goes to the part that knows its C."""
 
     # --- the function ----------------------------------------------------------------------------
 
@@ -193,11 +149,6 @@ class Lowering(Values):
         doc += " nothing has been written."
         return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
 
-    def without_memory(self) -> str:
-        """The variable that says whether memory was missing on the way."""
-        self.missing_memory = self.missing_memory or self.names.new("no_memory")
-        return self.missing_memory
-
     def param(self, name: str) -> c.Param:
         tensor = self.program.tensor(name)
         const = "" if tensor.is_output else "const "
@@ -230,12 +181,6 @@ class Lowering(Values):
             result = c.Call("spfgen_min", (result, value))
         return result
 
-    def extent(self, size: str) -> c.Expr:
-        if size in self.program.fixed:
-            return c.Int(self.program.fixed[size])
-        places = self.program.size_of[size]
-        return self.size_field(*places[0]) if places else c.Name(self.names[size])
-
     def missing(self, used: Set[str]) -> list[c.Stmt]:
         """A null pointer to one of the arrays that are used is an error of the caller, unless it has no elements."""
         null: list[c.Expr] = []
@@ -246,9 +191,6 @@ class Lowering(Values):
                 lengths = [self.layout_expr(e, tensor.name) for e in extents if _may_be_empty(e)]
                 null.append(joined("&&", [c.Un("!", c.Name(name)), *(c.Bin(">", n, c.Int(0)) for n in lengths)]))
         return [c.If(any_of(null), c.Return(c.Name(NULL_ERROR)))] if null else []
-
-    def size_field(self, tensor: str, name: str) -> c.Expr:
-        return c.Field(c.Name(self.names.tensors[tensor]), field_name(name))
 
     def prologue(self) -> list[c.Stmt]:
         """Sizes and arrays under their own names."""
@@ -273,15 +215,6 @@ class Lowering(Values):
             kind, self.array_names[tensor, array], c.Field(c.Name(self.names.tensors[tensor]), field_name(array))
         )
 
-    def chosen(self, kind: str, name: str, value: c.Expr, why: str) -> c.Name:
-        """What is found out once, before memory is taken."""
-        for known in self.choices:
-            if isinstance(known, c.Declare) and (known.type, known.value) == (kind, value):
-                return c.Name(known.name)
-        found = c.Name(self.names.new(name))
-        self.choices += [c.Comment(why), c.Declare(kind, found.name, value)]
-        return found
-
     def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
         if any(
             isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s, c.Stmt)
@@ -294,16 +227,6 @@ class Lowering(Values):
                 work = c.Cast("double", self.values_held())
             return [c.Assign(c.Name("threads"), "=", c.Call("spfgen_threads", (c.Name("threads"), work)))]
         return [c.Do(c.Cast("void", c.Name("threads")))]
-
-    def values_held(self) -> c.Expr:
-        """How many values all tensors hold: a measure of the work that needs no knowledge of the loops."""
-        total: c.Expr = c.Int(0)
-        for tensor in (t for t in self.program.tensors if t.assembled is None):
-            for value in tensor.layout.values:
-                if value.extents:
-                    count = joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
-                    total = count if total == c.Int(0) else c.Bin("+", total, count)
-        return total
 
     def clearing(self, plan: Plan) -> Expr:
         """About half a nanosecond for each value of what is cleared by a pass of its own, and an eighth of that where
@@ -442,10 +365,6 @@ class Lowering(Values):
         made = from_steps.combined(self, total.monoid, old, new)
         return c.Assign(total.place, "=", converted(made, own, total.type))
 
-    def nothing(self, kind: ElementType, monoid: Monoid | None) -> c.Expr:
-        """What a total of a type begins with."""
-        return zero(kind) if monoid is None else operators.literal(monoid.neutral, kind)
-
     def together(self, first: c.Expr, second: c.Expr, monoid: Monoid | None) -> c.Expr:
         """Two totals as one."""
         return c.Bin("+", first, second) if monoid is None else from_steps.combined(self, monoid, first, second)
@@ -463,9 +382,6 @@ class Lowering(Values):
             asked = c.Bin("&&", asked, c.Call(f"spfgen_finite_{kind.name}", (values, count, c.Name("threads"))))
         why = f"zero times any value of {other.tensor} is zero if all are finite"
         return self.chosen("const bool", f"{other.tensor}_finite", asked, why)
-
-    def declare(self, dim: str, value: c.Expr) -> c.Stmt:
-        return c.Declare(f"const {INT}", self.names[dim], value)
 
     def clear(self, tensor_name: str, shared: bool = True) -> list[c.Stmt]:
         """Every value of the array becomes zero; `shared` by threads: those that clear touch the memory first."""
@@ -718,29 +634,6 @@ def _nests(plan: Plan) -> tuple[Plan, ...]:
     if isinstance(plan, Products):
         return _nests(plan.body)
     return plan.parts if isinstance(plan, Seq) else (plan,)
-
-
-def _dims(plan: Plan) -> list[str]:
-    """All dimensions of a plan in the order of their definition."""
-    result = []
-    for node in walk(plan, PLANS):
-        if isinstance(node, Scan | Find | Locate | Load | Table | Reach | Levels):  # a find may have another
-            result.append(node.dim)
-        if isinstance(node, Find):
-            result += [d for d, _ in node.loads]
-        if isinstance(node, Segment):
-            result += [node.start, node.end]
-        if isinstance(node, State | Bound | Let | Array):
-            result.append(node.name)
-        if isinstance(node, Define | Probe):
-            result.append(node.dim)
-        if isinstance(node, Collect):
-            result.append(f"{node.name}.{COUNT}")
-        if isinstance(node, Entry):
-            result.append(node.old)
-        if is_tile(node) and isinstance(node.storage, RegisterTile):
-            result += [node.storage.start, node.storage.end]
-    return result
 
 
 def _used_lines(lines: list[c.Stmt], plan: Find) -> list[c.Stmt]:

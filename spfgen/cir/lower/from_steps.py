@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp, operators
@@ -35,9 +36,6 @@ from spfgen.plan.steps.env import FLAGS
 from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Monoid, Read
 from spfgen.space.typed import Holds, Scalar
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen.cir.lower import finds
 from spfgen.cir.lower.scope import Built, FindState, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined
 from spfgen.cir.tree.print import print_expr
 from spfgen.plan.nodes import Find, Levels, Plan, Scan, Segment, State, Table
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def state(low: Lowering, plan: State, scope: Scope) -> list[c.Stmt]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.scope import Paired, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, downwards, loop, minus
@@ -16,9 +16,6 @@ from spfgen.ir import rewrite
 from spfgen.plan.nodes import Levels, Plan
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.space.nodes import Operand
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 STRUCT = "spfgen_levels"
 

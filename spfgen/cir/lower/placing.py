@@ -14,41 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Protocol
 
 from spfgen.cir.lower.layout import field_name, final_structs
 from spfgen.cir.lower.scope import Run, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.affine import ArrayName, Names
 from spfgen.cir.tree.build import INT, joined
-from spfgen.cir.tree.names import Names as Unique
 from spfgen.facts.formula import Expr
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Append, InPlace, Plan, Scan
-from spfgen.space.nodes import Program, Tensor
-
-
-class Lowering(Protocol):
-    """What of the lowering of a kernel is needed here."""
-
-    program: Program
-    names: Unique
-    workspaces: list[Workspace]
-    entries: dict[str, c.Name]
-    rooms: dict[str, tuple[str, str]]
-    statuses: list[c.Name]
-
-    def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]: ...
-
-    def expr(self, expr: Expr, scope: Scope) -> c.Expr: ...
-
-    def extent(self, size: str) -> c.Expr: ...
-
-    def chosen(self, kind: str, name: str, value: c.Expr, why: str) -> c.Name: ...
-
-    def values_held(self) -> c.Expr: ...
+from spfgen.plan.nodes import PLANS, Append, InPlace, Scan
+from spfgen.space.nodes import Tensor
 
 
 @dataclass

@@ -13,10 +13,10 @@ are stored in the end.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, loop, minus
@@ -25,10 +25,6 @@ from spfgen.facts.formula import ZERO, Bin, Var, substitute, variables
 from spfgen.ir import fresh, rewrite
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Accumulate, Plan, RegisterTile, Scan
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
-
 
 REGISTERS = c.Name("SPFGEN_WIDE")
 """Whether registers are wide: rt/wide.h."""

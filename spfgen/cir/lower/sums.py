@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, added_pairwise, downwards, joined, loop, minus
@@ -34,9 +34,6 @@ from spfgen.plan.nodes import (
 from spfgen.plan.transform.segmented_reduction import written_out
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.space.nodes import Monoid, Operand
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 TWICE = openmp.unroll(2)
 

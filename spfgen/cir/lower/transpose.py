@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spfgen import tuning
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, linear_index, loop
 from spfgen.plan.nodes import Transpose
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:

@@ -11,18 +11,15 @@ in the functions that it makes of parallel loops, and everywhere above a loop th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, downwards, loop
 from spfgen.cir.tree.names import Names
 from spfgen.ir import walk
 from spfgen.plan.nodes import Scan
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def unrolled(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], times: int) -> list[c.Stmt] | None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import first_of
 from spfgen.plan.nodes import Accumulate, Cheapest, Versions
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def versions(low: Lowering, plan: Versions, scope: Scope) -> list[c.Stmt]:

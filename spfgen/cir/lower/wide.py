@@ -5,8 +5,7 @@ To cast at each addition would give other results where the target is bool, or o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
@@ -15,9 +14,6 @@ from spfgen.ir import children, walk
 from spfgen.lang.types import ElementType, promoted
 from spfgen.plan.nodes import PLANS, Accumulate, Do, Plan
 from spfgen.space.nodes import Group
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def wide_type(lowering: Lowering, group: Group, plan: Plan) -> ElementType | None:

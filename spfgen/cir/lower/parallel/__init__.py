@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spfgen import tuning
 from spfgen.cir.lower import entries, placing
 from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, taken
 from spfgen.cir.lower.parallel.privatised import summed, with_copies
 from spfgen.cir.lower.parallel.rows import divided, rows_in_parts, segments
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.facts.formula import ZERO, Var
 from spfgen.ir import walk
 from spfgen.plan.nodes import PLANS, Find, Guard, Load, Partition, Scan, body
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:

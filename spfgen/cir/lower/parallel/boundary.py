@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spfgen.cir.lower.parallel.parts import Loop, monoid_of, stored
 from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
@@ -17,9 +18,6 @@ from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Monoid, Operand
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 @dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
@@ -17,9 +17,6 @@ from spfgen.cir.tree.build import INT
 from spfgen.facts.formula import ONE, Num, Var
 from spfgen.plan.nodes import Do, Find, Partition, Plan, Scan, chain
 from spfgen.space.nodes import Monoid, Operand
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 THREADS = c.Name("threads")
 Loop = Scan | Find

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spfgen import tuning
 from spfgen.cir.lower import from_steps
@@ -21,6 +20,7 @@ from spfgen.cir.lower.parallel.parts import (
     under_name,
 )
 from spfgen.cir.lower.scope import Accumulator, Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp, operators
 from spfgen.cir.tree.build import INT, joined, loop
@@ -30,9 +30,6 @@ from spfgen.plan.nodes import Copy, Partition, Scan
 from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Operand
 from spfgen.space.typed import Scalar
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.accumulators import finished
 from spfgen.cir.lower.clearing import cleared_between
 from spfgen.cir.lower.parallel.boundary import Boundary, boundary_of
 from spfgen.cir.lower.parallel.parts import Parts, between, memory, number_of_parts, taken, under_name, variable
 from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Bin, Call, Compare, Num, Var, substitute, variables
@@ -21,9 +21,6 @@ from spfgen.plan.nodes import PLANS, Accumulate, Clear, Guard, Partition, Plan, 
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
-
-if TYPE_CHECKING:
-    from spfgen.cir.lower.from_plan import Lowering
 
 
 def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice, scope: Scope) -> list[c.Stmt]:

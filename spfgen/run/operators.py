@@ -49,6 +49,7 @@ def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
         operands = (other, self) if reflected else (self, other)
         return self._called(getattr(np, name), operands, {})
 
+    operator.__doc__ = f"numpy.{name}{' with the operands exchanged' if reflected else ''}."
     return operator
 
 
@@ -59,7 +60,16 @@ def _unary(name: str) -> Callable[[S], S]:
         found: S = self._called(getattr(np, name), (self,), {})
         return found
 
+    operator.__doc__ = f"numpy.{name}."
     return operator
+
+
+def _words(first: str, types: str, example: str) -> str:
+    """The docstring of a reduction."""
+    shapes = "Shapes: any; the axes are left out, or have extent 1 with `keepdims`."
+    fill = "Fill: counts wherever nothing is stored; the result is dense."
+    cost = "Cost: a pass over what is stored, and a group for each element of the result."
+    return f"{first}\n\n{shapes} Types: {types}.\n{fill}\n{cost}\n\n{example}\n"
 
 
 def _extreme(name: str, doc: str) -> Callable[..., Any]:
@@ -175,12 +185,21 @@ class Operators(Public):
 
     @property
     def T(self) -> Self:  # noqa: N802
-        """The transpose: the dimensions in the reverse order."""
+        """The transpose: the dimensions in the reverse order. Cost: that of `transpose`.
+
+        >>> A.T.to_numpy()
+        array([[0. , 1. ],
+               [0.5, 0. ]])
+        """
         return self.transpose()
 
     @property
     def mT(self) -> Self:  # noqa: N802
-        """The last two dimensions exchanged. Raises ValueError where there are fewer."""
+        """The last two dimensions exchanged. Raises ValueError where there are fewer. Cost: that of `transpose`.
+
+        >>> A[None].mT.shape
+        (1, 2, 2)
+        """
         rank = len(self.shape)
         if rank < 2:
             raise ValueError(f"expected two dimensions or more, but the shape is {self.shape}")
@@ -188,11 +207,21 @@ class Operators(Public):
 
     @property
     def device(self) -> str:
-        """Where the arrays are: "cpu", as the array API standard asks."""
+        """Where the arrays are: "cpu", as the array API standard asks.
+
+        >>> A.device
+        'cpu'
+        """
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Self:
-        """The array itself: there is one device. Raises ValueError for another one."""
+        """The array itself: there is one device. Raises ValueError for another one.
+
+        Shapes: any. Types: any. Fill: stays. Cost: none.
+
+        >>> A.to_device("cpu") is A
+        True
+        """
         if device != "cpu" or stream is not None:
             raise ValueError(f'expected the device "cpu", which is the only one, but it is {device!r}')
         return self
@@ -207,7 +236,15 @@ class Operators(Public):
         return spfgen.array
 
     def conj(self) -> Self:
-        """The complex conjugate of each element; numbers that are not complex as they are."""
+        """The complex conjugate of each element; numbers that are not complex as they are.
+
+        Shapes: any, which stay. Types: any, which stay. Fill: is conjugated, too. Cost: a pass over what is stored;
+        none for numbers that are not complex.
+
+        >>> C.conj().imag.to_numpy()
+        array([[ 0., -1.],
+               [-2.,  0.]])
+        """
         import numpy as np
 
         if self.dtype.kind != "c":
@@ -226,7 +263,15 @@ class Operators(Public):
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """numpy.sum: what is not stored counts as the fill value."""
+        """numpy.sum; numbers are added to `initial`, and those where `where` is false are left out.
+
+        Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any, or `dtype`; of small integers
+        and bool 64 bits. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is
+        stored, and a group for each element of the result.
+
+        >>> A.sum(axis=1)
+        array([0.5, 1. ])
+        """
         return self._reduced("add", axis, keepdims, dtype=dtype, out=out, initial=initial, where=where)
 
     def prod(
@@ -239,37 +284,91 @@ class Operators(Public):
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """numpy.prod."""
+        """numpy.prod: the product.
+
+        Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any, or `dtype`; of small integers
+        and bool 64 bits. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is
+        stored, and a group for each element of the result.
+
+        >>> (A + 1).prod()
+        np.float64(3.0)
+        """
         return self._reduced("multiply", axis, keepdims, dtype=dtype, out=out, initial=initial, where=where)
 
-    max = _extreme("maximum", "numpy.max.")
-    min = _extreme("minimum", "numpy.min.")
-    any = _truth("logical_or", "numpy.any.")
-    all = _truth("logical_and", "numpy.all.")
+    max = _extreme(
+        "maximum", _words("numpy.max: the largest value.", "any, which stay", ">>> A.max(axis=0)\narray([1. , 0.5])")
+    )
+    min = _extreme(
+        "minimum", _words("numpy.min: the smallest value.", "any, which stay", ">>> A.min()\nnp.float64(0.0)")
+    )
+    any = _truth("logical_or", _words("numpy.any: whether an element is true.", "any; bool", ">>> A.any()\nnp.True_"))
+    all = _truth(
+        "logical_and",
+        _words("numpy.all: whether all elements are true.", "any; bool", ">>> A.all(axis=1)\narray([False, False])"),
+    )
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True
     ) -> Any:
-        """numpy.mean."""
+        """numpy.mean: the arithmetic mean.
+
+        Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any, or `dtype`; of integers and
+        bool float64. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored,
+        and a group for each element of the result.
+
+        >>> A.mean(axis=0)
+        array([0.5 , 0.25])
+        """
         return self._reduced("mean", axis, keepdims, dtype=dtype, out=out, where=where)
 
     def var(
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
     ) -> Any:
-        """numpy.var: the sum of squares of deviations from the mean over their number less `ddof`."""
+        """numpy.var: the sum of squares of deviations from the mean over their number less `ddof`.
+
+        Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any, or `dtype`; of integers and
+        bool float64. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored,
+        and a group for each element of the result.
+
+        >>> A.var(axis=0)
+        array([0.25  , 0.0625])
+        """
         return self._reduced("var", axis, keepdims, dtype=dtype, out=out, ddof=ddof)
 
     def std(
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
     ) -> Any:
-        """numpy.std: the square root of `var`."""
+        """numpy.std: the square root of `var`.
+
+        Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any, or `dtype`; of integers and
+        bool float64. Fill: counts wherever nothing is stored; the result is dense. Cost: a pass over what is stored,
+        and a group for each element of the result.
+
+        >>> A.std(axis=0)
+        array([0.5 , 0.25])
+        """
         return self._reduced("std", axis, keepdims, dtype=dtype, out=out, ddof=ddof)
 
-    argmax = _place("argmax", "numpy.argmax: the first place of the largest value.")
-    argmin = _place("argmin", "numpy.argmin: the first place of the smallest value.")
+    argmax = _place(
+        "argmax",
+        _words("numpy.argmax: the first place of the largest value.", "any; int64", ">>> A.argmax()\nnp.int64(2)"),
+    )
+    argmin = _place(
+        "argmin",
+        _words(
+            "numpy.argmin: the first place of the smallest value.", "any; int64", ">>> A.argmin(axis=0)\narray([0, 1])"
+        ),
+    )
 
     def dot(self, other: Any) -> Any:
-        """numpy.dot: of matrices and vectors `self @ other`, of more dimensions the last with the last but one."""
+        """numpy.dot: of matrices and vectors `self @ other`, of more dimensions the last with the last but one.
+
+        Shapes: any of which the extents agree. Types: as numpy promotes them. Fill: 0 of sparse operands, else as dense
+        arrays; with a numpy array the result is one. Cost: a multiplication for each pair of entries that meet.
+
+        >>> A.dot([1.0, 2.0])
+        array([1., 1.])
+        """
         import numpy as np
 
         rank = len(other.shape) if hasattr(other, "shape") else np.ndim(other)

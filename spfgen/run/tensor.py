@@ -54,6 +54,19 @@ class Tensor(Operators):
     entries, or in coordinates. With a dense array as an operand the result is a dense array, unless its value at the
     fill value does not depend on the dense array, as for a product with fill value 0. Reductions return dense arrays
     and numbers.
+
+    Signs, `A + B` and its like: Shapes: any that go together; `@` as numpy.matmul. Types: as numpy promotes them.
+    Fill: the function of the fill values. Cost: a pass over what is stored.
+
+    Each method says which shapes and types it takes, what becomes of the fill, and what it costs. Examples are about
+    these tensors:
+
+    >>> import numpy as np, spfgen
+    >>> A = spfgen.pack(np.array([[0.0, 0.5], [1.0, 0.0]]), "csr")
+    >>> C = A + 2j * A
+    >>> (2 * A - A.T).to_numpy()
+    array([[0. , 0. ],
+           [1.5, 0. ]])
     """
 
     layout: Layout
@@ -68,34 +81,59 @@ class Tensor(Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The logical extents."""
+        """The logical extents.
+
+        >>> A.shape
+        (2, 2)
+        """
         return tuple([self.sizes[p] for p in self.layout.parameters])
 
     @property
     def ndim(self) -> int:
-        """The number of logical dimensions."""
+        """The number of logical dimensions.
+
+        >>> A.ndim
+        2
+        """
         return self.layout.rank
 
     @property
     def size(self) -> int:
-        """The number of elements: the product of the extents."""
+        """The number of elements: the product of the extents.
+
+        >>> A.size
+        4
+        """
         return prod(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
+        """Of the values.
+
+        >>> A.dtype
+        dtype('float64')
+        """
         return self.arrays[self.layout.values[0].name].dtype
 
     @property
     def nse(self) -> int:
-        """The number of stored elements, padding included."""
+        """The number of stored elements, padding included. Cost: none; of a layout without values a pass over what is
+        stored.
+
+        >>> A.nse, A.convert("bcsr", R=2, C=2).nse
+        (2, 4)
+        """
         if self.layout.is_pattern:
             return len(self.to_coo().values)
         return sum(self.arrays[v.name].size for v in self.layout.values)
 
     @property
     def nnz(self) -> int:
-        """The number of elements that differ from the fill value."""
+        """The number of elements that differ from the fill value. Cost: a pass over what is stored.
+
+        >>> A.nnz, A.convert("bcsr", R=2, C=2).nnz
+        (2, 2)
+        """
         from spfgen.layout.fill import differs_as_number
         from spfgen.run.arrays.entries import entries_of
 
@@ -103,7 +141,11 @@ class Tensor(Operators):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the arrays; memory that several of them share counts once."""
+        """The bytes of the arrays; memory that several of them share counts once.
+
+        >>> A.nbytes == sum(a.nbytes for a in A.arrays.values())
+        True
+        """
         return sum({_address(a): a.nbytes for a in sorted(self.arrays.values(), key=lambda a: a.nbytes)}.values())
 
     def __sizeof__(self) -> int:
@@ -121,26 +163,44 @@ class Tensor(Operators):
 
     @property
     def real(self) -> Tensor:
-        """The real parts."""
+        """The real parts. Fill: its real part. Cost: a pass over what is stored.
+
+        >>> C.real.to_numpy()
+        array([[0. , 0.5],
+               [1. , 0. ]])
+        """
         from spfgen.run.arrays.eager import part
 
         return part(self, "real")
 
     @property
     def imag(self) -> Tensor:
-        """The imaginary parts."""
+        """The imaginary parts. Fill: its imaginary part. Cost: a pass over what is stored.
+
+        >>> C.imag.to_numpy()
+        array([[0., 1.],
+               [2., 0.]])
+        """
         from spfgen.run.arrays.eager import part
 
         return part(self, "imag")
 
     @property
     def fill(self) -> Any:
-        """What the tensor is where nothing is stored: a numpy number of its dtype."""
+        """What the tensor is where nothing is stored: a numpy number of its dtype.
+
+        >>> (A + 1).fill
+        np.float64(1.0)
+        """
         return typed_fill(self.layout.fill, self.dtype)
 
     @property
     def fill_value(self) -> Any:
-        """`fill`, as PyData/Sparse calls it."""
+        """`fill`, as PyData/Sparse calls it.
+
+        >>> A.fill_value
+        np.float64(0.0)
+        """
         return self.fill
 
     def validate(self, *, threads: int = 0) -> tuple[str, ...]:
@@ -150,6 +210,11 @@ class Tensor(Operators):
         Returns the properties that were not checked in full, as the layout words them: those that would take too long,
         because no quick check is known to be enough; () when all was checked. Raises DataError with the first array,
         places and values that break a property; UsageError for what is no number of threads.
+
+        Shapes: any. Types: any. Fill: plays no part. Cost: a pass over the index arrays, by compiled code.
+
+        >>> A.validate()
+        ()
         """
         if type(threads) is not int or not 0 <= threads <= MOST_THREADS:
             threads = checked_threads(threads) or 0
@@ -168,6 +233,11 @@ class Tensor(Operators):
         """The stored entries; an entry stored twice stands twice.
 
         `coords`: an int64 array [n] for each dimension, `values`: [n] of the tensor's dtype, `shape`, `fill`.
+
+        Shapes: any. Types: any, which stay. Fill: is told, not stored. Cost: a pass over what is stored.
+
+        >>> A.to_coo().coords
+        (array([0, 1]), array([1, 0]))
         """
         from spfgen.run.pack import coordinates
 
@@ -177,15 +247,34 @@ class Tensor(Operators):
 
     def to_numpy(self) -> Array:
         """A new dense array, with the fill value where nothing is stored; entries stored twice are added (`or` for
-        bool). Raises DataError when it is too large."""
+        bool). Raises DataError when it is too large.
+
+        Shapes: any. Types: any, which stay. Fill: is written to all other elements. Cost: all elements.
+
+        >>> A.to_numpy()
+        array([[0. , 0.5],
+               [1. , 0. ]])
+        """
         return self.to_coo().to_dense()
 
     def toarray(self) -> Array:
-        """`to_numpy`, as scipy calls it."""
+        """`to_numpy`, as scipy calls it.
+
+        Shapes: any. Types: any, which stay. Fill: is written to all other elements. Cost: all elements.
+
+        >>> A.toarray().shape
+        (2, 2)
+        """
         return self.to_numpy()
 
     def todense(self) -> Array:
-        """`to_numpy`, as PyData/Sparse and scipy call it."""
+        """`to_numpy`, as PyData/Sparse and scipy call it.
+
+        Shapes: any. Types: any, which stay. Fill: is written to all other elements. Cost: all elements.
+
+        >>> type(A.todense())
+        <class 'numpy.ndarray'>
+        """
         return self.to_numpy()
 
     def to_scipy(self, format: str | None = None) -> Any:  # noqa: A002
@@ -193,19 +282,41 @@ class Tensor(Operators):
         as scipy keeps their types), else in `coo`; or in the `format` that is asked for ("csr", ...).
 
         Raises DataError for what scipy.sparse cannot hold: a number, another fill value than 0.
+
+        Shapes: one dimension or more. Types: any, which stay. Fill: 0. Cost: none in a format of scipy; else a pass
+        over what is stored.
+
+        >>> S = A.to_scipy()
+        >>> S.format, np.shares_memory(S.data, A.arrays["val"])
+        ('csr', True)
         """
         from spfgen.run.files.export import to_scipy
 
         return to_scipy(self, format)
 
     def to_torch(self, format: str | None = None) -> Any:  # noqa: A002
-        """A tensor of torch: in its "csr" or "csc" where the layout is one of these, else in "coo"; or "strided"."""
+        """A tensor of torch: in its "csr" or "csc" where the layout is one of these, else in "coo"; or "strided".
+
+        Shapes: any; two dimensions in "csr" and "csc". Types: those that torch has. Fill: 0. Cost: a pass over what is
+        stored where the layout is none of torch's.
+
+        >>> import torch
+        >>> A.to_torch().layout
+        torch.sparse_csr
+        """
         from spfgen.run.dlpack import to_torch
 
         return to_torch(self, format)
 
     def to_jax(self) -> Any:
-        """A BCOO array of jax.experimental.sparse."""
+        """A BCOO array of jax.experimental.sparse.
+
+        Shapes: any. Types: those that jax has. Fill: 0. Cost: a pass over what is stored.
+
+        >>> import jax
+        >>> A.to_jax().shape
+        (2, 2)
+        """
         from spfgen.run.dlpack import to_jax
 
         return to_jax(self)
@@ -215,6 +326,12 @@ class Tensor(Operators):
 
         The fill value stays, unless another one is asked for: then what held the old one is stored. Raises DataError
         when the layout has no place for an entry, Unsupported when it cannot be packed.
+
+        Shapes: those that the layout has. Types: any, which stay. Fill: stays. Cost: a pass over what is stored, and a
+        sort where the orders differ; all elements for another fill.
+
+        >>> A.convert("csc").layout.name, A.convert("coo", fill=2).nse
+        ('csc', 4)
         """
         from spfgen.api import handle_of, pack
 
@@ -224,6 +341,14 @@ class Tensor(Operators):
         """Write an .npz file that `spfgen.load_tensor` reads: the arrays by name, and the text of the layout.
 
         A file that is there is overwritten with `force` only. Raises UsageError.
+
+        Shapes: any. Types: any, which stay. Fill: stays. Cost: the arrays are written as they are.
+
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     A.save(os.path.join(folder, "A.npz"))
+        ...     spfgen.load_tensor(os.path.join(folder, "A.npz")).layout.name
+        'csr'
         """
         from spfgen.run.store import save
 
@@ -231,53 +356,116 @@ class Tensor(Operators):
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
         """The same pattern with values of another type, as numpy converts them. Without `copy` it is the tensor itself
-        where it has that type."""
+        where it has that type.
+
+        Shapes: any, which stay. Types: any that kernels have. Fill: is converted. Cost: a pass over the values; index
+        arrays are shared where they are read-only.
+
+        >>> A.astype("int8").to_numpy()
+        array([[0, 0],
+               [1, 0]], dtype=int8)
+        """
         from spfgen.run.arrays.eager import cast
 
         return self if not copy and dtype == self.dtype else cast(self, dtype)
 
     def copy(self) -> Tensor:
-        """The same tensor over new arrays."""
+        """The same tensor over new arrays.
+
+        Shapes: any, which stay. Types: any, which stay. Fill: stays. Cost: a copy of the arrays.
+
+        >>> np.shares_memory(A.copy().arrays["val"], A.arrays["val"])
+        False
+        """
         return Tensor(self.layout, dict(self.sizes), {n: a.copy() for n, a in self.arrays.items()})
 
     def transpose(self, *axes: Any) -> Tensor:
-        """numpy.transpose: the dimensions in another order, without `axes` in the reverse one."""
+        """numpy.transpose: the dimensions in another order, without `axes` in the reverse one.
+
+        Shapes: any. Types: any, which stay. Fill: stays. Cost: none where there is a layout over the same arrays for
+        it, as csc for csr and the reverse order; else a pass over what is stored and a sort.
+
+        >>> A.transpose().layout.name, np.shares_memory(A.transpose().arrays["val"], A.arrays["val"])
+        ('csc', True)
+        """
         from spfgen.run.arrays.eager import transposed
 
         return transposed(self, axes)
 
     def reshape(self, *shape: Any, order: str = "C") -> Tensor:
-        """numpy.reshape: `T.reshape(6, -1)`; `spfgen.reshape` takes a layout, too."""
+        """numpy.reshape: `T.reshape(6, -1)`; `spfgen.reshape` takes a layout, too.
+
+        Shapes: any, to any of as many elements. Types: any, which stay. Fill: stays. Cost: a pass over what is stored,
+        and a sort.
+
+        >>> A.reshape(4).to_numpy()
+        array([0. , 0.5, 1. , 0. ])
+        """
         from spfgen.run.arrays.functions import reshape
 
         return reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def ravel(self, order: str = "C") -> Tensor:
         """All elements in one dimension, the last index of `self` fastest, or the first in the order "F"; `flatten` is
-        the same."""
+        the same.
+
+        Shapes: any, to one dimension. Types: any, which stay. Fill: stays. Cost: a pass over what is stored, and a
+        sort.
+
+        >>> A.ravel(order="F").to_numpy()
+        array([0. , 1. , 0.5, 0. ])
+        """
         return self.reshape(-1, order=order)
 
     flatten = ravel
 
     def squeeze(self, axis: Any = None) -> Any:
-        """numpy.squeeze."""
+        """numpy.squeeze: without the dimensions of extent 1, or those of `axis`.
+
+        Shapes: any. Types: any, which stay. Fill: stays. Cost: a pass over what is stored.
+
+        >>> A[:1].squeeze().shape
+        (2,)
+        """
         from spfgen.run.arrays.functions import squeeze
 
         return squeeze(self, axis)
 
     def diagonal(self, offset: int = 0) -> Tensor:
-        """A diagonal of a matrix."""
+        """A diagonal of a matrix, `offset` columns to the right of the main one.
+
+        Shapes: two dimensions, to one. Types: any, which stay. Fill: stays. Cost: a pass over what is stored.
+
+        >>> A.diagonal(1).to_numpy()
+        array([0.5])
+        """
         from spfgen.run.arrays.functions import diagonal
 
         return diagonal(self, offset)
 
     def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002
-        """numpy.clip."""
+        """numpy.clip: at least `min` and at most `max`, where these are given.
+
+        Shapes: those of `min` and `max` go with it. Types: as numpy promotes them. Fill: is clipped, too. Cost: a pass
+        over what is stored.
+
+        >>> A.clip(0.25, 0.75).to_numpy()
+        array([[0.25, 0.5 ],
+               [0.75, 0.25]])
+        """
         from spfgen.run.arrays.eager import clipped
 
         return clipped(self, min, max)
 
     def __round__(self, decimals: int = 0) -> Tensor:
+        """numpy.round: to so many decimals, halves to even ones.
+
+        Shapes: any, which stay. Types: any, which stay. Fill: is rounded, too. Cost: a pass over what is stored.
+
+        >>> A.round().to_numpy()
+        array([[0., 0.],
+               [1., 0.]])
+        """
         from spfgen.run.arrays.eager import rounded
 
         found: Tensor = rounded(self, decimals)
@@ -286,17 +474,37 @@ class Tensor(Operators):
     round = __round__
 
     def trace(self, offset: int = 0) -> Any:
-        """The sum of a diagonal of a matrix."""
+        """The sum of a diagonal of a matrix, as a number.
+
+        Shapes: two dimensions. Types: any; of small integers and bool 64 bits. Fill: counts where nothing is stored.
+        Cost: a pass over what is stored.
+
+        >>> A.trace(1)
+        np.float64(0.5)
+        """
         return self.diagonal(offset).sum()
 
     def nonzero(self) -> tuple[Array, ...]:
-        """numpy.nonzero: an array of coordinates for each dimension, in row-major order."""
+        """numpy.nonzero: an array of coordinates for each dimension, in row-major order.
+
+        Shapes: any, to arrays of one dimension. Types: any; int64. Fill: other than 0 counts wherever nothing is
+        stored. Cost: a pass over what is stored; all elements where the fill is not 0.
+
+        >>> A.nonzero()
+        (array([0, 1]), array([1, 0]))
+        """
         from spfgen.run.arrays.eager import nonzero
 
         return nonzero(self)
 
     def item(self) -> Any:
-        """The only element as a number of Python. Raises ValueError when there are more, or none."""
+        """The only element as a number of Python. Raises ValueError when there are more, or none.
+
+        Shapes: of one element. Types: any. Fill: it is the number where nothing is stored. Cost: none.
+
+        >>> A[:1, 1:].item()
+        0.5
+        """
         from spfgen.run.arrays.eager import number
 
         return number(self).item()

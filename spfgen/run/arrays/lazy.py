@@ -57,7 +57,14 @@ ENOUGH = eager.ENOUGH
 class LazyArray(Operators):
     """An array that is not computed yet: operators, methods and numpy's functions record what is to be done.
 
-    `compute()` does it, and so do `numpy.asarray` and conversions to numbers.
+    `compute()` does it, and so do `numpy.asarray` and conversions to numbers. Methods have the shapes, types and fill
+    values that they have on tensors, and cost nothing until then.
+
+    >>> import numpy as np, spfgen
+    >>> A = spfgen.asarray(spfgen.pack(np.array([[0.0, 0.5], [1.0, 0.0]]), "csr"))
+    >>> C = A + 2j * A
+    >>> (2 * A - A.T).sum(axis=1).compute()
+    array([0. , 1.5])
     """
 
     __slots__ = ("node",)
@@ -68,23 +75,47 @@ class LazyArray(Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents, which are known before anything is computed.
+
+        >>> (A @ A).shape
+        (2, 2)
+        """
         return self.node.shape
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions.
+
+        >>> A.sum(axis=0).ndim
+        1
+        """
         return len(self.node.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements: the product of the extents.
+
+        >>> A.size
+        4
+        """
         return prod(self.node.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Of the values, which is known before anything is computed.
+
+        >>> (A > 0).dtype
+        dtype('bool')
+        """
         return self.node.dtype
 
     @property
     def statement(self) -> str | None:
-        """The index notation that `compute` makes a kernel of; None where it goes step by step, or in pieces."""
+        """The index notation that `compute` makes a kernel of; None where it goes step by step, or in pieces.
+
+        >>> print((A + 1).sum(axis=0).statement)
+        result[i] = sum(j: A[j, i] + B)
+        """
         node, _ = in_best_order(self.node)
         if pieces(node):
             return None
@@ -93,22 +124,47 @@ class LazyArray(Operators):
 
     def compute(self, *, layout: Any = None) -> Any:
         """The value: a tensor where the operands and the fill say that it is sparse, or in the `layout` that is asked
-        for; else a numpy array, or a number."""
+        for; else a numpy array, or a number.
+
+        Shapes: any. Types: any, which stay. Fill: that of the operations one by one, or of the `layout`. Cost: that of
+        the operations, less what is fused; common parts once.
+
+        >>> (2 * A).compute(layout="csc").layout.name
+        'csc'
+        """
         (node,) = joined_up([self.node])
         return computed(in_best_order(node)[0], layout)
 
     def explain(self) -> str:
-        """In which steps `compute` would go, by kernels or by numpy, and why so."""
+        """In which steps `compute` would go, by kernels or by numpy, and why so.
+
+        Shapes: any. Types: any. Fill: plays no part. Cost: a pass over the operations; nothing is computed.
+
+        >>> print(A[0].sum().explain().splitlines()[0])
+        1. 2, step by step by numpy: index notation cannot express it
+        """
         return explained(self.node)
 
     def astype(self, dtype: DTypeLike) -> LazyArray:
-        """With values of another type, as numpy converts them."""
+        """With values of another type, as numpy converts them.
+
+        Shapes: any, which stay. Types: any that kernels have. Fill: is converted. Cost: a pass over the values.
+
+        >>> A.astype("int8").compute().dtype
+        dtype('int8')
+        """
         with in_words("dtype"):
             kind = np.dtype(dtype)
         return LazyArray(Cast(self.node, kind))
 
     def transpose(self, *axes: Any) -> LazyArray:
-        """numpy.transpose."""
+        """numpy.transpose: the dimensions in another order, without `axes` in the reverse one.
+
+        Shapes: any. Types: any, which stay. Fill: stays. Cost: none in a kernel; else that of `Tensor.transpose`.
+
+        >>> A.transpose(1, 0)[0].compute().to_numpy()
+        array([0., 1.])
+        """
         return LazyArray(turned(self.node, axes))
 
     def __getitem__(self, key: Any) -> LazyArray:

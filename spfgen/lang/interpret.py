@@ -82,6 +82,15 @@ def interpret(
     return run.carried_out(program, unique)
 
 
+def numbers_of(program: n.Kernel | Sequence[Any], steps: Sequence[Any], given: Mapping[str, int]) -> set[str]:
+    """The names of sizes: those that a kernel declares, or its tensors' extents; in plain steps, what is given and no
+    index for sure."""
+    if isinstance(program, n.Kernel):
+        extents = [e for t in program.tensors for e in t.extents or ()]
+        return set(program.sizes).union(*map(variables, extents))
+    return given.keys() - index_names(steps)
+
+
 class Run(Values):
     """The steps, one after another."""
 
@@ -99,12 +108,12 @@ class Run(Values):
         declared = {t.name: t for t in program.tensors} if isinstance(program, n.Kernel) else {}
         names = program.sizes if isinstance(program, n.Kernel) else ()
         given = {k: int(v) for k, v in (sizes or {}).items()}
-        indices = index_names(steps) - set(names)
+        numbers = numbers_of(program, steps, given)
         run = cls(
             dict(tensors),
             dict(fills or {}),
-            {k: v for k, v in given.items() if k not in indices},
-            {k: v for k, v in given.items() if k in indices},
+            {k: v for k, v in given.items() if k in numbers},
+            {k: v for k, v in given.items() if k not in numbers},
             declared,
         )
         run.stored = dict(stored or {})

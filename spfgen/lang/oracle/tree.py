@@ -11,13 +11,12 @@ from spfgen.lang.blocks import all_steps, values
 
 
 def index_names(steps: Sequence[Any]) -> set[str]:
-    """The names that are indices for sure: those of loops, reductions, shape operators, and alone in targets."""
+    """The names that are indices for sure: those of loops, reductions, shape operators, and alone in subscripts."""
     found: set[str] = set()
     for step in all_steps(steps):
         if isinstance(step, n.For):
             found |= set(step.indices)
-        if isinstance(step, n.Statement):
-            found |= {s.name for s in step.target.subscripts if isinstance(s, Var)}
+        found |= {s.name for a in accesses_of(step) for s in a.subscripts if isinstance(s, Var)}
         for value in values_of(step):
             found |= {i for node in nodes_of(value) if not isinstance(node, n.Index) for i in named_by(node)}
     return found

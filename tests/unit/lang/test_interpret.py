@@ -339,6 +339,21 @@ def test_steps(text: str, numpy: Callable[[], Array]) -> None:
     np.testing.assert_allclose(found["y"], numpy())
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("y[i] = A[i, j] where j < 2", lambda: A[:, :2].sum(axis=1)),
+        ("y[i] = A[i, j]*(j < 2)", lambda: A[:, :2].sum(axis=1)),
+        ("y[i] = A[i, j] + 2*j", lambda: (A + 2 * np.arange(6)).sum(axis=1)),
+    ],
+)
+def test_the_extent_of_a_summed_index(text: str, expected: Callable[[], np.ndarray]) -> None:
+    """It is given as that of any other index is; a number is only what the kernel declares as a size."""
+    made = parse_file(f"kernel k {{ tensor A, y : dense\n {text} }}").kernels[0]
+    for program in (made, made.statements):
+        np.testing.assert_array_equal(interpret(program, {"A": A}, sizes={"j": 6})["y"], expected())
+
+
 def test_sizes_and_declared_extents() -> None:
     (kernel,) = parse_file("kernel k { size n  tensor x[n] : dense  tensor y : dense  y[i] = n*x[n - 1 - i] }").kernels
     found = interpret(kernel, {"x": x, "y": np.zeros(6)})

@@ -140,12 +140,13 @@ def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
             yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(own))
 
 
-def out_of_order(plan: Plan, context: Context, written: Mapping[str, str] | None = None) -> Iterator[SpecError]:
+def out_of_order(plan: Plan, context: Context, written: Mapping[str, str]) -> Iterator[SpecError]:
     """Loops that stand within others that the schedule has inside of them, or does not speak of. `written` is what the
-    text calls the loops that it knows; without it they are called what they are."""
+    text calls the loops that it knows."""
     said = {m.dim: m.span for m in context.marks if m.word == "order"}
     place = {name: k for k, name in enumerate(context.order)}
-    for path in _paths(plan, written) if said else ():
+    for dims in _paths(plan) if said else ():
+        path = [_called(d, dims, said, written) for d, is_loop in dims.items() if is_loop and d in written]
         for k, name in enumerate(path):
             wrong = next((o for o in path[:k] if name in said and place.get(o, len(place)) > place[name]), None)
             if wrong is not None:
@@ -157,11 +158,18 @@ def out_of_order(plan: Plan, context: Context, written: Mapping[str, str] | None
                 return
 
 
-def _paths(node: Any, written: Mapping[str, str] | None, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The loops from the outside in, for each innermost one; not those that only clear."""
-    own = outer
-    if isinstance(node, Scan | Find) and (written is None or node.dim in written):
-        own = (*outer, node.dim if written is None else written[node.dim])
+def _called(dim: str, others: Mapping[str, Any], said: Mapping[str, Any], written: Mapping[str, str]) -> str:
+    """What the text calls a loop: `A.p`, and a second access of `A` beside it `A_2.p`."""
+    name = written[dim]
+    return dim if dim in said or name in others else name
+
+
+def _paths(node: Any, outer: Mapping[str, bool] | None = None) -> Iterator[dict[str, bool]]:
+    """The dimensions from the outside in, for each innermost loop, and whether each is a loop; not those that only
+    clear."""
+    own = dict(outer or {})
+    if (dim := getattr(node, "dim", None)) is not None:
+        own[dim] = own.pop(dim, False) or isinstance(node, Scan | Find)  # last, where its loop is
     inside = [node.body] if isinstance(node, Clear) else children(node)
     below = [c for c in inside if isinstance(c, PLANS)]
-    yield from dict.fromkeys([path for c in below for path in _paths(c, written, own)] or [own])
+    yield from [path for c in below for path in _paths(c, own)] or [own]

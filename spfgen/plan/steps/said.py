@@ -74,7 +74,7 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str], steps: 
     loops = [n for n in nodes if isinstance(n, Scan | Levels)]
 
     def named(name: str, of: Sequence[Plan]) -> list[Plan]:
-        return [n for n in of if written.get(n.dim, n.dim) == name]  # type: ignore[attr-defined]
+        return [n for n in of if name in (n.dim, written.get(n.dim, n.dim))]  # type: ignore[attr-defined]
 
     found = [n for n in nodes if isinstance(n, Find | Segment)]
     known = [n for n in nodes if isinstance(n, Load | Locate | Define)]

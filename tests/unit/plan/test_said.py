@@ -148,3 +148,13 @@ def test_an_order_of_sums_may_speak_of_what_is_computed_from_the_rest(text: str,
     index = "i" if "y" in layouts else "C.p_1, j"
     kernel = spfgen.compile(text, **layouts, schedule=f"order {index}")
     assert kernel.generated.plans
+
+
+@pytest.mark.parametrize("order", ["D.p, j", "D_2.p, j", "D_2.p, D.p, j", "j, D.p"])
+def test_an_order_of_one_of_two_accesses(order: str) -> None:
+    """`D.p` is the first one where there are two, `D_2.p` the second: the other may stand anywhere."""
+    layouts = {"D": "coo", "C": "dense", "y": "dense"}
+    kernel = spfgen.compile("y[j] += D[i,0,k]*D[i,k,k]*C[j,i]", **layouts, schedule=f"order {order}")
+    nodes = (n for p in kernel.generated.plans for n in walk(p, PLANS) if isinstance(n, Scan | Find))
+    wanted = order.split(", ")
+    assert [d for d in dict.fromkeys(n.dim for n in nodes) if d in wanted] == wanted

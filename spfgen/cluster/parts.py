@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
-from spfgen.cluster.sliced import cut_along
+from spfgen.cluster.sliced import cut_along, joined_along
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
@@ -187,7 +187,21 @@ class Within:
     box: Box
 
     def __call__(self, block: Any) -> Any:
-        return within(block, self.box)
+        return owned(within(block, self.box), block)
+
+
+def owned(part: Any, block: Any) -> Any:
+    """A part that does not keep the arrays of the block in memory, if it is less than half of them: a halo of a few rows
+    would hold all of the block, of which the scheduler knows nothing."""
+    if part is block or 2 * part.nbytes > block.nbytes:
+        return part
+    if isinstance(part, Tensor):
+        return Tensor(part.layout, part.sizes, {n: _apart(a) for n, a in part.arrays.items()})
+    return _apart(part)
+
+
+def _apart(array: Any) -> Any:
+    return array if array.base is None else array.copy()
 
 
 @dataclass(frozen=True)
@@ -204,6 +218,9 @@ class Joined:
             return parts[0]
         if any(isinstance(p, np.ndarray) for p in parts):
             return self._dense(parts)
+        found = self._by_arrays(parts)
+        if found is not None:
+            return found
         fill = parts[0].fill_value
         entries = [own_entries(p) for p in parts]
         if any(not same_fill(fill, e.fill, e.values.dtype) for e in entries):
@@ -215,6 +232,24 @@ class Joined:
         values = np.concatenate([e.values for e in entries])
         whole = Coordinates(self.shape, columns, values, fill)
         return packed(whole, self.layout or parts[0].layout, self.layout is not None)
+
+    def _by_arrays(self, parts: Sequence[Tensor]) -> Tensor | None:
+        """The arrays of parts put one after another, axis by axis, in their own layout; None where that does not say
+        how, or is not the one that is wanted."""
+        some = [(s, p) for s, p in zip(self.starts, parts, strict=True) if 0 not in p.shape]
+        for axis in reversed(range(len(self.shape))):
+            groups: dict[tuple[int, ...], list[Tensor]] = {}
+            for start, part in some:
+                groups.setdefault((*start[:axis], 0, *start[axis + 1 :]), []).append(part)
+            some = []
+            for start, group in groups.items():
+                found = group[0] if len(group) == 1 else joined_along(group, axis)
+                if found is None:
+                    return None
+                some.append((start, found))
+        whole = some[0][1] if len(some) == 1 else None
+        is_wanted = whole is not None and (self.layout is None or is_in(whole, self.layout))
+        return whole if is_wanted and whole is not None and whole.shape == self.shape else None
 
     def _dense(self, parts: Sequence[Any]) -> Any:
         arrays = [p if isinstance(p, np.ndarray) else p.to_numpy() for p in parts]

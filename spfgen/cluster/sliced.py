@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from spfgen.errors import DataError
 from spfgen.facts.formula import And, Call, Compare, Expr, Forall, Formula, Not, Or, Var, conjuncts, show
 from spfgen.ir import walk
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
@@ -66,6 +68,79 @@ class Cut:
         part = np.ascontiguousarray(array[places])
         base = found[self.plan.values[name]][0] if self.plan.values.get(name) else 0
         return part - part.dtype.type(base) if base else part
+
+
+class Seam:
+    """Puts parts together of which a plan says how it would cut them. `joined_along` makes one."""
+
+    def __init__(self, parts: Sequence[Tensor], plan: Plan) -> None:
+        self.parts, self.plan = parts, plan
+        self.cut = {plan.extent, *(e for own in plan.dims.values() for e, _ in own if e)}
+
+    def whole(self) -> Tensor | None:
+        """The tensor; None where parts differ in what they share, or where together they break what is declared."""
+        first = self.parts[0]
+        sizes = {n: sum(p.sizes[n] for p in self.parts) if n in self.cut else v for n, v in first.sizes.items()}
+        if any(p.sizes[n] != v for n, v in sizes.items() if n not in self.cut for p in self.parts):
+            return None
+        arrays: dict[str, Any] = {}
+        for name in first.arrays:
+            array = self._array(name)
+            if array is None:
+                return None
+            arrays[name] = array
+        found = Tensor(first.layout, sizes, arrays)
+        try:
+            return None if found.validate(threads=1) else found
+        except DataError:
+            return None
+
+    def _array(self, name: str) -> Any:
+        """Those of the parts one after another; what two of them share stands there once."""
+        own = [p.arrays[name] for p in self.parts]
+        dims = [(d, more) for d, (extent, more) in enumerate(self.plan.dims[name]) if extent]
+        if not dims:
+            return own[0] if all(np.array_equal(own[0], a) for a in own[1:]) else None
+        (axis, more), several = dims[0], len(dims) > 1
+        if several or more < 0 or len({a.dtype for a in own}) > 1:
+            return None
+        own = self._counted(name, own)
+        if own is None:
+            return None
+        ends = zip(own, own[1:], strict=False)
+        if more and not all(np.array_equal(_last(a, more, axis), _first(b, more, axis)) for a, b in ends):
+            return None
+        return np.concatenate([own[0], *(_after(a, more, axis) for a in own[1:])], axis)
+
+    def _counted(self, name: str, own: list[Any]) -> list[Any] | None:
+        """The arrays of the parts, counted from where the first one begins; None where their type is too small."""
+        extent = self.plan.values.get(name)
+        if not extent:
+            return own
+        starts = [0, *accumulate(p.sizes[extent] for p in self.parts)]
+        if starts[-1] > np.iinfo(own[0].dtype).max:
+            return None
+        return [a + a.dtype.type(s) if s else a for a, s in zip(own, starts, strict=False)]
+
+
+def _first(array: Any, count: int, axis: int) -> Any:
+    return array.take(range(count), axis)
+
+
+def _last(array: Any, count: int, axis: int) -> Any:
+    return array.take(range(array.shape[axis] - count, array.shape[axis]), axis)
+
+
+def _after(array: Any, count: int, axis: int) -> Any:
+    return array[(slice(None),) * axis + (slice(count, None),)]
+
+
+def joined_along(parts: Sequence[Tensor], axis: int) -> Tensor | None:
+    """The tensor that would be cut into these parts along an axis, by arrays that are put one after another; None where
+    the layout does not say how, or parts do not fit."""
+    layout = parts[0].layout
+    plan = _plan(layout, axis) if all(p.layout == layout for p in parts) else None
+    return None if plan is None else Seam(parts, plan).whole()
 
 
 def cut_along(tensor: Tensor, axis: int) -> Cut | None:
@@ -306,4 +381,4 @@ def _no_call(call: Call) -> str:
     raise _No
 
 
-__all__ = ["Cut", "cut_along"]
+__all__ = ["Cut", "cut_along", "joined_along"]

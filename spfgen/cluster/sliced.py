@@ -104,13 +104,13 @@ class Seam:
         (axis, more), several = dims[0], len(dims) > 1
         if several or more < 0 or len({a.dtype for a in own}) > 1:
             return None
-        own = self._counted(name, own)
-        if own is None:
+        counted = self._counted(name, own)
+        if counted is None:
             return None
-        ends = zip(own, own[1:], strict=False)
+        ends = zip(counted, counted[1:], strict=False)
         if more and not all(np.array_equal(_last(a, more, axis), _first(b, more, axis)) for a, b in ends):
             return None
-        return np.concatenate([own[0], *(_after(a, more, axis) for a in own[1:])], axis)
+        return np.concatenate([counted[0], *(_after(a, more, axis) for a in counted[1:])], axis)
 
     def _counted(self, name: str, own: list[Any]) -> list[Any] | None:
         """The arrays of the parts, counted from where the first one begins; None where their type is too small."""

@@ -191,8 +191,8 @@ class Within:
 
 
 def owned(part: Any, block: Any) -> Any:
-    """A part that does not keep the arrays of the block in memory, if it is less than half of them: a halo of a few rows
-    would hold all of the block, of which the scheduler knows nothing."""
+    """A part that does not keep the arrays of the block in memory, if it is less than half of them: a halo of a few
+    rows would hold all of the block, of which the scheduler knows nothing."""
     if part is block or 2 * part.nbytes > block.nbytes:
         return part
     if isinstance(part, Tensor):

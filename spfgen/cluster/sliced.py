@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ class Seam:
         counted = self._counted(name, own)
         if counted is None:
             return None
-        ends = zip(counted, counted[1:], strict=False)
+        ends = pairwise(counted)
         if more and not all(np.array_equal(_last(a, more, axis), _first(b, more, axis)) for a, b in ends):
             return None
         return np.concatenate([counted[0], *(_after(a, more, axis) for a in counted[1:])], axis)

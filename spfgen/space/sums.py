@@ -35,14 +35,15 @@ from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type, c
 @dataclass(frozen=True)
 class Operands:
     """What a statement speaks of: the `layouts` and value `types` of tensors, results whose pattern is `computed`, the
-    kernel's `sizes`; whether a sum of products stays one though something else were faster, `as_written`: one that
-    reads its target always does, as its instances alone know an order for that."""
+    kernel's `sizes`, its `own` tensors that are not dense; whether a sum of products stays one though something else
+    were faster, `as_written`: one that reads its target always does, as its instances alone know an order for that."""
 
     layouts: Mapping[str, Layout]
     types: Mapping[str, str]
     computed: Set[str]
     sizes: Sequence[str]
     as_written: bool = False
+    own: Set[str] = frozenset()
 
 
 def beyond_products(statement: Any, known: Operands) -> str:
@@ -54,6 +55,8 @@ def beyond_products(statement: Any, known: Operands) -> str:
         if name in layouts and not is_summed(layouts[name]):
             fill = layouts[name].fill
             return f"`{name}` has a fill value other than 0" if fill != 0 else f"`{name}` negates or conjugates values"
+        if name in known.own:
+            return f"`{name}` is a tensor of the kernel's own that is not dense"
     if (node := converted((statement,), known)) is not None:
         return f"`{show_value(node)}` is computed in another type than the result"
     if recurs(statement) and reads_the_rest(statement, known.sizes):
@@ -86,7 +89,8 @@ class Sums:
         self.kernel = kernel
         types = {t.name: t.value_type for t in tensors}
         computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-        self.known = Operands(layouts, types, computed, kernel.sizes, kernel.is_scheduled)
+        own = {d.name for d in kernel.tensors if d.local and d.name in layouts and layouts[d.name].indexes}
+        self.known = Operands(layouts, types, computed, kernel.sizes, kernel.is_scheduled, own)
         self.beyond = ""
         self.ranges: dict[Equation, Ranges] = {}
         """What those that are sums of products as they are written know of their indices."""

@@ -17,7 +17,7 @@ from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Products, Scan, 
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared, note_unknown
-from spfgen.plan.verify.meaning import Fault, Path, compare_path, finishing, paths, without_unused
+from spfgen.plan.verify.meaning import ZERO_VALUE, Fault, Path, compare_path, finishing, paths, without_unused
 from spfgen.plan.verify.nests import Unknown, unknown_of
 from spfgen.plan.verify.parallel import check_parallel
 from spfgen.plan.verify.places import check_places
@@ -46,18 +46,20 @@ def check_plan(plan: Plan, program: Program, compared: Compared) -> Unknown:
 
 def _unknown_of_products(group: Group, plan: Plan, compared: Compared) -> Unknown:
     """What could not be compared of a statement that is a sum of products. Raises Fault."""
-    if not _is_recorded(group, compared):
+    every = _each_once(group.all)
+    asked = [i for i in every if group.op != "=" or i.value != ZERO_VALUE]  # a stored 0 is seen as a place cleared
+    if not asked or not _is_recorded(asked, compared):
         return Unknown(statements=1)
-    _Sums(group, compared).check(plan)
-    return Unknown()
+    _Sums(group, asked, compared).check(plan)
+    return Unknown(statements=int(len(asked) < len(every)))
 
 
 class _Sums:
-    """The instances that the nests of a statement were compared with while they were made; those of which there is a
-    nest again."""
+    """The instances `asked` that the nests of a statement were compared with while they were made; those of which there
+    is a nest again."""
 
-    def __init__(self, group: Group, compared: Compared) -> None:
-        self.group, self.compared = group, compared
+    def __init__(self, group: Group, asked: Sequence[Instance], compared: Compared) -> None:
+        self.group, self.asked, self.compared = group, asked, compared
         self.met: list[Instance] = []
         self.sizes = tuple(dict.fromkeys(s for i in group.all for s in i.sizes))
 
@@ -66,7 +68,7 @@ class _Sums:
         done, stores = self.done(plain), finishing(plain)
         if stores != plain:
             done += self.done(stores)
-        if len(_each_once(done)) < len(_each_once(self.group.all)):
+        if len(_each_once(done)) < len(self.asked):
             raise Fault(f"the plan leaves out a part of `{self.group.text}`")
         check_parallel(plan, partial(self.apart, done))
         if self.group.op == "=":
@@ -117,8 +119,8 @@ def _each_once(instances: Sequence[Instance]) -> list[Instance]:
     return [i for k, i in enumerate(instances) if i not in instances[:k]]
 
 
-def _is_recorded(group: Group, compared: Compared) -> bool:
+def _is_recorded(asked: Sequence[Instance], compared: Compared) -> bool:
     """Whether each instance of a statement was compared with something."""
-    targets = {i.target.tensor for i in group.all}
+    targets = {i.target.tensor for i in asked}
     known = [i for i in compared.instances if i.target.tensor in targets]
-    return len(_each_once(known)) >= len(_each_once(group.all))
+    return len(_each_once(known)) >= len(asked)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -102,3 +105,29 @@ def test_a_table_of_reductions_of_a_split(layout: str) -> None:
     kernel = spfgen.compile("R[i] = sum(j: max(k: split(T[j, m], m -> (i, k))))", T=layout)
     result = kernel(T=spfgen.pack(dense, layout), sizes={"k": 3})
     np.testing.assert_array_equal(result, dense.reshape(3, 4, 3).max(2).sum(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("y[i] = 0; y[i] += A[i,j]*x[j]", lambda a, x: a @ x),
+        ("y[i] = 0; y[i] += A[i,j]*x[j]; y[i] += 1", lambda a, x: a @ x + 1),
+        ("y[i] = A[i,j]*x[j]; y[i] = 0", lambda a, x: np.zeros(3)),
+    ],
+)
+def test_a_result_of_zeros_among_other_statements(text: str, expected: Callable[[Any, Any], Any]) -> None:
+    """A stored 0 is a place cleared for the verifier: it said that the plan leaves it out."""
+    a, x = np.array([[0, 2.0], [1, 0], [3, 4]]), np.array([5.0, 6])
+    kernel = spfgen.compile(text, A="csr", x="dense", y="dense")
+    np.testing.assert_array_equal(kernel(A=spfgen.pack(a, "csr"), x=x, y=np.ones(3)), expected(a, x))
+
+
+@pytest.mark.parametrize("layout", ["sv", "coo", "hash_table(B=3)"])
+def test_a_sparse_tensor_of_the_kernels_own_outside_of_loops(layout: str) -> None:
+    """Its sizes are those of no operand: sums of products that spoke of it asked for them."""
+    a = np.array([[0, 2.0, 1], [1, 0, 4]])
+    text = (
+        f"kernel k {{ local tensor w : {layout}  tensor A : csr  tensor y : dense  w[j] = A[i,j]  y[i] = A[i,j]*w[j] }}"
+    )
+    kernel = spfgen.parse(text).kernels["k"].compile()
+    np.testing.assert_array_equal(kernel(A=spfgen.pack(a, "csr")), a @ a.sum(0))

@@ -111,6 +111,8 @@ def of_groups(
         if len(values):
             absent = length - counts
             some = absent > 0
+            if function is np.multiply and not unit:
+                _without_overflow(values, some, entries.values)
             values[some] = function(values[some], repeat(unit, absent[some]), dtype=dtype)
         if initial is not None:
             begin = own.type(initial)
@@ -134,6 +136,14 @@ def _by_group(function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: 
     order, first, where = groups(shape, [entries.coords[d] for d in kept], count)
     values = function.reduceat(entries.values[order], first, dtype=dtype)
     return values, np.diff(np.append(first, count)), where
+
+
+def _without_overflow(products: Array, chosen: Array, factors: Array) -> None:
+    """Of the chosen products, which are multiplied by 0, those that are too large become 0: times 0 an infinity is nan,
+    but the product of finite numbers is 0 wherever the 0 stands."""
+    wrong = chosen & ~np.isfinite(products)
+    if wrong.any() and np.isfinite(factors).all():
+        products[wrong] = 0 if products.dtype.kind == "c" else np.copysign(0, products[wrong])
 
 
 def is_by_groups(function: np.ufunc) -> bool:

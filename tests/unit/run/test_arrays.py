@@ -747,3 +747,14 @@ def test_reductions_of_what_is_not_nan(name: str) -> None:
                 found = getattr(np, name)(tensor, **options)
                 assert (found.dtype, np.shape(found)) == (wanted.dtype, np.shape(wanted))
                 np.testing.assert_allclose(found, wanted, 1e-6)
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo", "csc", "ell"])
+def test_a_product_that_is_too_large_is_0_beside_a_0(layout: str) -> None:
+    for kind in (np.float32, np.float64, np.complex64):
+        dense = np.full((3, 200), -1e30, kind)
+        dense[0, :50], dense[2, 7] = 0, np.inf
+        packed = spfgen.pack(dense[:2], layout)
+        assert packed.prod() == 0
+        assert np.array_equal(packed.prod(axis=1) == 0, [True, False])
+        assert np.isnan(spfgen.pack(dense[[0, 2]], layout).prod())

@@ -107,13 +107,13 @@ class Subscript:
         or a number; else None."""
         dims = [m for m in self.made if m is not None]
         own = segments_of(self.tensor) if len(dims) == len(self.made) else None
-        if own is None or any(d != own.form.along or a.ndim != 1 for d, a in self.arrays.items()):
+        if own is None or len(self.arrays) > 1 or any(a.ndim != 1 for a in self.arrays.values()):
             return None
         along, across = self.picks[own.form.along], self.picks[1 - own.form.along]
-        array = self.arrays.get(own.form.along)
-        if along.drop:
+        array, columns = self.arrays.get(own.form.along), self.arrays.get(1 - own.form.along)
+        if along.drop and columns is None:
             return self._of_one(own, along.start, across)
-        if across.drop or (across.step < 0 and across.length > 1) or dims != [0, 1]:
+        if along.drop or across.drop or (across.step < 0 and across.length > 1) or dims != [0, 1]:
             return None
         part: Segments | None = own
         if array is not None or along.step != 1:
@@ -123,9 +123,11 @@ class Subscript:
             found = own.range(along.start, along.start + along.length)
         else:
             found = self.tensor
-        if found is None or across.length == own.width:
+        if found is None or (columns is None and across.length == own.width):
             return found.copy() if found is self.tensor else found
         part = segments_of(found)
+        if columns is not None:
+            return None if part is None else part.picked(columns)
         high = across.start + across.step * (across.length - 1) + 1 if across.length else across.start
         return None if part is None else part.within(across.start, high, across.step)
 

@@ -175,18 +175,27 @@ def transposed(tensor: Tensor, order: Sequence[int]) -> Tensor | None:
     values = tensor.arrays[form.value]
     columns = {d: tensor.arrays[n] for d, n in zip(form.dims, form.columns, strict=True)}
     new = [order[d] for d in form.dims]  # the old dimensions in the order in which they count then
-    most = max([tensor.shape[d] for d in new], default=0)
-    kinds = {c.dtype for c in columns.values()}
-    if len(kinds) != 1 or most > tuning.CONVERT_EMPTY_GROUPS * len(values) + 2**16 or not has_shared(len(values)):
+    counted = _to_count(new, form.dims)
+    place = places_in_order([columns[d] for d in counted], [tensor.shape[d] for d in counted], len(values))
+    if place is None:
         return None
-    (kind,) = kinds
-    place, start = np.arange(len(values), dtype=kind), np.empty(most + 1, kind)
-    for d in _to_count(new, form.dims):
-        before, place = place, np.empty(len(values), kind)
-        held = [address(a) for a in (columns[d], before, start, place)]
-        shared(f"counted_{kind.name}")(len(values), tensor.shape[d], *held)
     shape = [tensor.shape[d] for d in order]
     return made(tensor.layout, form, shape, None, [columns[d][place] for d in new], values[place])
+
+
+def places_in_order(columns: Sequence[Array], extents: Sequence[int], count: int) -> Array | None:
+    """The places of entries in the order of the last of these columns, where that is equal of the one before, and so
+    on: they are counted, one column after the other. None where numpy is to do it (run/later.py), and where most
+    numbers would be of no entry."""
+    most, kinds = max(extents, default=0), {c.dtype for c in columns}
+    if len(kinds) > 1 or most > tuning.CONVERT_EMPTY_GROUPS * count + 2**16 or not has_shared(count):
+        return None
+    kind = kinds.pop() if kinds else np.dtype(np.int64)
+    place, start = np.arange(count, dtype=kind), np.empty(most + 1, kind)
+    for column, extent in zip(columns, extents, strict=True):
+        before, place = place, np.empty(count, kind)
+        shared(f"counted_{kind.name}")(count, extent, *[address(a) for a in (column, before, start, place)])
+    return place
 
 
 def _to_count(new: Sequence[int], old: Sequence[int]) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import ordered
 from spfgen.run.arrays.reductions import Groups
@@ -33,6 +34,9 @@ class CompressedAxis:
 
 
 _FORMS: dict[Layout, CompressedAxis | None] = {}
+
+MOST_PICKED = 2**31 - 1
+"""Results of more entries are for those who find out before whether there is room."""
 
 
 def form_of(layout: Layout) -> CompressedAxis | None:
@@ -104,6 +108,30 @@ class Segments:
         np.cumsum(kept, out=before[1:])
         column = (self.column[kept] - low) // step
         return self.made(before[self.begin], column, self.values[kept], len(range(low, high, step)))
+
+    def picked(self, places: Array) -> Tensor | None:
+        """Of each segment what lies at those places, in that order; None where there are far more places than
+        entries."""
+        count = len(self.values)
+        if max(self.width, len(places)) > tuning.CONVERT_EMPTY_GROUPS * count + 2**16:
+            return None
+        order, times = np.argsort(places, kind="stable"), np.bincount(places, minlength=self.width)
+        first = np.cumsum(times) - times
+        wanted = times[self.column]
+        before = np.zeros(count + 1, np.int64)
+        np.cumsum(wanted, out=before[1:])
+        begin = before[self.begin]
+        if begin[-1] > MOST_PICKED:
+            return None
+        at = np.repeat(np.arange(count), wanted) if times.max(initial=0) > 1 else np.flatnonzero(wanted)
+        column = order[first[self.column[at]] + (np.arange(len(at)) - before[at])]
+        if np.any(np.diff(order) < 0):
+            segment = np.repeat(np.arange(self.count), np.diff(begin))
+            turn = ordered.places_in_order((column, segment), (len(places), self.count), len(at))
+            if turn is None:
+                turn = np.argsort(segment * len(places) + column, kind="stable")
+            at, column = at[turn], column[turn]
+        return self.made(begin, column, self.values[at], len(places))
 
     def reduced(self, function: np.ufunc, dtype: Any, own: np.dtype[Any]) -> Groups:
         """Of each segment that has entries."""

@@ -139,3 +139,34 @@ def test_an_ellipsis_of_no_dimension_sets_arrays_apart(key) -> None:
     dense = np.arange(24).reshape(2, 3, 4)
     tensor = spfgen.pack(dense, "csf")
     assert np.array_equal(np.asarray(tensor[key]), dense[key])
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dcsr", "csr_unsorted", "csr fill 3"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_places_across_what_is_stored(layout, compiled, monkeypatch) -> None:
+    """Columns of rows and rows of columns in any order, several times, are taken from each row or column."""
+    monkeypatch.setenv("SPFGEN_COMPILE", "eager" if compiled else "never")
+    rng = np.random.default_rng(5)
+    dense = rng.integers(0, 4, (7, 6)) * (rng.random((7, 6)) < 0.6) * 0.5
+    tensor = spfgen.pack(dense, layout)
+    dense = tensor.to_numpy()
+    for columns in ([3, 1, 2], [0, 5], [5, 5, 0, 5], [-1, 2, -6], [], rng.permutation(6), [4]):
+        for rows in (slice(None), slice(None, None, -2), slice(5, 1), slice(1, 4), 3):
+            found = tensor[rows, columns]
+            assert not found.size or found.validate() == ()
+            np.testing.assert_array_equal(dense_of(found), dense[rows, np.asarray(columns, np.int64)])
+        found = tensor[np.abs(columns).astype(int), :]
+        np.testing.assert_array_equal(dense_of(found), dense[np.abs(columns).astype(int)])
+
+
+@pytest.mark.parametrize("layout", ["coo", "dcsr", "csc"])
+def test_a_matrix_of_very_many_rows(layout) -> None:
+    shape, values = (2**40, 2**20), np.array([1.0, 2.0, 3.0])
+    coords = np.array([5, 2**39, 2**40 - 1]), np.array([1, 2, 2**20 - 1])
+    tensor = spfgen.pack((coords, values), layout, shape=shape)
+    assert [tensor[i, j] for i, j in ((5, 1), (2**40 - 1, -1), (7, 3), (2**39, 2))] == [1.0, 3.0, 0.0, 2.0]
+    assert tensor[[5, 2**39], [1, 2]].to_numpy().tolist() == [1.0, 2.0]
+    assert (tensor[2**39].nse, tensor[2**39 :].shape, tensor[:, [2, 1]].nse) == (1, (2**39, 2**20), 2)
+    assert tensor[np.ix_([5, 7], [1, 2])].to_numpy().tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    with pytest.raises(IndexError, match="in dimension 0, but it is 1099511627776"):
+        tensor[2**40, 0]

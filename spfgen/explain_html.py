@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from spfgen.errors import SpfgenError
 from spfgen.estimate import memory, work
 from spfgen.explain import explain_json
 from spfgen.facts.formula import show
@@ -114,14 +113,10 @@ def _relation(layout: Layout) -> str:
 
 def _picture(layout: Layout) -> str:
     """A small example of the layout; nothing where none is found."""
-    from spfgen.run.drawings.diagram import diagram
-    from spfgen.run.drawings.example import example
-    from spfgen.run.drawings.svg import svg
+    from spfgen.run.drawings.picture import example_of
 
-    try:
-        return f"<figure>{svg(diagram(example(layout)))}</figure>"
-    except SpfgenError:
-        return ""
+    picture = example_of(layout)
+    return picture and f"<figure>{picture}</figure>"
 
 
 def _spaces(facts: dict[str, Any]) -> Iterator[str]:

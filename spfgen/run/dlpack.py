@@ -1,4 +1,5 @@
 """Arrays of torch and jax as arrays of numpy and entries, and back; neither is imported before one of them is there.
+Sparse columns of pandas as entries.
 
 Dense arrays are shared where they lie in memory of the processor, by DLPack; sparse ones become tensors over the same
 arrays where a layout has them, else entries.
@@ -26,8 +27,11 @@ FORMS = (*COMPRESSED, *"coo strided".split())
 
 
 def is_elsewhere(value: object) -> bool:
-    """Whether it is an array of torch or jax."""
-    return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib") and hasattr(value, "dtype")
+    """Whether it is an array of torch or jax, or sparse columns of pandas."""
+    package = type(value).__module__.partition(".")[0]
+    return (package in ("torch", "jax", "jaxlib") and hasattr(value, "dtype")) or (
+        package == "pandas" and _is_sparse(value)
+    )
 
 
 def is_lazy(value: object) -> bool:
@@ -36,8 +40,8 @@ def is_lazy(value: object) -> bool:
 
 
 def settled(value: Any) -> Any:
-    """What an operand stands for: lazy arrays are computed, arrays of torch and jax are brought into numpy's or
-    scipy's form. Raises DataError, UsageError."""
+    """What an operand stands for: lazy arrays are computed, arrays of torch and jax and sparse columns of pandas are
+    brought into numpy's or scipy's form, or become entries. Raises DataError, UsageError."""
     check_import(value)
     if is_lazy(value):
         value = value.compute()
@@ -58,8 +62,34 @@ def check_import(value: object) -> None:
 
 
 def own(value: Any) -> Any:
-    """An array of torch or jax in numpy's or scipy's form."""
-    return _of_torch(value) if type(value).__module__.partition(".")[0] == "torch" else _of_jax(value)
+    """What `is_elsewhere` in numpy's or scipy's form, or its entries."""
+    match type(value).__module__.partition(".")[0]:
+        case "torch":
+            return _of_torch(value)
+        case "pandas":
+            return _of_pandas(value)
+    return _of_jax(value)
+
+
+def _is_sparse(value: Any) -> bool:
+    """Whether it is a DataFrame of sparse columns, or a Series or an array of pandas that is one."""
+    types = [*value.dtypes] if hasattr(value, "columns") else [getattr(value, "dtype", None)]
+    return bool(types) and all(hasattr(t, "subtype") and hasattr(t, "fill_value") for t in types)
+
+
+def _of_pandas(value: Any) -> Any:
+    """Sparse columns as entries; a dense array where their fill values differ, because a tensor has one."""
+    columns = [c.array for _, c in value.items()] if hasattr(value, "columns") else [getattr(value, "array", value)]
+    fills = np.asarray([c.fill_value for c in columns])
+    if fills.dtype == object or not ((fills == fills[0]) | ((fills != fills) & (fills[0] != fills[0]))).all():
+        return np.stack([np.asarray(c) for c in columns], axis=-1)
+    rows = [c.sp_index.to_int_index().indices.astype(np.int64) for c in columns]
+    kind = np.result_type(*[c.sp_values.dtype for c in columns])
+    values = np.concatenate([c.sp_values.astype(kind) for c in columns])
+    if np.ndim(value) == 1:
+        return Coordinates((len(value),), (rows[0],), values, fills[0])
+    places = np.repeat(np.arange(len(columns)), [len(r) for r in rows])
+    return Coordinates(tuple(map(int, value.shape)), (np.concatenate(rows), places), values, fills[0])
 
 
 def _of_torch(value: Any) -> Any:

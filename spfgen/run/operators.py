@@ -45,12 +45,21 @@ def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
         import numpy as np
 
         if not self._goes_with(other):
+            _check_imports(self, other)
             return NotImplemented
         operands = (other, self) if reflected else (self, other)
         return self._called(getattr(np, name), operands, {})
 
     operator.__doc__ = f"numpy.{name}{' with the operands exchanged' if reflected else ''}."
     return operator
+
+
+def _check_imports(*operands: object) -> None:
+    """Raises UsageError for what an earlier import of spfgen made."""
+    from spfgen.run.dlpack import check_import
+
+    for operand in operands:
+        check_import(operand)
 
 
 def _unary(name: str) -> Callable[[S], S]:

@@ -8,7 +8,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file
 from spfgen.lang.spec import builtin
 from spfgen.layout.nodes import Layout
-from spfgen.run.calls.layout_signature import canonical
+from spfgen.run.calls.layout_signature import canonical, form_of, remember
 from spfgen.run.files.write import replace_file
-from spfgen.run.tensor import Tensor, check_unchanged, make_tensor
+from spfgen.run.tensor import Tensor, _rebuilt, check_unchanged, make_tensor
 
 DAMAGE = (
     ValueError,
@@ -73,27 +73,58 @@ def said_of(tensor: Tensor) -> tuple[dict[str, Any], str]:
     """What a file says of a tensor beside its arrays: what `tensor_of_file` takes, and the layout's text. Raises
     DataError where the arrays are not what they were, Unsupported for a layout without a text."""
     check_unchanged(tensor)
-    layout = tensor.layout
-    about = {
-        "format": FORMAT,
-        "layout": layout.name,
-        "constants": dict(layout.constants),
-        "sizes": {n: int(v) for n, v in tensor.sizes.items()},
-    }
+    about, text = _said_of_layout(tensor.layout)
+    return {**about, "sizes": {n: int(v) for n, v in tensor.sizes.items()}}, text
+
+
+def _said_of_layout(layout: Layout) -> tuple[dict[str, Any], str]:
+    about = {"format": FORMAT, "layout": layout.name, "constants": dict(layout.constants)}
     text = text_of(layout)
     if _layout(text, layout.name, dict(layout.constants)).fill_text != layout.fill_text:
         about |= {"format": WITH_FILL, "fill": layout.fill_text}
     return about, text
 
 
-def tensor_of_file(about: Mapping[str, Any], text: str, arrays: Mapping[str, Any]) -> Tensor:
-    """The tensor of which `said_of` said this; its arrays are checked against its layout. Raises DataError, and what
-    DAMAGE lists for what is not written as it should be."""
+def pickled(tensor: Tensor) -> tuple[Any, ...]:
+    """What pickle keeps: the layout's text, which other versions read, as a file has it; the layout itself where no
+    text says all of it."""
+    form = form_of(tensor.layout)
+    if form.said is None:
+        form.said = ()
+        with suppress(SpfgenError):
+            about, text = _said_of_layout(tensor.layout)
+            form.said = (about, text) if _layout_said(about, text) == tensor.layout else ()
+    parts = dict(tensor.sizes), dict(tensor.arrays)
+    return (unpickled, (*form.said, *parts)) if form.said else (_rebuilt, (tensor.layout, *parts))
+
+
+def unpickled(about: Mapping[str, Any], text: str, sizes: dict[str, int], arrays: dict[str, Any]) -> Tensor:
+    """The tensor of which `pickled` kept this; its arrays are checked when they are used. Raises DataError."""
+    key = (text, *[(n, str(v)) for n, v in about.items()])
+    if key not in _PICKLED:
+        try:
+            remember(_PICKLED, key, _layout_said(about, text))
+        except SpfgenError as error:
+            message = f"expected a pickled tensor that this version of spfgen reads, but {error.message}"
+            raise DataError(message, error.span, error.notes) from error
+    return _rebuilt(_PICKLED[key], sizes, arrays)
+
+
+_PICKLED: dict[Any, Layout] = {}
+
+
+def _layout_said(about: Mapping[str, Any], text: str) -> Layout:
+    """The layout of which `_said_of_layout` said this. Raises DataError."""
     if about["format"] not in (FORMAT, WITH_FILL):
         raise DataError(f"its format is {about['format']}, and this spfgen reads {FORMAT} and {WITH_FILL}")
     fill = fill_number(about["fill"]) if about["format"] == WITH_FILL else None
-    layout = _layout(text, about["layout"], about["constants"], fill)
-    return make_tensor(layout, arrays, None, about["sizes"])
+    return _layout(text, about["layout"], about["constants"], fill)
+
+
+def tensor_of_file(about: Mapping[str, Any], text: str, arrays: Mapping[str, Any]) -> Tensor:
+    """The tensor of which `said_of` said this; its arrays are checked against its layout. Raises DataError, and what
+    DAMAGE lists for what is not written as it should be."""
+    return make_tensor(_layout_said(about, text), arrays, None, about["sizes"])
 
 
 def shape_said(about: Mapping[str, Any], text: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.layout_signature import LayoutSignature, canonical, form_of, no_call, remember
 from spfgen.run.calls.validation_cache import broken
+from spfgen.run.dlpack import check_import
 from spfgen.run.files.read import Coordinates
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.threads import MOST_THREADS, checked_threads
@@ -602,7 +603,16 @@ class Tensor(Operators):
         return token(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self.layout, dict(self.sizes), dict(self.arrays))
+        from spfgen.run.store import pickled
+
+        check_import(self)
+        return pickled(self)
+
+    def __copy__(self) -> Tensor:
+        return Tensor(self.layout, dict(self.sizes), dict(self.arrays))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self.copy()
 
     def __repr__(self) -> str:
         from spfgen.run.drawings.picture import glimpse
@@ -621,8 +631,13 @@ class Tensor(Operators):
 
 
 def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Tensor:
-    """A tensor from a pickle or a copy; it shares kernels with those that are in an equal layout.
-    Arrays that came beside a pickle may begin anywhere in a message: those that are not aligned are copied."""
+    """A tensor from a pickle; it shares kernels with those that are in an equal layout.
+    Arrays that came beside a pickle may begin anywhere in a message: those that are not aligned are copied.
+
+    Raises DataError for a layout as another version of spfgen has it."""
+    if not all(hasattr(layout, f.name) for f in fields(layout)):
+        hint = "make it anew, or save it where it was made by Tensor.save: other versions read that"
+        raise DataError("expected a tensor that this version of spfgen pickled, but another one did", None, (hint,))
     return Tensor(canonical(layout), sizes, {n: a if a.flags.aligned else a.copy() for n, a in arrays.items()})
 
 
@@ -817,13 +832,14 @@ def _wrong_type(array: Array, name: str, index_types: frozenset[np.dtype[Any]] |
         fitting = [t for t in INDEX_TYPES if np.can_cast(array.dtype, t)] or INDEX_TYPES[-1:]
         notes = [f"convert it: {name}.astype('{fitting[0]}')"]
     else:
+        notes = [f"the types are {', '.join(TYPES)}"]
         message = f"expected numbers in `{name}`, of a type that C has too"
         if array.dtype.kind in "US" and not array.ndim:
             hint = "a file is read by spfgen.load_tensor, scipy.io.mmread or numpy.load"
             return DataError(f"expected numbers in `{name}`, but this is a text", None, (hint,))
         if array.dtype == object and not array.ndim:
-            return DataError(f"expected an array of numbers as `{name}`, but this is {said(array.item())}")
-        notes = [f"the types are {', '.join(TYPES)}"]
+            notes = [f"read it first: {name}.to_memory()"] if hasattr(array.item(), "to_memory") else []
+            return DataError(f"expected an array of numbers as `{name}`, but this is {said(array.item())}", None, notes)
         if array.dtype.kind in "f":
             notes.append("convert it: `.astype('float64')`")
     return DataError(f"{message}, but its type is {array.dtype.name}", None, notes)

@@ -32,7 +32,7 @@ from spfgen.run.calls.detect_layout import NUMPY, tensor_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
 from spfgen.run.conversion import pads
-from spfgen.run.dlpack import is_elsewhere, own
+from spfgen.run.dlpack import check_import, is_elsewhere, own
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged, plain_array
 
@@ -107,6 +107,7 @@ def ufunc_called(function: np.ufunc, method: str, operands: Sequence[Any], optio
             other = next((o for o in operands if not is_operand(o)), _NONE)
             if other is _NONE:
                 return applied(function, operands, options)
+            check_import(other)
             if hasattr(other, "__array_ufunc__"):
                 return NotImplemented
             raise ConversionError(f"expected arrays for numpy.{function.__name__}, but there is {said(other)}")
@@ -138,6 +139,7 @@ def operand(value: Any) -> Any:
         return tensor_of(value, "the operand")
     if is_number(value):
         return value
+    check_import(value)
     array = plain_array(value, "the operand")
     if array.dtype.kind not in "biufc":
         raise ConversionError(f"expected numbers as an operand, but they are {array.dtype}")

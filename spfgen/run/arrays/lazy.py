@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -246,6 +247,10 @@ class LazyArray(Operators):
 
         def __getattr__(self, name: str) -> Any:
             raise unknown_attribute(self, name)
+
+    def _repr_html_(self) -> str:
+        steps = f"<details><summary>steps</summary><pre>{escape(self.explain())}</pre></details>"
+        return f"<div><code>{escape(repr(self)[1:-1])}</code>{steps}</div>"
 
     def __repr__(self) -> str:
         shape = [" x ".join(map(str, self.shape))] if self.shape else []

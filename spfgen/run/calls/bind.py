@@ -203,8 +203,9 @@ def is_pydata(value: object) -> bool:
 
 
 def is_scipy(value: object) -> bool:
-    """Whether it is one of scipy's sparse arrays or matrices (without importing scipy)."""
-    return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "format")
+    """Whether it is one of scipy's sparse arrays or matrices, or of a class made of these (without importing
+    scipy)."""
+    return hasattr(value, "format") and any(c.__module__.startswith("scipy.sparse") for c in type(value).__mro__)
 
 
 def packed(

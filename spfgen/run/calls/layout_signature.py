@@ -45,6 +45,8 @@ class LayoutSignature:
         """See `arrays.ordered.form_of`."""
         self.rises: bool | None = None
         """See `arrays.ordered.rises`."""
+        self.said: Any = None
+        """See `store.pickled`."""
         self.in_order = 0
         """How many entries a table packed because they came in order, see `pack.pack_entries`."""
         self._shapes: dict[Any, tuple[int, ...]] = {}

@@ -1,16 +1,20 @@
-"""What a notebook shows of a tensor: a sentence and a picture.
+"""What a notebook shows of a tensor: a sentence, a picture, and how the layout stores a small example.
 
 A small tensor is shown with its arrays and arrows (diagram.py); of larger vectors and matrices, where entries lie.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spfgen.errors import SpfgenError
+from spfgen.folder import human_bytes
+from spfgen.layout.nodes import Layout
+from spfgen.run.calls.layout_signature import canonical
 from spfgen.run.files.read import Coordinates
 
 if TYPE_CHECKING:
@@ -28,12 +32,33 @@ DRAWN = 5_000_000
 
 
 def html(tensor: Tensor) -> str:
-    """One element of HTML, without scripts or references."""
+    """One element of HTML, without scripts or references: layout, shape, entries, type, memory; a picture; and, where
+    that does not show the arrays, how the layout stores a small example."""
+    from spfgen.run.drawings import diagram
     from spfgen.run.tensor import described
 
-    text = f"<code>{escape(described(tensor))}</code>"
+    text = f"<code>{escape(described(tensor))}, {human_bytes(tensor.nbytes)}</code>"
     picture = svg(tensor)
-    return f"<div>{text}{'<br/>' + picture if picture else ''}</div>"
+    example = "" if diagram.cells_of(tensor) <= diagram.FEW_CELLS else _folded(tensor.layout)
+    return f"<div>{text}{'<br/>' + picture if picture else ''}{example}</div>"
+
+
+def _folded(layout: Layout) -> str:
+    picture = example_of(canonical(layout))
+    name = escape(layout.name)
+    return picture and f"<details><summary>how {name} stores a small example</summary>{picture}</details>"
+
+
+@lru_cache(maxsize=64)
+def example_of(layout: Layout) -> str:
+    """An <svg> element with a small example of the layout; "" where none is found."""
+    from spfgen.run.drawings import diagram, svg
+    from spfgen.run.drawings.example import example
+
+    try:
+        return svg.svg(diagram.diagram(example(layout)))
+    except SpfgenError:
+        return ""
 
 
 def glimpse(tensor: Tensor) -> str:

@@ -367,7 +367,9 @@ def test_a_picture(shape) -> None:
     made = spfgen.pack((coords, np.ones(count)), "coo", shape=shape)
     found = ElementTree.fromstring(made._repr_html_())
     assert "coo(rank=" in "".join(found.itertext())
-    (picture,) = [e for e in found.iter() if e.tag.endswith("svg")]
+    assert re.search(r"\d (B|kB)$", found[0].text)
+    picture, example = [e for e in found.iter() if e.tag.endswith("svg")]
+    assert "idx_1(p)" in "".join(example.itertext())
     assert 0 < len(list(picture)) <= count
     assert 0 < int(picture.get("width")) <= 200
     _, _, columns, rows = map(int, picture.get("viewBox").split())
@@ -376,14 +378,22 @@ def test_a_picture(shape) -> None:
 
 def test_a_picture_shows_where_entries_are() -> None:
     found = ElementTree.fromstring(spfgen.pack(np.eye(40), "csr")._repr_html_())
-    cells = {(int(e.get("y")), int(e.get("x"))) for e in found.iter() if e.tag.endswith("rect")}
+    spy = next(e for e in found.iter() if e.tag.endswith("svg"))
+    cells = {(int(e.get("y")), int(e.get("x"))) for e in spy}
     assert cells == {(k, k) for k in range(40)}
 
 
-def test_no_picture_of_a_cube() -> None:
-    text = spfgen.pack(np.ones((9, 9, 9)), "csf")._repr_html_()
-    assert "<svg" not in text
-    assert "9 x 9 x 9" in text
+def test_of_a_cube_the_layout_is_shown() -> None:
+    found = ElementTree.fromstring(spfgen.pack(np.ones((9, 9, 9)), "csf")._repr_html_())
+    assert "9 x 9 x 9, 729 stored, float64" in found[0].text
+    assert [e.tag.rpartition("}")[2] for e in found] == ["code", "details"]
+    assert "how csf stores" in found[1][0].text
+
+
+def test_a_notebook_shows_what_a_lazy_array_does() -> None:
+    found = ElementTree.fromstring((spfgen.asarray(spfgen.pack(np.eye(3), "csr")) > 0.5)._repr_html_())
+    assert "3 x 3, bool: " in found[0].text
+    assert "A[i, j] > " in "".join(found[1].itertext())
 
 
 def test_validation_again_sees_what_has_changed(monkeypatch):

@@ -23,13 +23,14 @@ it: `subtract(j: x[j])` is x[0] - x[1] - x[2]. Over nothing the result is the id
 none; `argmin` and `argmax` have no value there. First among equals wins, as in numpy.
 
 **Assignments.** `=` gives all places of the target a value: those that the statement does not compute get the fill of
-the result, which is that of `fills`, or the value of the expression on the fills; 0 where indices or dense tensors take
-part, and for sums of products of tensors whose fill is 0. What several points give to one place is added up; where
-values are subscripts, the last one wins. In a loop these are the places of the iteration: what its subscripts are for
-all values of the indices that no loop has, whether a condition holds or not. Where the target has slices (or, in a
-loop, values) as subscripts only the places that are computed change. Updates change what they compute, one point after
-another. A statement reads what was before it, but for places of its target that other points of it write: there it
-reads what these give, which is a recurrence. Those of which the values need each other have no meaning.
+the result, which is that of `fills`, or what constants and fills alone say that the expression is on the fills; else 0,
+as where indices, dense tensors or the extents of a sum say it, and for sums of products of tensors whose fill is 0.
+What several points give to one place is added up; where values are subscripts, the last one wins. In a loop these are
+the places of the iteration: what its subscripts are for all values of the indices that no loop has, whether a condition
+holds or not. Where the target has slices (or, in a loop, values) as subscripts only the places that are computed
+change. Updates change what they compute, one point after another. A statement reads what was before it, but for places
+of its target that other points of it write: there it reads what these give, which is a recurrence. Those of which the
+values need each other have no meaning.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
@@ -55,7 +56,7 @@ from spfgen.lang import nodes as n
 from spfgen.lang.blocks import all_steps
 from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
 from spfgen.lang.oracle.names import Names
-from spfgen.lang.oracle.tree import index_names, indices_in_order, nodes_of
+from spfgen.lang.oracle.tree import index_names, indices_in_order, nodes_of, used_in
 from spfgen.lang.oracle.values import Frame, Values
 from spfgen.lang.products import first_beyond
 from spfgen.lang.uses import divides, leaves_the_rest, outside_of_reductions
@@ -91,6 +92,13 @@ def numbers_of(program: n.Kernel | Sequence[Any], steps: Sequence[Any], given: M
     return given.keys() - index_names(steps)
 
 
+def constants_of(steps: Sequence[Any]) -> dict[str, Any]:
+    """The values of scalars that nothing changes."""
+    every = [*all_steps(steps)]
+    names = [s.name for s in every if isinstance(s, n.Let | n.Set)]
+    return {s.name: s.value for s in every if isinstance(s, n.Let) and names.count(s.name) == 1}
+
+
 class Run(Values):
     """The steps, one after another."""
 
@@ -117,6 +125,7 @@ class Run(Values):
             declared,
         )
         run.stored = dict(stored or {})
+        run.lets = constants_of(steps)
         run.read_extents()
         missing = [s for s in names if s not in run.sizes]
         if missing:
@@ -206,7 +215,7 @@ class Run(Values):
         self, step: n.Statement, what: Any, frame: Frame, inner: Frame, scalars: dict[str, Any], target: Array
     ) -> Array:
         """The target after the statement, which stores the value `what`."""
-        exact = self.is_exact(step, frame, scalars)
+        exact = self.is_exact(step, frame)
         frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
         if step.op in ("=", "+=", "subtract"):
             found = self.summed(what, inner, scalars, step.op, step.function, step.where)
@@ -228,7 +237,7 @@ class Run(Values):
         flat = result.reshape(-1)
         if step.op == "=":
             of_iteration = tuple(np.broadcast_to(p, inner.shape)[np.broadcast_to(inside, inner.shape)] for p in places)
-            self.clear(step, result, of_iteration if frame.indices else None, frame, scalars)
+            self.clear(step, result, of_iteration if frame.indices else None, frame)
             added = all(isinstance(s, Expr) for s in step.target.subscripts) and len(np.unique(at)) < len(at)
             if added:
                 total = np.zeros(flat.shape, np.asarray(value).dtype)
@@ -274,15 +283,15 @@ class Run(Values):
             current = found
         raise ValueError(f"{name}: expected values that follow from one another, but they need each other")
 
-    def is_exact(self, step: n.Statement, frame: Frame, scalars: Any) -> bool:
+    def is_exact(self, step: n.Statement, frame: Frame) -> bool:
         """Whether what is not stored is a number as any other: see «What is not stored» above."""
-        of_infinities = divides(step.value) or self.adds_infinities(step.value, frame, scalars)
+        of_infinities = divides(step.value) or self.adds_infinities(step.value, frame)
         return step.target.tensor not in self.fills and of_infinities
 
-    def adds_infinities(self, value: Any, frame: Frame, scalars: Any) -> bool:
+    def adds_infinities(self, value: Any, frame: Frame) -> bool:
         """Whether something is added, outside of reductions, to what is infinite on the fills."""
         sums = [v for v in outside_of_reductions(value) if isinstance(v, n.Apply) and v.op in ("add", "subtract")]
-        fills = [self.on_fills(a, frame, scalars) for v in sums if v.function is None for a in v.arguments]
+        fills = [self.on_fills(a, frame) for v in sums if v.function is None for a in v.arguments]
         return any(f is not None and bool(np.isinf(f)) for f in fills)
 
     def with_free(self, value: Any, frame: Frame, where: Any) -> Frame:
@@ -294,22 +303,27 @@ class Run(Values):
                 inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
         return inner
 
-    def clear(self, step: n.Statement, result: Array, places: Any, frame: Frame, scalars: Any) -> None:
+    def clear(self, step: n.Statement, result: Array, places: Any, frame: Frame) -> None:
         """The places (None: all) that the statement has not computed get the fill value."""
         subscripts = step.target.subscripts
         if step.within or leaves_the_rest(step):
             return
         if any(not isinstance(s, Expr) for s in subscripts) and (frame.indices or self.repeating):
             return
-        fill = self.cleared(step, frame, scalars)
+        fill = self.cleared(step, frame)
         result[... if places is None else places] = converted(np.asarray(fill), result.dtype)
 
-    def cleared(self, step: n.Statement, frame: Frame, scalars: Any) -> Any:
+    def cleared(self, step: n.Statement, frame: Frame) -> Any:
         """The value of places that an assignment does not compute."""
         name = step.target.tensor
         if name in self.fills:
             return self.fills[name]
-        return 0 if self.is_plain(step) else self.fill_of(step.value, frame, scalars)
+        return 0 if self.is_plain(step) or self.is_summed(step, frame) else self.fill_of(step.value, frame)
+
+    def is_summed(self, step: n.Statement, frame: Frame) -> bool:
+        """Whether something that is not 0 on the fills is summed: how often is no constant."""
+        own = frame.with_indices({i: np.zeros(()) for i in used_in(step.target)})
+        return any(self.free(t, own) and self.fill_of(t, frame) != 0 for t in self.terms(step.value, own))
 
     def is_plain(self, step: n.Statement) -> bool:
         """Whether it is a sum of products of tensors that are 0 where nothing is stored: so is the result."""

@@ -165,7 +165,7 @@ class Sampled(Run):
     def computed_at(
         self, step: n.Statement, places: Sequence[Array], before: Array, scalars: Mapping[str, Any]
     ) -> Array:
-        exact = self.is_exact(step, Frame(), scalars)
+        exact = self.is_exact(step, Frame())
         frame = self.frame_at(step, places, Frame(before.shape, {}, exact=exact))
         for part in conjuncts(step.where) if step.where is not None else ():
             if variables(part) <= {*frame.indices, *self.sizes}:
@@ -173,11 +173,7 @@ class Sampled(Run):
         if step.op == "=":
             found = self.summed(step.value, frame, scalars, step.op, step.function, step.where)
             value: Any = converted(np.asarray(found.value), before.dtype)
-            rest = (
-                before
-                if step.within or leaves_the_rest(step)
-                else self.cleared(step, Frame(exact=exact), dict(scalars))
-            )
+            rest = before if step.within or leaves_the_rest(step) else self.cleared(step, Frame(exact=exact))
         else:
             found, value = self.updated(step, frame, before, scalars)
             rest = before

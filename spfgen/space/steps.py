@@ -119,7 +119,7 @@ class Equation:
     """`target op value` at every point of the `indices`, which no step around binds, where the condition holds.
     `subscripts` are those of the target; one that is a value has a name in `at`. `updates`: the operator that combines
     the old value and the new one; None where it is stored. `within`: only where the target stores something. `selects`:
-    what is not reached of the target stays as it is."""
+    what is not reached of the target stays as it is. `rest`: what it becomes else, once planning knows that."""
 
     target: str
     subscripts: tuple[Expr, ...]
@@ -132,3 +132,4 @@ class Equation:
     selects: bool = False
     text: str = ""
     span: Span | None = _span()
+    rest: Any = None

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.lang.interpret import interpret
+from spfgen.lang.parse import parse_file
 
 Y, X = np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 20.0, 30.0, 40.0])
 FIRST = np.arange(4) < 2
@@ -100,3 +102,39 @@ def test_a_divisor_that_is_not_stored_is_zero(text: str, result: str) -> None:
     wanted = np.array([[0, 1, 0], [0, 0, 0], [0.25, 0, np.inf]])
     found = kernel(A=spfgen.pack(a, "csr"), B=spfgen.pack(b, "csr"))
     np.testing.assert_array_equal(np.asarray(found), wanted if text[0] == "Y" else wanted.sum(1))
+
+
+SPARSE = np.array([2.0, 7.0, 2.0, 9.0])
+MATRIX = np.array([[5.0, np.inf], [np.inf, np.inf], [3.0, np.inf], [np.inf, 1.0]])
+FILLS: dict[str, tuple[Callable[[], Any], float]] = {
+    "a[i]": (lambda: SPARSE, 2),
+    "cos(a[i])": (lambda: np.cos(SPARSE), np.cos(2)),
+    "a[i] + x[i]": (lambda: SPARSE + X, 0),  # a dense tensor says it
+    "x[i]*a[i]": (lambda: X * SPARSE, 0),
+    "c*a[i]": (lambda: 3 * SPARSE, 0),  # a scalar
+    "a[i] + i": (lambda: SPARSE + np.arange(4), 0),
+    "min(j: W[i,j])": (lambda: MATRIX.min(1), np.inf),  # its identity, however long the rows are
+    "max(j: W[i,j])": (lambda: MATRIX.max(1), 0),  # of rows without columns it is another
+    "sum(j: W[i,j]) + a[i]": (lambda: MATRIX.sum(1) + SPARSE, 0),
+}
+
+
+@pytest.mark.parametrize("target", ["y[i]", "y[2*i]"])
+@pytest.mark.parametrize("value", FILLS)
+def test_the_rest_is_what_the_value_is_on_the_fills(value: str, target: str) -> None:
+    """Where constants and fill values alone say it, whether a condition or a subscript leaves it; else 0."""
+    text = f"{target} = {value} where i < 2"
+    given = {"a": spfgen.pack(SPARSE, "sv fill 2"), "x": X, "c": 3.0, "W": spfgen.pack(MATRIX, "csr fill inf")}
+    layouts = {"a": "sv fill 2", "x": "dense", "c": "dense", "W": "csr fill inf"}
+    used = {n: layouts[n] for n in given if f"{n}[" in value or value.startswith(f"{n}*")}
+    found = spfgen.compile(text, **used, y="dense")(**{n: given[n] for n in used})
+    numpy, fill = FILLS[value]
+    expected = np.full(len(found), float(fill))
+    step = 2 if "2" in target else 1
+    expected[: 2 * step : step] = numpy()[:2]
+    np.testing.assert_allclose(found, expected)
+    declared = " ".join(f"tensor {n} : {layout}" for n, layout in used.items())
+    (kernel,) = parse_file(f"kernel k {{ {declared} tensor y : dense {text} }}").kernels
+    dense = {"a": SPARSE, "x": X, "c": 3.0, "W": MATRIX}
+    fills = {n: f for n, f in {"a": 2.0, "W": np.inf}.items() if n in used}
+    np.testing.assert_allclose(interpret(kernel, {n: dense[n] for n in used}, fills)["y"], expected)

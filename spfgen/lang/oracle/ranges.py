@@ -33,6 +33,8 @@ class Ranges:
     given: dict[str, int]
     declared: Mapping[str, n.TensorDecl]
     stored: dict[str, Any] = field(default_factory=dict)
+    lets: dict[str, Any] = field(default_factory=dict)
+    """The values of scalars that nothing changes."""
     extents: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     shapes: dict[str, list[int | None]] = field(default_factory=dict)

@@ -19,6 +19,14 @@ from spfgen.lang.oracle.tree import indices_in_order, used_in
 Array = npt.NDArray[Any]
 ANNIHILATED = {"multiply": (0, 1), "divide": (0,), "floor_divide": (0,), "remainder": (0,), "fmod": (0,)}
 """The arguments whose 0, where it is not stored, is the result."""
+DECIDED: dict[str, dict[int, Any]] = {
+    **{op: dict.fromkeys(places, 0) for op, places in ANNIHILATED.items()},
+    "logical_and": {0: 0, 1: 0},
+    "bitwise_and": {0: 0, 1: 0},
+    "logical_or": {0: 1, 1: 1},
+    "gcd": {0: 1, 1: 1},
+}
+"""The arguments that, with this value, are the result, whatever the other one is."""
 
 
 @dataclass(frozen=True)
@@ -374,59 +382,57 @@ class Values(Ranges):
                 raise ValueError("expected a condition without quantifiers")
         raise ValueError(f"expected a condition, not {rule!r}")
 
-    def fill_of(self, value: Any, frame: Frame, scalars: Any) -> Any:
-        """The value of an expression on the fills, 0 where it has none."""
+    def fill_of(self, value: Any, frame: Frame, scalars: Mapping[str, Any] | None = None) -> Any:
+        """The value of an expression on the fills, 0 where these and constants do not say it."""
         found = self.on_fills(value, frame, scalars)
         return 0 if found is None else found
 
-    def on_fills(self, value: Any, frame: Frame, scalars: Any) -> Any:
+    def on_fills(self, value: Any, frame: Frame, scalars: Mapping[str, Any] | None = None) -> Any:
+        """What constants and fills alone, and `scalars` if they are known, say that a value is where nothing is stored;
+        None where they do not."""
+
         def of(one: Any) -> Any:
             return self.on_fills(one, frame, scalars)
 
         match value:
             case n.Constant(number):
                 return number
-            case n.Local(name):
+            case n.Local(name) if scalars is not None:
                 return scalars.get(name)
-            case n.Access(tensor, ()) if tensor not in self.fills:
-                return self.tensors[tensor][()]
+            case n.Local(name):
+                return of(self.lets[name]) if name in self.lets else None
             case n.Access(tensor):
                 return self.tensors[tensor].dtype.type(self.fills[tensor]) if tensor in self.fills else None
+            case n.Apply("where", (condition, *choices), function=None):
+                truth = of(condition)
+                return self.common([of(c) for c in choices]) if truth is None else of(choices[0 if truth else 1])
             case n.Apply(op, arguments, _, function):
                 found = [of(a) for a in arguments]
-                if (
-                    function is None
-                    and not frame.exact
-                    and any(found[p] is not None and found[p] == 0 for p in ANNIHILATED.get(op, ()) if p < len(found))
-                ):
-                    return 0
+                known = DECIDED.get(op, {}) if function is None else {}
+                for place, number in known.items() if not (frame.exact and op in ANNIHILATED) else ():
+                    if found[place] is not None and number == found[place]:
+                        return number
                 return None if any(f is None for f in found) else plain(self.apply(op, function, found))
-            case n.Reduce(op, indices, inner, where, _, function):
+            case n.Reduce(op, _, inner, _, _, function):
                 one = of(inner)
                 if one is None or op in ("argmin", "argmax"):
                     return None
-                limits = [self.range_of(i) for i in indices]
-                count = int(np.prod([high - low for low, high in limits], dtype=np.int64))
-                array = np.full((1,), one)
-                kind = array.dtype
+                kind = np.asarray(one).dtype
                 start = identity_of(op, function, kind)
-                if start is not None and np.array_equal(np.asarray(start).astype(kind), array[0], equal_nan=True):
-                    return one
-                if where is not None:
-                    return None
-                if op in ("add", "multiply") and function is None and kind.kind in "biu":
-                    array = array.astype(np.uint64 if kind.kind == "u" else np.int64)
-                many = np.repeat(array, count)
-                return plain(self.folded(op, function, many, np.ones(count, bool)))
+                same = start is not None and np.array_equal(np.asarray(start).astype(kind), one, equal_nan=True)
+                return one if same else None
             case n.Coalesce(arguments):
                 return of(arguments[0])
             case n.Collapse(inner) | n.Split(inner) | n.Slice(inner):
                 return of(inner)
             case n.Concat(values):
-                found = [of(v) for v in values]
-                same = all(f is not None and np.array_equal(f, found[0], equal_nan=True) for f in found)
-                return found[0] if same else None
+                return self.common([of(v) for v in values])
         return None
+
+    def common(self, found: Sequence[Any]) -> Any:
+        """The number that all of these are."""
+        same = all(f is not None and np.array_equal(f, found[0], equal_nan=True) for f in found)
+        return found[0] if same else None
 
 
 def either(chosen: Any, first: Any, second: Any) -> Any:

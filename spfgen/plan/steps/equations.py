@@ -31,6 +31,8 @@ class Equations(Hoisting):
         made = None if eq.value is None else in_one_nest(self, eq, env)
         if made is not None:
             return made
+        if eq.rest is None and eq.value is not None and eq.updates is None and eq.target in self.dense:
+            eq = replace(eq, rest=self.rest_of(eq))  # before reductions become tables
         if eq.value is not None and not env.known and not env.point_by_point:
             lines, value, needed = self.nested(eq.value, env)
             if lines:
@@ -69,8 +71,8 @@ class Equations(Hoisting):
         if (elsewhere and eq.indices) or (some and reads):  # one place is read before it is written anyhow
             return self.from_copy(eq, env)
         if some:
-            rest = replace(eq, selects=True)  # all else has been made empty
-            return [*self.emptied(eq.target), *self.equation(rest, env)]
+            others = replace(eq, selects=True)  # all else has been made empty
+            return [*self.emptied(eq.target, eq.rest), *self.equation(others, env)]
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]
@@ -87,10 +89,10 @@ class Equations(Hoisting):
         elif found is None or fill is None:
             found = None
             if conditions and not eq.selects:
-                parts += self.filled(eq, access, lang.Constant(0), env)
+                parts += self.filled(eq, access, lang.Constant(eq.rest), env)
         else:
-            apart = bool(fill and conditions and not eq.selects and self.leaves_zeros(eq.value))
-            parts += self.filled(eq, access, lang.Constant(0), env) if apart else []
+            apart = bool(conditions) and not eq.selects and fill_text(eq.rest) != fill_text(fill)
+            parts += self.filled(eq, access, lang.Constant(eq.rest), env) if apart else []
             parts += self.filled(eq, access, lang.Constant(fill), env, conditions if eq.selects or apart else ())
         if found is None:
             found = [Region((access,))]
@@ -105,6 +107,15 @@ class Equations(Hoisting):
         """Whether a dense result is what numpy computes at every point, where what is not stored decides nothing: it
         divides, or adds something to an infinity that is not stored, outside of reductions."""
         return divides(value) or any(self.regions.is_endless(n) for n in outside_of_reductions(value))
+
+    def rest_of(self, eq: Equation) -> Any:
+        """What a dense result is where an equation does not compute it: its fill value if it declares one, else what
+        constants and fill values alone say that the value is where nothing is stored; 0 where they do not."""
+        own = self.tensors[eq.target].layout.fill
+        if own != 0 or self.leaves_zeros(eq.value):
+            return own
+        found = replace(self.regions, exact=self.is_as_in_numpy(eq.value)).fill(eq.value)
+        return own if found is None else found
 
     def leaves_zeros(self, value: Any) -> bool:
         """Whether what is not computed is 0, whatever the value is where nothing is stored: of sums of products."""
@@ -166,7 +177,7 @@ class Equations(Hoisting):
             if eq.target in self.collected:
                 parts += [Emptied(self.collected[eq.target])]
             elif eq.target not in self.assembled:
-                parts += self.emptied(eq.target)
+                parts += self.emptied(eq.target, eq.rest)
 
         def leaf(inner: Env) -> Plan:
             lines: list[Plan] = []

@@ -77,12 +77,12 @@ class Stores(Reductions):
 
         return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
 
-    def emptied(self, name: str) -> list[Plan]:
-        """All of a tensor becomes its fill."""
+    def emptied(self, name: str, rest: Any = None) -> list[Plan]:
+        """All of a tensor becomes its fill, or this number."""
         tensor = self.tensors[name]
         indices = self.indices_for(tensor)
         access = lang.Access(name, tuple(Var(i) for i in indices))
-        eq = Equation(name, access.subscripts, indices, lang.Constant(tensor.layout.fill))
+        eq = Equation(name, access.subscripts, indices, lang.Constant(tensor.layout.fill if rest is None else rest))
         return self.filled(eq, access, eq.value, Env())
 
     def differs(self, value: Scalar, fill: Any) -> Any:

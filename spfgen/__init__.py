@@ -7,7 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spfgen.doors import lead
 from spfgen.version import __version__ as __version__
+
+lead(
+    {
+        "array functions": "spfgen.run.arrays.methods",
+        "blocks": "spfgen.cluster.methods",
+        "chunks": "spfgen.cluster.backend",
+        "drawings": "spfgen.run.drawings.drawing",
+        "exchange": "spfgen.run.exchange",
+        "kernels": "spfgen.kernel",
+        "namespace": "spfgen.array",
+        "notebook": "spfgen.explain_html",
+        "pictures": "spfgen.run.drawings.picture",
+        "tuner": "spfgen.run.tuners.tune_layouts",
+    }
+)
 
 if TYPE_CHECKING:
     from spfgen.api import (
@@ -28,11 +44,9 @@ if TYPE_CHECKING:
     )
     from spfgen.errors import CopyWarning, DenseResultWarning, SpfgenError
     from spfgen.run.arrays.functions import (
-        asarray,
         aslinearoperator,
         block,
         broadcast_to,
-        compute,
         concatenate,
         diag,
         expand_dims,
@@ -52,7 +66,7 @@ if TYPE_CHECKING:
         triu,
         vstack,
     )
-    from spfgen.run.arrays.lazy import LazyArray
+    from spfgen.run.arrays.lazy import LazyArray, asarray, compute
     from spfgen.run.tensor import Tensor
 
 __all__ = [
@@ -101,7 +115,7 @@ __all__ = [
 ]
 
 _ARRAYS = frozenset(
-    """asarray aslinearoperator block broadcast_to compute concatenate diag expand_dims flip hstack kron pad repeat
+    """aslinearoperator block broadcast_to concatenate diag expand_dims flip hstack kron pad repeat
     reshape roll slice squeeze stack tile transpose tril triu vstack""".split()
 )
 _ELSEWHERE = {
@@ -109,7 +123,7 @@ _ELSEWHERE = {
     "DenseResultWarning": "spfgen.errors",
     "SpfgenError": "spfgen.errors",
     "Tensor": "spfgen.run.tensor",
-    "LazyArray": "spfgen.run.arrays.lazy",
+    **dict.fromkeys(("LazyArray", "asarray", "compute"), "spfgen.run.arrays.lazy"),
     **dict.fromkeys(_ARRAYS, "spfgen.run.arrays.functions"),
 }
 

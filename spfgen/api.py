@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import SpecError, SpfgenError, UsageError, a_type
+from spfgen.errors import SpecError, UsageError, a_type
 from spfgen.kernel import Kernel, checked_prune, in_blocks, made
+from spfgen.kernel_spec import KernelSpec, loops, scheduled, with_finds
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
-from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.optimization import level_of
-from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
-from spfgen.lang.schedule import with_schedule
-from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
+from spfgen.lang.parse import parse_layout_use, parse_statements
+from spfgen.lang.spec import SpecTree, load_tree, parse_tree
 from spfgen.lang.trace import among, check_used, function
 from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
 from spfgen.public import Public
+from spfgen.run.handles import LayoutHandle, filled, handle_of
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
@@ -42,71 +40,6 @@ class UnknownNameError(SpecError, KeyError):
     """A name that a spec does not define: a SpecError with a hint, and what a mapping raises."""
 
     __str__ = SpecError.__str__
-
-
-@dataclass(frozen=True, repr=False)
-class LayoutHandle(Public):
-    """A layout by name, with element types and constants; call it to set constants: `bcsr(R=4, C=4)`."""
-
-    _public = ("layout", "name")
-    tree: SpecTree
-    use: lang.LayoutUse
-
-    def __call__(self, **constants: int) -> LayoutHandle:
-        settings = dict(self.use.settings)
-        for name, value in constants.items():
-            try:
-                settings[name] = operator.index(value)
-            except TypeError:
-                raise UsageError(f"expected an integer for the constant `{name}`, but it is {value!r}") from None
-        text = f"{self.use.name}({', '.join(f'{n}={v}' for n, v in settings.items())})"
-        span = parse_layout_use(text).span
-        handle = LayoutHandle(self.tree, replace(self.use, settings=tuple(settings.items()), span=span))
-        self.tree.resolve(handle.use)
-        return handle
-
-    @property
-    def name(self) -> str:
-        return self.use.name
-
-    def layout(self, rank: int | None = None) -> Layout:
-        """The layout itself; a family needs its rank."""
-        known: dict[int | None, Layout] = self.__dict__.setdefault("known", {})
-        if rank not in known:
-            known[rank] = self._layout(rank)
-        return known[rank]
-
-    def _layout(self, rank: int | None) -> Layout:
-        declaration, settings = self.tree.resolve(self.use)
-        if SOLVED in dict(declaration.constants) and SOLVED not in settings:
-            if rank is None:
-                raise UsageError(
-                    f"expected the rank of layout `{self.name}`, but it is not given",
-                    None,
-                    (f"write {self.name}(rank=2), or give the shape",),
-                )
-            settings[SOLVED] = rank
-        return layout_of(declaration, settings, self.tree.fill_of(self.use))
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is a family that waits for its rank."""
-        declaration, settings = self.tree.resolve(self.use)
-        return SOLVED in dict(declaration.constants) and SOLVED not in settings
-
-    def _repr_svg_(self) -> str | None:
-        """What a notebook shows: a small example, families as a matrix; None where none is found."""
-        from spfgen.run.drawings.drawing import EXAMPLE_RANK, drawn
-
-        try:
-            return drawn(lambda *_: self.layout(EXAMPLE_RANK), None, None)
-        except SpfgenError:
-            return None
-
-    def __repr__(self) -> str:
-        constants = ", ".join(f"{n}={v}" for n, v in self.use.settings)
-        fill = "" if self.use.fill is None else f" fill {fill_text(self.use.fill)}"
-        return f"<spfgen layout {self.name}{f'({constants})' if constants else ''}{fill}>"
 
 
 class _Named:
@@ -168,58 +101,6 @@ class _Kernels(_Named, Mapping[str, "KernelSpec"]):
 
     def __repr__(self) -> str:
         return f"<spfgen kernels: {', '.join(self) or 'none'}>"
-
-
-@dataclass(frozen=True, repr=False)
-class KernelSpec(Public):
-    """A kernel of a spec file, to be compiled."""
-
-    _public = ("compile", "name")
-    tree: SpecTree
-    kernel: lang.Kernel
-
-    @property
-    def name(self) -> str:
-        return self.kernel.name
-
-    def compile(
-        self,
-        threads: int | None = None,
-        *,
-        schedule: str | None = None,
-        finds: Mapping[str, str] | None = None,
-        deterministic: bool = False,
-        optimize: int | None = None,
-        validate: str = "once",
-        prune: bool = False,
-        max_workspace: int | None = None,
-    ) -> Kernel:
-        """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
-        `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
-        without a schedule gets what `spfgen tune` found for it; `schedule=""` leaves that out. `deterministic`: results
-        are the same to the last bit for any number of threads, as the clause of that name says. `optimize` is the
-        level: 0 is the scan as it is derived, 1 has proved finds and parallel loops, 2 (the default, or what
-        SPFGEN_OPT says) versions tuned for sizes and processors besides.
-
-        `validate` is when index arrays of operands are checked: "once", "always" or "never". `prune`: results whose
-        pattern is computed do not store what equals their fill value. `max_workspace`: so many bytes may their entries,
-        and the workspaces of rows, take until they are packed.
-
-        Raises SpecError, UsageError, Unsupported.
-        """
-        from spfgen.pipeline import resolve
-        from spfgen.space.assembled import with_assembled
-
-        kernel = _with_finds(_scheduled(self.kernel, schedule), finds, deterministic)
-        kernel = replace(kernel, level=level_of(optimize))
-        layouts = resolve(kernel, self.tree)
-        build = made if schedule is None else Kernel
-        return build(
-            with_assembled(kernel, layouts), layouts, threads, validate, prune=prune, max_workspace=max_workspace
-        )
-
-    def __repr__(self) -> str:
-        return f"<spfgen kernel {self.name}>"
 
 
 class Spec(Public):
@@ -299,10 +180,9 @@ def pack(
     Raises DataError for coordinates outside of the shape and for entries that the layout cannot store, Unsupported for
     a layout that cannot be packed.
     """
-    from spfgen.run.calls.entries import pack_object
+    from spfgen.run.calls.entries import pack as packed
 
-    handle = handle_of(layout, constants)
-    return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates, signed_zeros)
+    return packed(obj, layout, shape, constants=constants, duplicates=duplicates, fill=fill, signed_zeros=signed_zeros)
 
 
 def load_tensor(path: str | Path) -> Tensor:
@@ -354,7 +234,7 @@ def blocks(
     UsageError, DataError.
     """
     with _needs_dask():
-        from spfgen.cluster.made import blocks as made_of
+        from spfgen.cluster.construction import blocks as made_of
     return made_of(source, cuts, count, balance, layout, shape)
 
 
@@ -457,11 +337,11 @@ def compile(  # noqa: A001
     handles = {n: _layout_for(n, h) for n, h in layouts.items()}
     for target in (s.target for s in statements_in(parsed)):
         if target.subscripts:
-            handles.setdefault(target.tensor, _named(dense_layout(len(target.subscripts)).name))
+            handles.setdefault(target.tensor, handle_of(dense_layout(len(target.subscripts)).name))
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
-    kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)
-    kernel = _with_finds(replace(kernel, order=tuple(_loops(order)) or kernel.order), finds, deterministic)
+    kernel = scheduled(lang.Kernel(name, declared, (), parsed), schedule)
+    kernel = with_finds(replace(kernel, order=tuple(loops(order)) or kernel.order), finds, deterministic)
     kernel = replace(kernel, level=level_of(optimize))
     found: dict[str, Layout] = {}
     for declaration in declared:
@@ -587,42 +467,6 @@ def tune_layouts(
     return tuned(kernel, names, operands, sizes, threads, seconds, layouts)
 
 
-def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:
-    """The kernel with these clauses as its schedule. Raises SpecError, UsageError."""
-    if schedule is None:
-        return kernel
-    if not isinstance(schedule, str):
-        raise UsageError(f"expected the clauses of a schedule as a text, but this is {a_type(schedule)}")
-    return with_schedule(kernel, parse_schedule(schedule))
-
-
-def _with_finds(kernel: lang.Kernel, finds: Mapping[str, str] | None, deterministic: bool) -> lang.Kernel:
-    """The kernel with these finds in place of what its schedule says of them, and deterministic where that is asked."""
-    forced = _forced(finds)
-    asked = {(f.tensor, f.position) for f in forced}
-    kept = (f for f in kernel.finds if (f.tensor, f.position) not in asked)
-    return replace(kernel, finds=(*kept, *forced), deterministic=kernel.deterministic or bool(deterministic))
-
-
-def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:
-    for loop in (order,) if isinstance(order, str) else order:
-        owner, _, own = loop.rpartition(".")
-        yield lang.Loop(owner or None, own)
-
-
-def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
-    """Raises UsageError when it does not say for positions how they are found."""
-    if finds is not None and not isinstance(finds, Mapping):
-        raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is {a_type(finds)}")
-    result = []
-    for place, algorithm in (finds or {}).items():
-        if not isinstance(place, str) or not isinstance(algorithm, str):
-            raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but there is {place!r}: {algorithm!r}")
-        owner, _, position = place.rpartition(".")
-        result.append(lang.ForcedFind(owner or None, position, algorithm))
-    return tuple(result)
-
-
 def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, LayoutHandle]) -> None:
     """Every layout is for a tensor of the statements, and every tensor with subscripts has one."""
 
@@ -649,55 +493,6 @@ def _layout_for(name: str, layout: Any) -> LayoutHandle:
     near = did_you_mean(name, inspect.signature(compile).parameters)
     hint = near or "the layout of a tensor `T` is `T.layout`; spfgen.evaluate takes operands"
     raise UsageError(f"expected a layout or its name for `{name}`, but this is {a_type(layout)}", None, (hint,))
-
-
-def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
-    """The layout that is meant, that of a tensor among them, with these constants. Raises UsageError, SpecError."""
-    constants = constants or {}
-    if isinstance(layout, str) and all(type(v) is int for v in constants.values()):
-        return _named(layout, **constants)
-    if isinstance(layout, Layout):
-        layout = _of(layout)
-    if not isinstance(layout, str | LayoutHandle):
-        raise _no_layout(layout)
-    handle = _named(layout) if isinstance(layout, str) else layout
-    return handle(**constants) if constants else handle
-
-
-def _no_layout(value: object) -> UsageError:
-    from spfgen.run.dlpack import check_import
-
-    check_import(value)
-    return UsageError(f"expected a layout or its name, but this is {a_type(value)}")
-
-
-def filled(handle: LayoutHandle, fill: object) -> LayoutHandle:
-    """The same with another fill value: any number. Raises UsageError."""
-    try:
-        number = plain_fill(fill)
-    except (TypeError, ValueError):
-        raise UsageError(f"expected a number as the fill value, but it is {fill!r}") from None
-    return LayoutHandle(handle.tree, replace(handle.use, fill=number))
-
-
-@lru_cache(maxsize=256)
-def _of(layout: Layout) -> LayoutHandle:
-    """The layout that a tensor has, to be used for others."""
-    from spfgen.run.store import text_of
-
-    if layout.fill_text != "0":  # its text is read once for all fill values
-        return filled(_of(replace(layout, fill=0)), layout.fill)
-    handle = LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
-    return filled(handle, layout.fill)
-
-
-@lru_cache(maxsize=256)
-def _named(text: str, /, **constants: int) -> LayoutHandle:
-    """One of those that come with spfgen, or levels; to parse its text takes longer than a small conversion."""
-    tree, use = meant(text, SpecTree())
-    tree.find(use.name, use.span)
-    handle = LayoutHandle(tree, use)
-    return handle(**constants) if constants else handle
 
 
 __all__ = [

@@ -475,7 +475,8 @@ def run_command(
     """
     spec = chosen(file, kernel_name)
     kernel = spec.compile(threads, schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
-    from spfgen.run.job import Job, run_job
+    from spfgen.run.calls.requests import Job
+    from spfgen.run.job import run_job
 
     targets = pairs(output, "-o")
     given = sources(data, size, shape)
@@ -541,7 +542,7 @@ def tune_command(
     spfgen tune kernels.spf -k spmv --forget
     spfgen tune kernels.spf -k spmv --layouts A --data A=matrix.mtx --data x=random --save A=a.npz
     """
-    from spfgen.run.job import Job
+    from spfgen.run.calls.requests import Job
     from spfgen.run.tuners.tune import forget as forget_found
     from spfgen.run.tuners.tune import tune
 

@@ -8,8 +8,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from spfgen.doors import Door
 from spfgen.errors import DataError, DenseResultWarning, SpfgenError, UsageError, a_type, warn_user
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
@@ -32,6 +33,39 @@ if TYPE_CHECKING:
     from spfgen.space.nodes import Program
     from spfgen.space.nodes import Tensor as Declared
     from spfgen.tuned import Tuned
+
+
+class Tuner(Protocol):
+    """run/tuners/tune_layouts.py"""
+
+    def optimized(
+        self,
+        kernel: Kernel,
+        names: Sequence[str],
+        operands: Mapping[str, object],
+        sizes: Mapping[str, int] | None,
+        expected: int | None,
+        /,
+    ) -> Bound: ...
+
+
+class Blocks(Protocol):
+    """cluster/methods.py"""
+
+    def called(
+        self, kernel: Kernel, operands: dict[str, object], sizes: Mapping[str, int] | None, prune: bool | None, /
+    ) -> Any: ...
+
+
+class Notebook(Protocol):
+    """explain_html.py"""
+
+    def notebook_html(self, generated: Generated, /) -> str: ...
+
+
+TUNER: Door[Tuner] = Door("tuner")
+BLOCKS: Door[Blocks] = Door("blocks")
+NOTEBOOK: Door[Notebook] = Door("notebook")
 
 
 class Kernel(Public):
@@ -157,9 +191,7 @@ class Kernel(Public):
         return f"<spfgen.Kernel {self.name}: {first}{more}>"
 
     def _repr_html_(self) -> str:
-        from spfgen.explain_html import notebook_html
-
-        return notebook_html(self.generated)
+        return NOTEBOOK().notebook_html(self.generated)
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned, self.prune)
@@ -228,9 +260,7 @@ class Kernel(Public):
         if positional:
             raise self._by_name()
         if in_blocks(operands.values()):
-            from spfgen.cluster.program import called
-
-            return called(self, operands, sizes, checked_prune(prune))
+            return BLOCKS().called(self, operands, sizes, checked_prune(prune))
         bound = self._bound(operands, sizes, prune)
         bound()
         return self.results(bound, operands)
@@ -308,9 +338,7 @@ class Kernel(Public):
         operands as they are. Converted operands are copies: later changes of the values of A have no effect. Raises
         DataError, UsageError.
         """
-        from spfgen.run.tuners.tune_layouts import optimized
-
-        return optimized(self, names, operands, sizes, expected_calls)
+        return TUNER().optimized(self, names, operands, sizes, expected_calls)
 
     def bound(
         self,
@@ -348,12 +376,12 @@ class Kernel(Public):
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
         pruned = self.prune if prune is None else prune
-        bound = self._placed(tensors, known, threads or 0, made, validate, pruned)
+        bound = self.placed(tensors, known, threads or 0, made, validate, pruned)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
 
-    def _placed(
+    def placed(
         self,
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
@@ -366,7 +394,7 @@ class Kernel(Public):
         """Operands and results as they are. `wide`: index arrays of results are so where their types are left open."""
         compiled, entry = self._entry(tensors, wide)
         if compiled.refused:
-            return self._in_coordinates().bound(_given(tensors), sizes, threads, validate, prune=pruned)
+            return self.in_coordinates().bound(_given(tensors), sizes, threads, validate, prune=pruned)
         if entry.program.filled and not pruned and not entry.program.without_fill:
             _warn_of_size(entry.program, tensors)
         computed = [t for t in entry.program.tensors if t.assembled is not None]
@@ -379,7 +407,7 @@ class Kernel(Public):
             bound.otherwise = partial(otherwise, self, dict(tensors), sizes, threads, pruned, wide)
         return bound
 
-    def _in_coordinates(self) -> Kernel:
+    def in_coordinates(self) -> Kernel:
         """The kernel whose C makes coordinates of results, which numpy packs: for layouts that the C does not make, and
         to say what has no place."""
         if self._listed is None:
@@ -554,6 +582,11 @@ def made(
             text = f"the schedule that `spfgen tune` found for `{kernel.name}` is no longer accepted: {error.message}"
             warnings.warn(f"{text} (tune again)", stacklevel=3)
     return Kernel(kernel, layouts, threads, validate, kept=kept, prune=prune, max_workspace=max_workspace)
+
+
+def kept_kernel(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Kernel:
+    """A kernel of the library's own, for operands that were checked."""
+    return Kernel(kernel, layouts, validate="never", kept=True)
 
 
 def _rebuilt(

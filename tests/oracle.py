@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spfgen.lang.interpret import interpret
 from spfgen.lang.nodes import Kernel, Statement
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 
 Array = npt.NDArray[Any]
 

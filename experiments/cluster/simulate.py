@@ -137,10 +137,10 @@ def extents(program: str, entries: int) -> dict[str, int]:
 def planned(program: str, entries: int, counts: Mapping[Any, int], workers: int) -> Any:
     """The planner's unit of this program and what it chooses for so many workers."""
     from spfgen.cluster.blocked import Blocked
-    from spfgen.cluster.choose import choose
+    from spfgen.cluster.choose_cuts import choose
+    from spfgen.cluster.construction import example_of
     from spfgen.cluster.cuts import by_count
-    from spfgen.cluster.made import example_of
-    from spfgen.cluster.unit import Settings, Unit
+    from spfgen.cluster.joint_plan import JointPlan, Settings
     from spfgen.cluster.workers import Workers
     from spfgen.lang.parse import parse_statements
 
@@ -154,7 +154,7 @@ def planned(program: str, entries: int, counts: Mapping[Any, int], workers: int)
     steps = tuple(parse_statements(PROGRAMS[program]))
     target = steps[0].target.tensor
     layouts = {target: "csr" if program in ("spgemm", "sddmm") else None}
-    unit = Unit(steps, operands, {}, {}, {}, layouts, (), Settings(), {})
+    unit = JointPlan(steps, operands, {}, {}, {}, layouts, (), Settings(), {})
     return unit, choose(unit, Workers(workers))
 
 
@@ -193,8 +193,8 @@ def least(program: str, entries: int, workers: int) -> float | None:
 def simulated(program: str, cut: Cut, entries: int, workers: int, rate: float) -> Line:
     """One line: the slowest worker computes, gets what it reads, and results meet in a tree."""
     from spfgen import tuning
-    from spfgen.cluster.choose import combining
-    from spfgen.cluster.separate import COMBINED
+    from spfgen.cluster.choose_cuts import combining
+    from spfgen.cluster.separability import COMBINED
 
     unit, choice = planned(program, entries, cut.counts(workers), workers)
     total = prod(len(b) - 1 for b in choice.cuts.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import methodcaller
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from dask.base import DaskMethodsMixin, tokenize
@@ -15,12 +15,28 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.threaded import get as threaded_get
 
 from spfgen.cluster.cuts import Bounds, boxes, meeting
-from spfgen.cluster.parts import BLOCK, Apply, Joined, Within, joined
+from spfgen.cluster.tasks import BLOCK, Apply, Joined, Within, joined
+from spfgen.doors import Door
 from spfgen.errors import ConversionError, UsageError
 from spfgen.lang.signs import PLACES
 from spfgen.run.operators import Operators
 
 Key = tuple[Any, ...]
+
+
+class Programs(Protocol):
+    """cluster/methods.py"""
+
+    def blocks(
+        self, source: Any, cuts: Any, count: Any, balance: Any, layout: Any, shape: Sequence[int] | None, /
+    ) -> Blocked: ...
+    def blocks_like(self, value: Any, bounds: Sequence[Bounds], /) -> Blocked: ...
+    def evaluate(self, text: str, operands: Mapping[str, Any], sizes: None, threads: None, out: Any, /) -> Any: ...
+    def to_npz(self, tensor: Blocked, path: str | PathLike[str], /, *, force: bool) -> list[str]: ...
+    def to_zarr(self, tensor: Blocked, path: str | PathLike[str], /, *, force: bool) -> str: ...
+
+
+PROGRAMS: Door[Programs] = Door("blocks")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -60,7 +76,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     weights: Mapping[tuple[int, ...], int] | None = None
     """Bytes of each block, by its place, where they are known."""
     placed: bool = False
-    """Whether the blocks are meant for the workers that placed.py says."""
+    """Whether the blocks are meant for the workers that placement.py says."""
 
     # --- what it is ---
 
@@ -208,15 +224,11 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     def to_npz(self, path: str | PathLike[str], *, force: bool = False) -> list[str]:
         """Write each block to a file, where it is: `A.to_npz("A-*.npz")`, which `spfgen.read_blocks` reads again. Gives
         the names of the files. Raises UsageError."""
-        from spfgen.cluster.store import to_npz
-
-        return to_npz(self, path, force=force)
+        return PROGRAMS().to_npz(self, path, force=force)
 
     def to_zarr(self, path: str | PathLike[str], *, force: bool = False) -> str:
         """Write each block to a group of a folder of Zarr, where it is. Raises UsageError."""
-        from spfgen.cluster.store import to_zarr
-
-        return to_zarr(self, path, force=force)
+        return PROGRAMS().to_zarr(self, path, force=force)
 
     # --- signs and functions of numpy ---
 
@@ -269,9 +281,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
 
     def __getitem__(self, key: Any) -> Blocked:
         """What a subscript of numbers and slices takes, in blocks: as of an array of dask, whose chunks they are."""
-        from spfgen.cluster.made import blocks
-
-        return blocks(self.to_dask_array()[key], None, None, None, None, None)
+        return PROGRAMS().blocks(self.to_dask_array()[key], None, None, None, None, None)
 
     def __getattr__(self, name: str) -> Any:
         """What one tensor has, blocks have not: the message says how to get one."""
@@ -323,9 +333,7 @@ def _at(bounds: Bounds, low: int) -> int:
 
 
 def _evaluated(text: str, operands: Mapping[str, Any], out: Any = None) -> Any:
-    from spfgen.cluster.program import evaluate
-
-    return evaluate(text, operands, None, None, out)
+    return PROGRAMS().evaluate(text, operands, None, None, out)
 
 
 def product_of(a: Any, b: Any) -> Any:
@@ -350,12 +358,11 @@ def _kind_of(value: Any) -> Any:
 def mapped(function: Any, operands: Sequence[Any], options: Mapping[str, Any]) -> Blocked:
     """A function of single values, block by block. The bounds are those of the first operand that is in blocks; an axis
     of extent 1 is stretched. Raises UsageError for shapes that do not fit."""
-    from spfgen.cluster.made import blocks_like
-
     shape = _stretched([o.shape for o in operands if hasattr(o, "shape")])
     bounds = [next((b for o in operands if isinstance(o, Blocked) for b in [_own(o, d, shape)] if b), (0, n))
               for d, n in enumerate(shape)]  # fmt: skip
-    given = [o if not getattr(o, "shape", ()) else blocks_like(o, _fitting(o, bounds, shape)) for o in operands]
+    like = PROGRAMS().blocks_like
+    given = [o if not getattr(o, "shape", ()) else like(o, _fitting(o, bounds, shape)) for o in operands]
     cut = [o for o in given if isinstance(o, Blocked)]
     call = Apply(function, tuple(BLOCK if isinstance(o, Blocked) else o for o in given), tuple(options.items()))
     name = f"{getattr(function, '__name__', 'map')}-{tokenize(function, *given, dict(options))}"

@@ -68,7 +68,7 @@ def _check_agree(
     steps: Sequence[Any], shapes: Mapping[str, Shape], sizes: Mapping[str, int], said: Mapping[str, int]
 ) -> None:
     """Indices that stand alone have one extent in an equation. Raises DataError."""
-    from spfgen.cluster.separate import plain
+    from spfgen.cluster.separability import plain
 
     for step in steps:
         found: dict[str, int] = {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spfgen.cluster.cuts import Box
-from spfgen.cluster.separate import COMBINED, RESULT, Read, linear, plain, within
-from spfgen.cluster.space import Part
+from spfgen.cluster.iteration_space import Part
+from spfgen.cluster.joint import Joint, Ranges
+from spfgen.cluster.separability import COMBINED, RESULT, Read, linear, plain, within
 from spfgen.facts.formula import Bin, Expr, Formula, Num, Var, chain, conjunction, substitute
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
@@ -17,9 +18,6 @@ from spfgen.lang.normalize import normalized
 from spfgen.lang.signs import PLACES
 from spfgen.lang.uses import accesses_in
 from spfgen.run.calls.evaluate import Written
-
-if TYPE_CHECKING:
-    from spfgen.cluster.unit import Ranges, Unit
 
 NIL = "nil"
 """A size that is 0: with it a subscript is more than an index, whose extent would be that of the operand."""
@@ -38,7 +36,7 @@ def extent_of(index: str) -> str:
 class Local:
     """Makes the text for blocks of work: one for all of them, but for those where a subscript leaves its operand."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Joint) -> None:
         self.unit = unit
         self.reads: Mapping[str, Read] = {r.name: r for r in unit.reads}
         self.texts: dict[Any, Written] = {}
@@ -241,8 +239,8 @@ class Local:
         return index in self.unit.cuts and self.unit.is_whole(index, target)
 
     def _parameters(self, target: str) -> tuple[str, ...]:
-        from spfgen.api import handle_of
         from spfgen.run.calls.detect_layout import dense_layout
+        from spfgen.run.handles import handle_of
 
         layout, rank = self.unit.layouts[target], len(self.unit.found.shapes[target])
         if not rank:

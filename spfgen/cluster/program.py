@@ -8,7 +8,7 @@ from typing import Any
 
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.extents import extents_of
-from spfgen.cluster.unit import Settings, Unit, shape_of
+from spfgen.cluster.joint_plan import JointPlan, Settings, shape_of
 from spfgen.cluster.views import without_slices
 from spfgen.errors import DataError, UsageError
 from spfgen.facts.formula import Num, Var
@@ -75,8 +75,8 @@ def called(kernel: Any, operands: Mapping[str, Any], sizes: Mapping[str, int] | 
 
 def _declared(kernel: Any, declared: lang.TensorDecl) -> Any:
     """The layout of a result with its types; None for that of numpy."""
-    from spfgen.api import handle_of
     from spfgen.run.calls.detect_layout import dense_layout
+    from spfgen.run.handles import handle_of
 
     layout = kernel.layouts[declared.name]
     use = declared.use
@@ -183,7 +183,7 @@ class _Program:
         layouts = {n: self.layouts.get(n) for n in targets}
         shapes = {n: self.shapes[n] for n in targets if n in self.shapes}
         said = {**sliced, **self._sizes_of(steps)}
-        unit = Unit(steps, {n: operands[n] for n in operands if n in used}, kept, said, self.named,
+        unit = JointPlan(steps, {n: operands[n] for n in operands if n in used}, kept, said, self.named,
                     layouts, within, self.settings, shapes)  # fmt: skip
         return unit.results()
 
@@ -192,7 +192,7 @@ class _Program:
 
     def _sizes_of(self, steps: Sequence[Any]) -> dict[str, int]:
         """Of the sizes that are said those of these steps."""
-        from spfgen.cluster.separate import within
+        from spfgen.cluster.separability import within
 
         names = {n for s in steps for n in within(s)} | {i for s in steps for i in _bound(s)}
         tensors = {a.tensor for a in accesses_in(steps)}

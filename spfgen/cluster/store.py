@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from spfgen.cluster.blocked import Blocked
+from spfgen.cluster.construction import blocks, bounds_for, small
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
-from spfgen.cluster.parts import Made
+from spfgen.cluster.tasks import Made
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.store import (
@@ -38,8 +40,6 @@ from spfgen.run.store import (
 from spfgen.run.tensor import Tensor
 
 Place = tuple[int, ...]
-if TYPE_CHECKING:
-    from spfgen.cluster.blocked import Blocked
 
 BLOCK = "block"
 """The entry of an .npz, and the attribute of a group, that says where the block lies."""
@@ -70,9 +70,7 @@ class Stored:
         from dask.base import tokenize
         from dask.highlevelgraph import HighLevelGraph
 
-        from spfgen.cluster.blocked import Blocked
-        from spfgen.cluster.made import small
-        from spfgen.cluster.placed import placed
+        from spfgen.cluster.placement import placed
 
         def example() -> Any:
             return small(made[min(made)][0](self.parts[min(made)]()))
@@ -114,8 +112,6 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 
 def read_blocks(path: Any, asked: Any, count: Any, layout: Any, shape: Any, size: int) -> Blocked:
     """See spfgen.read_blocks."""
-    from spfgen.cluster.made import blocks
-
     if isinstance(path, str | os.PathLike) and re.search(r"\.(mtx|tns)(\.\w+)?$", os.fspath(path)):
         return _of_text(os.fspath(path), asked, count, layout, shape, size)
     found = opened(path)
@@ -129,9 +125,7 @@ def _of_text(path: str, asked: Any, count: Any, layout: Any, shape: Any, size: i
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    from spfgen.cluster.blocked import Blocked
-    from spfgen.cluster.made import bounds_for
-    from spfgen.cluster.ranges import graph_of, opened_text
+    from spfgen.cluster.text_ranges import graph_of, opened_text
     from spfgen.run.arrays.made import of_coordinates
 
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:

@@ -6,17 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spfgen.cluster.amounts import bytes_within
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box, meeting
-from spfgen.cluster.placed import home
-from spfgen.cluster.separate import Read
-
-if TYPE_CHECKING:
-    from spfgen.cluster.choose import Cuts
-    from spfgen.cluster.unit import Unit
+from spfgen.cluster.joint import Cuts, Joint
+from spfgen.cluster.placement import home
+from spfgen.cluster.separability import Read
+from spfgen.cluster.size_estimates import bytes_within
 
 Boxes = Mapping[str, Box]
 Sizes = Mapping[str, float]
@@ -28,7 +25,7 @@ def in_one(bounds: Bounds, side: tuple[int, int]) -> int | None:
     return None if len(found) > 1 else found[0] if found else 0
 
 
-def stays(unit: Unit, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> tuple[str, tuple[int, ...]] | None:
+def stays(unit: Joint, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> tuple[str, tuple[int, ...]] | None:
     """Where a block of work goes: to the largest part that lies in one block, of those operands whose parts lie on all
     workers, or on most of them; the name of the read and the place of the block."""
     best: tuple[str, tuple[int, ...]] | None = None
@@ -46,7 +43,7 @@ def stays(unit: Unit, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> t
     return best
 
 
-def worker_of(unit: Unit, cuts: Cuts, place: Mapping[str, int], boxes: Boxes, sizes: Sizes, workers: int) -> int:
+def worker_of(unit: Joint, cuts: Cuts, place: Mapping[str, int], boxes: Boxes, sizes: Sizes, workers: int) -> int:
     """The number of the worker that a block of work is meant for."""
     found = stays(unit, cuts, boxes, sizes, workers)
     if found is None:
@@ -57,7 +54,7 @@ def worker_of(unit: Unit, cuts: Cuts, place: Mapping[str, int], boxes: Boxes, si
 class Traffic:
     """Adds up what is sent, block of work after block of work."""
 
-    def __init__(self, unit: Unit, cuts: Cuts, workers: int) -> None:
+    def __init__(self, unit: Joint, cuts: Cuts, workers: int) -> None:
         self.unit, self.cuts, self.workers = unit, cuts, workers
         self.sent = 0.0
         self._at: dict[Any, int] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spfgen.cluster.separate import plain, quasi, within
+from spfgen.cluster.separability import plain, quasi, within
 from spfgen.facts.formula import Bin, Expr, Num, Var, chain, conjunction, substitute
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang

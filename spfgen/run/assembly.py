@@ -16,7 +16,7 @@ from spfgen.errors import DataError
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.fill import differ, differs
 from spfgen.layout.nodes import ENTRIES, Layout
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor, extents_of, named
 from spfgen.space.nodes import Tensor as Declared
 

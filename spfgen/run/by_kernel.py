@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from spfgen.errors import SpfgenError
-from spfgen.kernel import Kernel
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_statements
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed
 from spfgen.layout.points import Array
+from spfgen.run.calls.kernels import MAKER, CompiledKernel
 from spfgen.run.tensor import Tensor
 
 Kinds = tuple[tuple[str, str], ...]
@@ -27,7 +27,7 @@ class NoPlace(Exception):
 class Copy:
     """A compiled kernel that copies a layout to another."""
 
-    kernel: Kernel
+    kernel: CompiledKernel
     source: Layout
 
     def __call__(self, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int) -> Packed:
@@ -56,6 +56,6 @@ def copy_of(source: Layout, own: Kinds, target: Layout, kinds: Kinds, value: str
         lang.TensorDecl("B", lang.LayoutUse(target.name, value, None, kinds, target.constants), assembled=True),
     )
     text = lang.Kernel("copy", tensors, (), statements, without_fill=without_fill)
-    kernel = Kernel(text, {"A": source, "B": target}, kept=True)
+    kernel = MAKER().kept_kernel(text, {"A": source, "B": target})
     kernel.build()
     return Copy(kernel, source)

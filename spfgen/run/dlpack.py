@@ -7,23 +7,19 @@ arrays where a layout has them, else entries.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spfgen.errors import DataError, UsageError, warn_of_copy
-from spfgen.run.files.read import Coordinates
+from spfgen.errors import DataError
+from spfgen.public import check_import
+from spfgen.run.coordinates import Coordinates
 
 if TYPE_CHECKING:
-    from spfgen.run.tensor import Tensor
+    pass
 
 
-COMPRESSED = tuple("csr csc".split())
-DENSE = "strided"
 LAZY = "spfgen.run.arrays.lazy"
-FORMS = (*COMPRESSED, *"coo strided".split())
-"""Of torch, by its own names."""
 
 
 def is_elsewhere(value: object) -> bool:
@@ -46,19 +42,6 @@ def settled(value: Any) -> Any:
     if is_lazy(value):
         value = value.compute()
     return own(value) if is_elsewhere(value) else value
-
-
-def check_import(value: object) -> None:
-    """That an object of spfgen is one of the modules that are there now. Raises UsageError."""
-    kind = type(value)
-    if kind.__module__.startswith("spfgen.") and kind.__module__ in sys.modules:
-        if getattr(sys.modules[kind.__module__], kind.__name__, kind) is kind:
-            return
-        raise UsageError(
-            f"expected a {kind.__name__} of this import of spfgen, but it is of an earlier one",
-            None,
-            ("spfgen was imported again since: make the object anew, or restart Python",),
-        )
 
 
 def own(value: Any) -> Any:
@@ -147,64 +130,3 @@ def _of_tracer(value: Any) -> Any:
     except TypeError:
         hint = "call it outside of jax.jit, or by jax.pure_callback"
         raise DataError("expected an array of jax with values, but jax traces it: it has none", None, (hint,)) from None
-
-
-def to_torch(tensor: Tensor, form: str | None = None) -> Any:
-    """A tensor of torch: in torch's own form "csr" or "csc" where it has these arrays, else "coo"; or "strided"."""
-    try:
-        import torch
-    except ImportError:
-        raise UsageError("expected torch to be installed, but it is not", None, ("pip install torch",)) from None
-    if form is not None and form not in FORMS:
-        raise UsageError(f"expected a form of torch, one of {', '.join(FORMS)}, but it is {form!r}")
-    if form == DENSE:
-        return torch.from_numpy(np.ascontiguousarray(np.asarray(tensor)))
-    from spfgen.run.arrays.entries import own_entries
-
-    if tensor.ndim == 2 and (form is None or form in COMPRESSED) and tensor.fill_value == 0:
-        made = tensor.to_scipy(form)
-        if made.format in COMPRESSED:
-            parts = (torch.from_numpy(np.array(a)) for a in (made.indptr, made.indices, made.data))
-            return getattr(torch, f"sparse_{made.format}_tensor")(*parts, size=tensor.shape)
-    entries = own_entries(tensor)
-    if entries.fill != 0:
-        raise DataError(f"expected the fill value 0, which torch has, but it is {entries.fill}")
-    coords = torch.from_numpy(np.stack(entries.coords)) if entries.coords else torch.zeros((0, len(entries.values)))
-    return torch.sparse_coo_tensor(coords, torch.from_numpy(entries.values), size=tensor.shape, is_coalesced=True)
-
-
-def to_jax(tensor: Tensor) -> Any:
-    """A BCOO array of jax.experimental.sparse."""
-    try:
-        from jax.experimental import sparse
-    except ImportError:
-        raise UsageError("expected jax to be installed, but it is not", None, ("pip install jax",)) from None
-    from spfgen.run.arrays.entries import own_entries
-
-    entries = own_entries(tensor)
-    if entries.fill != 0:
-        raise DataError(f"expected the fill value 0, which jax has, but it is {entries.fill}")
-    coords = np.stack(entries.coords, axis=1) if entries.coords else np.zeros((len(entries.values), 0), np.int64)
-    parts: Any = _for_jax(entries.values, "values"), _for_jax(coords, "coordinates")
-    return sparse.BCOO(parts, shape=tensor.shape)
-
-
-def _for_jax(array: Any, name: str) -> Any:
-    """An array of 64 bits as one of 32, where jax is set to have no more. Raises DataError for integers that do not
-    fit; a CopyWarning says that floats are rounded."""
-    import jax
-
-    if jax.config.jax_enable_x64 or array.dtype.kind == "b":
-        return array
-    narrow = np.dtype({"i": "int32", "u": "uint32", "f": "float32", "c": "complex64"}[array.dtype.kind])
-    if array.dtype.itemsize <= narrow.itemsize:
-        return array
-    with np.errstate(over="ignore"):
-        found = array.astype(narrow)
-    if np.array_equal(found, array, equal_nan=array.dtype.kind in "fc"):
-        return found
-    remedy = "jax has 64 bits after jax.config.update('jax_enable_x64', True)"
-    if array.dtype.kind in "iu":
-        raise DataError(f"expected {name} that fit {narrow}, but there is {array[found != array][0]}", None, (remedy,))
-    warn_of_copy(f"the {name} are rounded to {narrow}: {remedy}")
-    return found

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.api import Kernel
 from spfgen.errors import SpfgenError, Unsupported, UsageError
+from spfgen.kernel import Kernel
 from spfgen.lang.expressions import counted
 from spfgen.run.assembly import is_pending
 from spfgen.run.bandwidth import read_rate
 from spfgen.run.calls.call import Bound, checked_sizes
 from spfgen.run.calls.count import count_operations
 from spfgen.run.calls.operands import RANDOM, operands
+from spfgen.run.calls.requests import Job
 from spfgen.run.calls.results import check_target, in_file
 from spfgen.run.files.write import write
 from spfgen.run.tensor import Array, Tensor, described
@@ -29,21 +30,6 @@ GOOD, FAIR = 0.6, 0.25
 """Shares of the bandwidth."""
 DENSE = 1
 """Operations for each byte above which the arithmetic of a processor is slower than its memory."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """`data` names a source for each operand: a file, a number for a scalar, `random` or `random:DENSITY`; `outputs`
-    a file for results; `shapes` the extents of operands."""
-
-    data: Mapping[str, str]
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    seed: int = 0
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    repeat: int = 5
-    check: bool = False
-    force: bool = False
 
 
 @dataclass(frozen=True)

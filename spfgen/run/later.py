@@ -18,7 +18,7 @@ import select
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from spfgen import folder, tuning
 from spfgen.errors import UsageError
@@ -137,7 +137,7 @@ class _Worker:
             from spfgen.run import cache
             from spfgen.run.compile import companion
 
-            code = f"import sys; sys.path[:] = {sys.path!r}; from spfgen.run.later import work; work()"
+            code = f"import sys; sys.path[:] = {sys.path!r}; from spfgen.run.worker import work; work()"
             self.process = companion(code, {"SPFGEN_CACHE_DIR": str(cache.path()), VARIABLE: "eager"})
             atexit.register(self.end)
         return self.process
@@ -182,53 +182,3 @@ def wait(seconds: float = 60.0) -> bool:
         if worker.process is not None:
             select.select([worker.process.stdout.fileno()], [], [], 0.02)
     return False
-
-
-# --- in the other process ---------------------------------------------------------------------------------------------
-
-
-def work(source: BinaryIO | None = None) -> None:
-    """Carry out what comes, until nothing comes any more. What fails is left to the one that asked, who words it."""
-    import signal
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that compilers and their files go, too
-    with contextlib.suppress(OSError):
-        os.nice(tuning.LATER_NICE)
-    stream = source or sys.stdin.buffer
-    while True:
-        try:
-            mark, name, argument = pickle.load(stream)
-        except EOFError:
-            return
-        done = b"-"
-        with contextlib.suppress(Exception):
-            _TASKS[name](argument)
-            marked(mark)
-            done = b"+"
-        sys.stdout.buffer.write(done + mark.encode() + b"\n")
-        sys.stdout.buffer.flush()
-
-
-def _shared_functions(_: object) -> None:
-    from spfgen.run.calls.functions import shared
-
-    shared("table_look")
-
-
-def _statement(sample: Any) -> None:
-    from spfgen.run.calls.samples import tried
-
-    tried(sample)
-
-
-def _conversion(argument: Any) -> None:
-    from spfgen.run.conversion import compiled
-
-    compiled(*argument)
-
-
-_TASKS: dict[str, Callable[[Any], None]] = {
-    "shared functions": _shared_functions,
-    "statement": _statement,
-    "conversion": _conversion,
-}

@@ -9,11 +9,15 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
+from spfgen.doors import Door
 from spfgen.public import Public
 
 if TYPE_CHECKING:
     import numpy as np
 
+
+NAMESPACE: Door[Any] = Door("namespace")
+"""spfgen.array"""
 
 S = TypeVar("S", bound="Operators")
 C = TypeVar("C")
@@ -56,7 +60,7 @@ def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
 
 def _check_imports(*operands: object) -> None:
     """Raises UsageError for what an earlier import of spfgen made."""
-    from spfgen.run.dlpack import check_import
+    from spfgen.public import check_import
 
     for operand in operands:
         check_import(operand)
@@ -237,12 +241,10 @@ class Operators(Public):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """`spfgen.array`, the namespace of the array API standard. Raises ValueError for a version that it is not."""
-        import spfgen.array
-
         versions = ("2021.12", "2022.12", "2023.12", "2024.12")
         if api_version not in (None, *versions):
             raise ValueError(f"expected a version of the array API up to {versions[-1]}, but it is {api_version!r}")
-        return spfgen.array
+        return NAMESPACE()
 
     def conj(self) -> Self:
         """The complex conjugate of each element; numbers that are not complex as they are.

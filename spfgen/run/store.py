@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import DataError, InternalError, SpfgenError, Unsupported, UsageError, a_type
+from spfgen.errors import DataError, InternalError, SpfgenError, UsageError, a_type
 from spfgen.lang.fills import fill_number
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file
 from spfgen.lang.spec import builtin
+from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.layout_signature import canonical, form_of, remember
 from spfgen.run.files.write import replace_file
+from spfgen.run.handles import text_of
 from spfgen.run.tensor import Tensor, _rebuilt, check_unchanged, make_tensor
 
 DAMAGE = (
@@ -243,20 +245,8 @@ def _unreadable(path: object, reason: str, notes: tuple[str, ...] = ()) -> DataE
     return DataError(f"expected a tensor that Tensor.save wrote, but {path} cannot be read: {reason}", None, notes)
 
 
-def text_of(layout: Layout) -> str:
-    """The declaration, cut out of the text in which it stands. Raises Unsupported where there is no text."""
-    if layout.span is not None:
-        for item in parse_file(layout.span.text, layout.span.file).layouts:
-            if isinstance(item, LayoutDecl) and item.name == layout.name:
-                meta = item.tree.meta
-                return item.source.text[meta.start_pos : meta.end_pos] + "\n"
-    raise Unsupported(f"there is no text that declares layout `{layout.name}`: it can be neither saved nor named")
-
-
 def _layout(text: str, name: str, constants: Mapping[str, int], fill: Any = None) -> Layout:
     """The layout of the text; the one that comes with spfgen where they are equal, so that kernels are shared."""
-    from spfgen.api import layout_of
-
     settings = {str(n): int(v) for n, v in constants.items()}
     found = [item for item in parse_file(text, "<layout>").layouts if isinstance(item, LayoutDecl)]
     if [item.name for item in found] != [name]:

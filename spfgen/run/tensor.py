@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from math import prod
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from spfgen.doors import Door
 from spfgen.errors import DataError, SpfgenError, UsageError, said
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
@@ -21,10 +22,10 @@ from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, MARK_TYPES, TYPES
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
+from spfgen.public import check_import
 from spfgen.run.calls.layout_signature import LayoutSignature, canonical, form_of, no_call, remember
 from spfgen.run.calls.validation_cache import broken
-from spfgen.run.dlpack import check_import
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.threads import MOST_THREADS, checked_threads
 
@@ -41,6 +42,68 @@ LARGEST = 2**63 - 1
 
 PRIORITY = 20.0
 """Above the 10.1 of scipy's arrays."""
+
+
+class ArrayFunctions(Protocol):
+    """run/arrays/methods.py"""
+
+    def part(self, tensor: Tensor, name: str, /) -> Tensor: ...
+    def cast(self, tensor: Tensor, dtype: Any, /) -> Tensor: ...
+    def transposed(self, tensor: Tensor, axes: Sequence[Any], /) -> Tensor: ...
+    def reshape(self, a: object, shape: Any, order: str, /) -> Tensor: ...
+    def squeeze(self, a: object, axis: Any, /) -> Any: ...
+    def diagonal(self, a: object, offset: int, /) -> Tensor: ...
+    def clipped(self, a: Any, low: Any, high: Any, /) -> Any: ...
+    def rounded(self, a: Any, decimals: int, /) -> Tensor: ...
+    def nonzero(self, tensor: Tensor, /) -> tuple[Array, ...]: ...
+    def nonzero_count(self, tensor: Tensor, /) -> int: ...
+    def number(self, tensor: Tensor, /) -> Any: ...
+    def item(self, tensor: Tensor, key: Any, /) -> Any: ...
+    def rows(self, tensor: Tensor, /) -> Iterator[Any]: ...
+    def in_place(self, tensor: Tensor, /) -> Array: ...
+    def dense_of(self, tensor: Tensor, /) -> Array: ...
+    def is_operand(self, value: object, /) -> bool: ...
+    def applied(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any], /) -> Any: ...
+    def reduced(self, tensor: Tensor, name: str, axis: Any, keepdims: bool, /, **options: Any) -> Any: ...
+    def called(self, function: Any, arguments: Any, options: Any, /) -> Any: ...
+    def ufunc_called(
+        self, function: np.ufunc, method: str, operands: Sequence[Any], options: dict[str, Any], /
+    ) -> Any: ...
+
+
+class Exchange(Protocol):
+    """run/exchange.py"""
+
+    def coordinates(
+        self, layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], /
+    ) -> tuple[tuple[Array, ...], Array]: ...
+    def pack(self, obj: object, layout: Any, /, *, constants: Mapping[str, int], fill: object) -> Tensor: ...
+    def pickled(self, tensor: Tensor, /) -> tuple[Any, ...]: ...
+    def save(self, tensor: Tensor, path: str | PathLike[str], force: bool, /) -> None: ...
+    def to_scipy(self, tensor: Tensor, form: str | None, /) -> Any: ...
+    def to_torch(self, tensor: Tensor, form: str | None, /) -> Any: ...
+    def to_jax(self, tensor: Tensor, /) -> Any: ...
+
+
+class Pictures(Protocol):
+    """run/drawings/picture.py"""
+
+    def glimpse(self, tensor: Tensor, /) -> str: ...
+    def html(self, tensor: Tensor, /) -> str: ...
+    def svg(self, tensor: Tensor, /) -> str | None: ...
+
+
+class Chunks(Protocol):
+    """cluster/backend.py"""
+
+    def register(self) -> None: ...
+    def token(self, tensor: Tensor, /) -> tuple[object, ...]: ...
+
+
+ARRAYS: Door[ArrayFunctions] = Door("array functions")
+EXCHANGE: Door[Exchange] = Door("exchange")
+PICTURES: Door[Pictures] = Door("pictures")
+CHUNKS: Door[Chunks] = Door("chunks")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,10 +198,7 @@ class Tensor(Operators):
         >>> A.nnz, A.convert("bcsr", R=2, C=2).nnz
         (2, 2)
         """
-        from spfgen.layout.fill import differs_as_number
-        from spfgen.run.arrays.entries import entries_of
-
-        return int(np.count_nonzero(differs_as_number(entries_of(self).values, self.layout.fill)))
+        return ARRAYS().nonzero_count(self)
 
     @property
     def nbytes(self) -> int:
@@ -157,9 +217,7 @@ class Tensor(Operators):
         """Above that of the arrays of numpy and scipy. dask asks for it before it looks for the functions of a type of
         chunks, which are registered then."""
         if "dask.array" in sys.modules:
-            from spfgen.cluster.backend import register
-
-            register()
+            CHUNKS().register()
         return PRIORITY
 
     @property
@@ -170,9 +228,7 @@ class Tensor(Operators):
         array([[0. , 0.5],
                [1. , 0. ]])
         """
-        from spfgen.run.arrays.eager import part
-
-        return part(self, "real")
+        return ARRAYS().part(self, "real")
 
     @property
     def imag(self) -> Tensor:
@@ -182,9 +238,7 @@ class Tensor(Operators):
         array([[0., 1.],
                [2., 0.]])
         """
-        from spfgen.run.arrays.eager import part
-
-        return part(self, "imag")
+        return ARRAYS().part(self, "imag")
 
     @property
     def fill(self) -> Any:
@@ -240,10 +294,8 @@ class Tensor(Operators):
         >>> A.to_coo().coords
         (array([0, 1]), array([1, 0]))
         """
-        from spfgen.run.pack import coordinates
-
         check_unchanged(self)
-        coords, found = coordinates(self.layout, self.sizes, self.arrays)
+        coords, found = EXCHANGE().coordinates(self.layout, self.sizes, self.arrays)
         return Coordinates(self.shape, tuple(coords), found, self.layout.fill)
 
     def to_numpy(self) -> Array:
@@ -291,9 +343,7 @@ class Tensor(Operators):
         >>> S.format, np.shares_memory(S.data, A.arrays["val"])
         ('csr', True)
         """
-        from spfgen.run.files.export import to_scipy
-
-        return to_scipy(self, format)
+        return EXCHANGE().to_scipy(self, format)
 
     def to_torch(self, format: str | None = None) -> Any:  # noqa: A002
         """A tensor of torch: in its "csr" or "csc" where the layout is one of these, else in "coo"; or "strided".
@@ -305,9 +355,7 @@ class Tensor(Operators):
         >>> A.to_torch().layout
         torch.sparse_csr
         """
-        from spfgen.run.dlpack import to_torch
-
-        return to_torch(self, format)
+        return EXCHANGE().to_torch(self, format)
 
     def to_jax(self) -> Any:
         """A BCOO array of jax.experimental.sparse.
@@ -318,9 +366,7 @@ class Tensor(Operators):
         >>> A.to_jax().shape
         (2, 2)
         """
-        from spfgen.run.dlpack import to_jax
-
-        return to_jax(self)
+        return EXCHANGE().to_jax(self)
 
     def convert(self, layout: Any, /, *, fill: object = None, **constants: int) -> Tensor:
         """The tensor in another layout, in new arrays: `convert("bcsr", R=4, C=4)`; entries stored twice are added.
@@ -334,9 +380,7 @@ class Tensor(Operators):
         >>> A.convert("csc").layout.name, A.convert("coo", fill=2).nse
         ('csc', 4)
         """
-        from spfgen.api import handle_of, pack
-
-        return pack(self, handle_of(layout, constants), fill=fill)
+        return EXCHANGE().pack(self, layout, constants=constants, fill=fill)
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write an .npz file that `spfgen.load_tensor` reads: the arrays by name, and the text of the layout.
@@ -351,9 +395,7 @@ class Tensor(Operators):
         ...     spfgen.load_tensor(os.path.join(folder, "A.npz")).layout.name
         'csr'
         """
-        from spfgen.run.store import save
-
-        save(self, path, force)
+        EXCHANGE().save(self, path, force)
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
         """The same pattern with values of another type, as numpy converts them. Without `copy` it is the tensor itself
@@ -366,9 +408,7 @@ class Tensor(Operators):
         array([[0, 0],
                [1, 0]], dtype=int8)
         """
-        from spfgen.run.arrays.eager import cast
-
-        return self if not copy and dtype == self.dtype else cast(self, dtype)
+        return self if not copy and dtype == self.dtype else ARRAYS().cast(self, dtype)
 
     def copy(self) -> Tensor:
         """The same tensor over new arrays.
@@ -389,9 +429,7 @@ class Tensor(Operators):
         >>> A.transpose().layout.name, np.shares_memory(A.transpose().arrays["val"], A.arrays["val"])
         ('csc', True)
         """
-        from spfgen.run.arrays.eager import transposed
-
-        return transposed(self, axes)
+        return ARRAYS().transposed(self, axes)
 
     def reshape(self, *shape: Any, order: str = "C") -> Tensor:
         """numpy.reshape: `T.reshape(6, -1)`; `spfgen.reshape` takes a layout, too.
@@ -402,9 +440,7 @@ class Tensor(Operators):
         >>> A.reshape(4).to_numpy()
         array([0. , 0.5, 1. , 0. ])
         """
-        from spfgen.run.arrays.functions import reshape
-
-        return reshape(self, shape[0] if len(shape) == 1 else shape, order)
+        return ARRAYS().reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def ravel(self, order: str = "C") -> Tensor:
         """All elements in one dimension, the last index of `self` fastest, or the first in the order "F"; `flatten` is
@@ -428,9 +464,7 @@ class Tensor(Operators):
         >>> A[:1].squeeze().shape
         (2,)
         """
-        from spfgen.run.arrays.functions import squeeze
-
-        return squeeze(self, axis)
+        return ARRAYS().squeeze(self, axis)
 
     def diagonal(self, offset: int = 0) -> Tensor:
         """A diagonal of a matrix, `offset` columns to the right of the main one.
@@ -440,9 +474,7 @@ class Tensor(Operators):
         >>> A.diagonal(1).to_numpy()
         array([0.5])
         """
-        from spfgen.run.arrays.functions import diagonal
-
-        return diagonal(self, offset)
+        return ARRAYS().diagonal(self, offset)
 
     def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002
         """numpy.clip: at least `min` and at most `max`, where these are given.
@@ -454,9 +486,7 @@ class Tensor(Operators):
         array([[0.25, 0.5 ],
                [0.75, 0.25]])
         """
-        from spfgen.run.arrays.eager import clipped
-
-        return clipped(self, min, max)
+        return ARRAYS().clipped(self, min, max)
 
     def __round__(self, decimals: int = 0) -> Tensor:
         """numpy.round: to so many decimals, halves to even ones.
@@ -467,10 +497,7 @@ class Tensor(Operators):
         array([[0., 0.],
                [1., 0.]])
         """
-        from spfgen.run.arrays.eager import rounded
-
-        found: Tensor = rounded(self, decimals)
-        return found
+        return ARRAYS().rounded(self, decimals)
 
     round = __round__
 
@@ -494,9 +521,7 @@ class Tensor(Operators):
         >>> A.nonzero()
         (array([0, 1]), array([1, 0]))
         """
-        from spfgen.run.arrays.eager import nonzero
-
-        return nonzero(self)
+        return ARRAYS().nonzero(self)
 
     def item(self) -> Any:
         """The only element as a number of Python. Raises ValueError when there are more, or none.
@@ -506,14 +531,10 @@ class Tensor(Operators):
         >>> A[:1, 1:].item()
         0.5
         """
-        from spfgen.run.arrays.eager import number
-
-        return number(self).item()
+        return ARRAYS().number(self).item()
 
     def __getitem__(self, key: Any) -> Any:
-        from spfgen.run.arrays.eager import item
-
-        return item(self, key)
+        return ARRAYS().item(self, key)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -524,14 +545,10 @@ class Tensor(Operators):
         return bool((self == value).any())
 
     def __iter__(self) -> Iterator[Any]:
-        from spfgen.run.arrays.eager import rows
-
-        return rows(self)
+        return ARRAYS().rows(self)
 
     def __bool__(self) -> bool:
-        from spfgen.run.arrays.eager import number
-
-        return bool(number(self))
+        return bool(ARRAYS().number(self))
 
     def _number(self) -> Any:
         return self.item()
@@ -540,25 +557,17 @@ class Tensor(Operators):
         """What numpy.asarray makes of it: a dense array, which is its own one where it has one. numpy's functions do
         not ask for it by themselves."""
         if not copy and any(b.library == "numpy" for b in self.layout.bindings):
-            from spfgen.run.arrays.eager import in_place
-
-            return np.asarray(in_place(self), dtype=dtype, copy=copy)
+            return np.asarray(ARRAYS().in_place(self), dtype=dtype, copy=copy)
         if copy is False:
             raise ValueError("a tensor that is not dense becomes a numpy array only by a copy")
-        from spfgen.run.arrays.eager import dense_of
-
-        dense = dense_of(self)
+        dense = ARRAYS().dense_of(self)
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
-        from spfgen.run.arrays.eager import ufunc_called
-
-        return ufunc_called(function, method, operands, options)
+        return ARRAYS().ufunc_called(function, method, operands, options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        from spfgen.run.arrays.numpy_functions import called
-
-        return called(function, arguments, options)
+        return ARRAYS().called(function, arguments, options)
 
     def __dlpack__(
         self,
@@ -568,29 +577,20 @@ class Tensor(Operators):
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
-        from spfgen.run.arrays.eager import in_place
-
-        return in_place(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        array = ARRAYS().in_place(self)
+        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from spfgen.run.arrays.eager import in_place
-
-        return in_place(self).__dlpack_device__()
+        return ARRAYS().in_place(self).__dlpack_device__()
 
     def _called(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
-        from spfgen.run.arrays.eager import applied
-
-        return applied(function, operands, options)
+        return ARRAYS().applied(function, operands, options)
 
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
-        from spfgen.run.arrays.eager import reduced
-
-        return reduced(self, name, axis, keepdims, **options)
+        return ARRAYS().reduced(self, name, axis, keepdims, **options)
 
     def _goes_with(self, other: object) -> bool:
-        from spfgen.run.arrays.eager import is_operand
-
-        return is_operand(other)
+        return ARRAYS().is_operand(other)
 
     if not TYPE_CHECKING:  # who checks types is to see that a name is not there
 
@@ -598,15 +598,11 @@ class Tensor(Operators):
             raise unknown_attribute(self, name)
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        from spfgen.cluster.backend import token
-
-        return token(self)
+        return CHUNKS().token(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from spfgen.run.store import pickled
-
         check_import(self)
-        return pickled(self)
+        return EXCHANGE().pickled(self)
 
     def __copy__(self) -> Tensor:
         return Tensor(self.layout, dict(self.sizes), dict(self.arrays))
@@ -615,19 +611,13 @@ class Tensor(Operators):
         return self.copy()
 
     def __repr__(self) -> str:
-        from spfgen.run.drawings.picture import glimpse
-
-        return f"<spfgen.Tensor {described(self)}>{glimpse(self)}"
+        return f"<spfgen.Tensor {described(self)}>{PICTURES().glimpse(self)}"
 
     def _repr_html_(self) -> str:
-        from spfgen.run.drawings.picture import html
-
-        return html(self)
+        return PICTURES().html(self)
 
     def _repr_svg_(self) -> str | None:
-        from spfgen.run.drawings.picture import svg
-
-        return svg(self)
+        return PICTURES().svg(self)
 
 
 def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Tensor:

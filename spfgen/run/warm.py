@@ -9,6 +9,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.kernel_spec import KernelSpec
+from spfgen.lang.spec import load_tree
 from spfgen.run import cache
 from spfgen.run.later import VARIABLE, WARM
 
@@ -27,10 +29,9 @@ def warm(file: str, arguments: tuple[str, ...] = ()) -> int:
     if path.suffix == ".py":
         _run(path, arguments)
     elif path.suffix == ".spf" and not arguments:
-        import spfgen
-
-        for kernel in spfgen.load(file).kernels.values():
-            kernel.compile().build()
+        tree = load_tree(file)
+        for kernel in tree.kernels.values():
+            KernelSpec(tree, kernel).compile().build()
     else:
         hint = "a program is run, with kernels for all of its operations; the kernels of a spec file are compiled"
         raise UsageError(f"expected a program of Python (.py) or a spec file (.spf), but it is {file}", None, (hint,))

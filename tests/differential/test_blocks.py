@@ -199,7 +199,7 @@ def test_blocks_that_weigh_the_same() -> None:
 
 def test_one_text_for_blocks_within() -> None:
     """A halo needs other numbers in the text at the ends alone: all blocks between them share a kernel."""
-    from spfgen.cluster.parts import Run
+    from spfgen.cluster.tasks import Run
 
     x = spfgen.blocks(np.arange(40.0), {0: 5})
     found = spfgen.evaluate("r[i] = x[i-1] + x[i] + x[i+1]", x=x)
@@ -441,7 +441,7 @@ def test_a_band_needs_the_blocks_on_it_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_bands_read_places_with_one_text() -> None:
     """The numbers that differ from block to block are arguments: all share a kernel."""
-    from spfgen.cluster.parts import Run
+    from spfgen.cluster.tasks import Run
 
     x = spfgen.blocks(np.arange(60.0), {0: 4})
     found = spfgen.evaluate("y[i] = sum(j: x[i+j] where abs(i-j) <= 2)", sizes={"i": 30, "j": 30}, x=x)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.api import LayoutHandle
+from spfgen.run.handles import LayoutHandle
 
 Array = np.ndarray[Any, Any]
 

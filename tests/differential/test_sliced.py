@@ -12,6 +12,7 @@ from tests.papers import support
 
 pytest.importorskip("dask")
 from spfgen.cluster.parts import Joined, Within
+
 from spfgen.cluster.sliced import cut_along, joined_along
 
 EVERY = [

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cluster.parts import Run
+from spfgen.cluster.joint_plan import Settings
 from spfgen.cluster.program import _Program
-from spfgen.cluster.separate import plain
-from spfgen.cluster.unit import Settings
+from spfgen.cluster.separability import plain
+from spfgen.cluster.tasks import Run
 from spfgen.errors import SpfgenError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.lang import nodes as lang

@@ -15,7 +15,7 @@ from spfgen.kernel import Kernel
 from spfgen.layout.nodes import ENTRIES
 from spfgen.pipeline import Generated, generate
 from spfgen.run.calls.call import RANGE, Bound
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.space.local_tensors import AT
 from tests.plans.effort import Effort
 from tests.plans.interpret import Choices, interpret

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import spfgen
-from spfgen.api import handle_of
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.layout.fill import differs
+from spfgen.run.handles import handle_of
 from spfgen.run.tensor import Tensor
 from tests.fuzz import unseen
 from tests.papers import support

@@ -11,7 +11,7 @@ from spfgen.lang.nodes import Directive, Function, Kernel, LoopsRelation, Tensor
 from spfgen.lang.schedule import show_loop
 from spfgen.lang.show import show_function, show_statement
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.run.store import text_of
+from spfgen.run.handles import text_of
 from spfgen.run.tuners.tune_layouts import use_text
 
 

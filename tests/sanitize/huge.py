@@ -11,7 +11,7 @@ import numpy as np
 import spfgen
 from spfgen.pipeline import Generated
 from spfgen.run.calls.bind import bind
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Tensor
 
 N = 2**40 + 3

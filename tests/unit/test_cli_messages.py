@@ -13,7 +13,7 @@ import pytest
 
 import spfgen
 from spfgen import cli, messages, progress
-from spfgen.run.job import Job
+from spfgen.run.calls.requests import Job
 from spfgen.run.tuners import tune as tuning
 from spfgen.run.tuners.tune import tune
 

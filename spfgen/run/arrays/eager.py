@@ -18,22 +18,26 @@ from spfgen import tuning
 from spfgen.errors import ArgumentError, ConversionError, DataError, Unsupported, a_type, said
 from spfgen.lang.fills import plain_fill
 from spfgen.layout.nodes import Layout
+from spfgen.public import check_import
 from spfgen.run.arrays import ordered, reductions
 from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, shape_of
+from spfgen.run.arrays.graph import Leaf, Product
 from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
+from spfgen.run.arrays.reductions import permutation
 from spfgen.run.arrays.reversed import reversed_layout
 from spfgen.run.arrays.segments import as_list, as_rows, segments_of
+from spfgen.run.arrays.tree_kernel import by_kernel
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import converted, is_number, is_pydata, is_scipy
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
 from spfgen.run.conversion import pads
-from spfgen.run.dlpack import check_import, is_elsewhere, own
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.dlpack import is_elsewhere, own
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged, plain_array
 
 _NONE = object()
@@ -401,9 +405,6 @@ def _product_of_sparse(left: Any, right: Any) -> Any:
 
 def _product_by_kernel(left: Any, right: Any) -> Any:
     """By a kernel where that pays; of fill values that are not 0 where a dense copy would be large."""
-    from spfgen.run.arrays.graph import Leaf, Product
-    from spfgen.run.arrays.lazy import by_kernel
-
     filled = any(isinstance(o, Tensor) and o.fill_value != 0 for o in (left, right))
     if filled and max(t.size for t in (left, right)) < MUCH:
         return None
@@ -535,18 +536,6 @@ def _over(tensor: Tensor) -> Tensor | None:
     own, sizes = refilled(layout, tensor.layout.fill), {names[n]: size for n, size in tensor.sizes.items()}
     trust(own, sizes, arrays)
     return Tensor(own, sizes, {n: arrays[n] for n in own.arrays})
-
-
-def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
-    """The order of the dimensions that numpy's transpose means."""
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
-        axes = axes[0] or ()
-    if not axes:
-        return tuple(reversed(range(ndim)))
-    order = reductions.axes_of(tuple(axes), ndim)
-    if len(order) != ndim:
-        raise ArgumentError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
-    return order
 
 
 def number(tensor: Tensor) -> Any:

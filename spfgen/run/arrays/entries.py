@@ -17,10 +17,10 @@ from spfgen import tuning
 from spfgen.errors import DataError
 from spfgen.lang.fills import plain_fill
 from spfgen.lang.types import TYPES
-from spfgen.layout.fill import differs
+from spfgen.layout.fill import differs, differs_as_number
 from spfgen.layout.fill import filled as full
 from spfgen.run.calls.functions import has_shared
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.ways import sorted_words
 
@@ -64,6 +64,11 @@ def filled(shape: tuple[int, ...], fill: Any, dtype: np.dtype[Any]) -> Array:
 def shape_of(value: Any) -> tuple[int, ...]:
     """numpy.shape, which asks a tensor by way of all functions that it knows."""
     return value.shape if isinstance(value, Entries | Tensor | np.ndarray) else np.shape(value)
+
+
+def nonzero_count(tensor: Tensor) -> int:
+    """The number of elements that differ from the fill value."""
+    return int(np.count_nonzero(differs_as_number(entries_of(tensor).values, tensor.layout.fill)))
 
 
 def entries_of(tensor: Tensor) -> Entries:

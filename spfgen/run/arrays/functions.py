@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spfgen.api import LayoutHandle
 from spfgen.errors import ArgumentError, DataError
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import indexing, segments, shapes
-from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.entries import Entries, normal, own_entries
 from spfgen.run.arrays.made import in_layout, tensor_from
-from spfgen.run.arrays.reductions import axis_of
+from spfgen.run.arrays.reductions import axis_of, permutation
 from spfgen.run.arrays.words import worded
 from spfgen.run.calls.detect_layout import tensor_of
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.handles import LayoutHandle
 from spfgen.run.tensor import Tensor
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
-    from spfgen.run.arrays.lazy import LazyArray
 
 AnyLayout = LayoutHandle | Layout | str
 
@@ -174,29 +172,6 @@ def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
 def kron(a: object, b: object, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.kron."""
     return _several((a, b), layout, lambda parts: shapes.kron(*parts))
-
-
-def compute(*arrays: object) -> tuple[Any, ...]:
-    """The values of several lazy arrays; common subexpressions are computed once.
-
-    Arguments that are not lazy arrays are returned as they are. Raises what `LazyArray.compute` raises.
-    """
-    from spfgen.run.arrays.lazy import LazyArray, several
-
-    found = iter(several([a.node for a in arrays if isinstance(a, LazyArray)]))
-    return tuple([next(found) if isinstance(a, LazyArray) else a for a in arrays])
-
-
-def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
-    """A lazy array: operators, functions and methods are recorded, and computed together by `compute()`.
-
-    `a` is whatever `spfgen.evaluate` accepts; with `layout` it is converted to that layout first.
-    """
-    from spfgen.run.arrays.lazy import LazyArray, leaf
-
-    if isinstance(a, LazyArray):
-        return a if layout is None else leaf(a.compute(layout=layout))
-    return leaf(a) if layout is None else leaf(in_layout(own_entries(_tensor(a)), layout))
 
 
 def aslinearoperator(a: object) -> LinearOperator:

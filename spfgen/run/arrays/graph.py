@@ -14,10 +14,9 @@ import numpy as np
 
 from spfgen.errors import ArgumentError, DataError
 from spfgen.run.arrays.contract import product_labels
-from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.elementwise import broadcast_shape
 from spfgen.run.arrays.entries import shape_of
-from spfgen.run.arrays.reductions import axes_of, axis_of
+from spfgen.run.arrays.reductions import axes_of, axis_of, permutation
 from spfgen.run.arrays.words import in_words
 from spfgen.run.tensor import Tensor
 

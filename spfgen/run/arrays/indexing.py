@@ -27,7 +27,7 @@ from spfgen.run.calls.bind import is_scipy
 from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.calls.layout_signature import remember
 from spfgen.run.conversion import pads
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.pack import coordinates
 from spfgen.run.tensor import Array, Tensor, check_unchanged
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported, a_type
-from spfgen.lang.fills import fill_text
-from spfgen.run.arrays import eager
+from spfgen.errors import ConversionError, DataError, a_type
+from spfgen.run.arrays import eager, tree_kernel
 from spfgen.run.arrays.chains import in_best_order
 from spfgen.run.arrays.elementwise import in_single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
+from spfgen.run.arrays.functions import AnyLayout, concatenate
 from spfgen.run.arrays.graph import (
     Call,
     Cast,
@@ -41,18 +41,17 @@ from spfgen.run.arrays.graph import (
 )
 from spfgen.run.arrays.made import in_layout
 from spfgen.run.arrays.merges import goes_by_merges
-from spfgen.run.arrays.pieces import Pattern, for_any_numbers, patterns, pieces, why_first
+from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
+from spfgen.run.arrays.pieces import for_any_numbers, patterns, pieces, why_first
 from spfgen.run.arrays.reductions import axis_of, of_groups
 from spfgen.run.arrays.shapes import of_dense
-from spfgen.run.arrays.text import TARGET, Fused, fused
+from spfgen.run.arrays.text import fused
+from spfgen.run.arrays.tree_kernel import by_kernel
 from spfgen.run.arrays.words import in_words
-from spfgen.run.calls.samples import ready
+from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.later import VARIABLE, WARM, mode
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.tensor import Array, Tensor
-
-ENOUGH = eager.ENOUGH
-"""Trees over fewer numbers are not worth a compilation."""
 
 
 class LazyArray(Operators):
@@ -201,8 +200,6 @@ class LazyArray(Operators):
         return getattr(function, method)(*given, **options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
-
         made = self._noted_down(function, arguments, options)
         if made is not None:
             return made
@@ -287,7 +284,7 @@ def computed(node: Node, layout: Any = None) -> Any:
     """The value of a tree."""
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
-    is_large = stored(node) >= ENOUGH
+    is_large = stored(node) >= tree_kernel.ENOUGH
     if is_large and layout is None and mode() != WARM and goes_by_merges(node, patterns(in_order(node))):
         return _by_steps(node)
     if is_large or mode() == WARM:
@@ -351,13 +348,13 @@ def _step_said(node: Node, names: Mapping[int, str]) -> str:
     values = {id(n.value): names[id(n)] for n in in_order(node) if isinstance(n, Leaf) and id(n) in names}
     own = [f"{n} is {values.get(id(v), _operand_said(v))}" for n, v in said.operands.items()]
     text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")
-    if numbers < ENOUGH and not names:
-        return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {ENOUGH}"
+    if numbers < tree_kernel.ENOUGH and not names:
+        return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {tree_kernel.ENOUGH}"
     if not for_any_numbers(node):
         return f"{text}\n   by numpy, entry by entry, because a scalar determines the fill value"
     if goes_by_merges(node, patterns(in_order(node))):
         return f"{text}\n   node by node, because merging sorted entries takes less time than a kernel"
-    return f"{text}\n   by a kernel, from {ENOUGH} numbers on ({VARIABLE}={mode()})"
+    return f"{text}\n   by a kernel, from {tree_kernel.ENOUGH} numbers on ({VARIABLE}={mode()})"
 
 
 def _operand_said(value: Any) -> str:
@@ -378,51 +375,6 @@ def _placed(value: Any, layout: Any) -> Any:
     if isinstance(value, Tensor):
         return in_layout(own_entries(value), layout)
     return in_layout(of_dense(value, value.dtype.type(0)), layout) if np.ndim(value) else value
-
-
-def by_kernel(
-    node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False, small: bool = False
-) -> Any | None:
-    """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
-    goes step by step then words what is wrong. `sparse`: only where the result is sparse; `small`: of few entries too,
-    once there is a kernel."""
-    if not always and stored(node) < ENOUGH and mode() not in ((WARM, "background") if small else (WARM,)):
-        return None
-    said, pattern = fused(node), patterns(in_order(node))[id(node)]
-    if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
-        return None
-    if layout is None and not always and not _is_ready(node, said, pattern):
-        return None
-    try:
-        found = _by_kernel(node, said, pattern, layout)
-    except InternalError:
-        raise
-    except SpfgenError:
-        return None
-    return found if found.dtype == node.dtype else None
-
-
-def _is_ready(node: Node, said: Fused, pattern: Pattern | None) -> bool:
-    wanted = None if pattern is None or not node.shape else (TARGET, pattern.layout, pattern.fill)
-    return ready(said.text, said.operands, said.sizes, wanted, stored(node), ENOUGH)
-
-
-def _by_kernel(node: Node, said: Fused, pattern: Pattern | None, layout: Any) -> Any:
-    """Raises SpfgenError where there is no such kernel."""
-    from spfgen.api import filled, handle_of
-    from spfgen.run.calls.evaluate import evaluate
-
-    where = pattern.layout if layout is None and pattern is not None else layout
-    if where is None or not node.shape:
-        found = evaluate(said.text, said.operands, said.sizes)
-        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
-    if pattern is None:
-        raise Unsupported("expected a sparse result")
-    handle = handle_of(where)
-    found = evaluate(said.text, said.operands, said.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True)
-    wanted = None if layout is None else handle.tree.fill_of(handle.use)
-    is_so = wanted is None or fill_text(wanted) == fill_text(pattern.fill)
-    return found if is_so else in_layout(own_entries(found), layout)
 
 
 def _groups(node: Node) -> Entries | None:
@@ -482,12 +434,27 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
 def _joined(operands: Sequence[Any], axis: int) -> Any:
     if not any(isinstance(o, Tensor) for o in operands):
         return np.concatenate(operands, axis)
-    from spfgen.run.arrays.functions import concatenate
-
     return concatenate(operands, axis)
 
 
 def _tensor(value: Any) -> Tensor:
-    from spfgen.run.calls.detect_layout import tensor_of
-
     return tensor_of(value, "the operand")
+
+
+def compute(*arrays: object) -> tuple[Any, ...]:
+    """The values of several lazy arrays; common subexpressions are computed once.
+
+    Arguments that are not lazy arrays are returned as they are. Raises what `LazyArray.compute` raises.
+    """
+    found = iter(several([a.node for a in arrays if isinstance(a, LazyArray)]))
+    return tuple([next(found) if isinstance(a, LazyArray) else a for a in arrays])
+
+
+def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
+    """A lazy array: operators, functions and methods are recorded, and computed together by `compute()`.
+
+    `a` is whatever `spfgen.evaluate` accepts; with `layout` it is converted to that layout first.
+    """
+    if isinstance(a, LazyArray):
+        return a if layout is None else leaf(a.compute(layout=layout))
+    return leaf(a) if layout is None else leaf(in_layout(own_entries(_tensor(a)), layout))

@@ -15,7 +15,7 @@ from spfgen.run.arrays.ordered import of_rows
 from spfgen.run.calls.bind import packed
 from spfgen.run.calls.detect_layout import NUMPY, candidates
 from spfgen.run.calls.layout_signature import refilled, remember
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Tensor
 
 
@@ -63,9 +63,9 @@ def in_layout(entries: Entries, layout: Any) -> Any:
 
     Raises DataError for entries that it has no place for, Unsupported for one that cannot be packed.
     """
-    from spfgen.api import filled, handle_of
     from spfgen.run.arrays.shapes import refilled as stored
     from spfgen.run.calls.entries import pack_object
+    from spfgen.run.handles import filled, handle_of
 
     handle = handle_of(layout)
     fill = handle.tree.fill_of(handle.use)
@@ -100,7 +100,7 @@ def at_rank(layout: Layout, rank: int) -> Layout | None:
 
 
 def _of_family(layout: Layout, rank: int) -> Iterator[Layout]:
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     constants = dict(layout.constants)
     if constants.pop(SOLVED, None) is None:

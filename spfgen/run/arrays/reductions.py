@@ -291,3 +291,15 @@ def _levels(values: Array, which: str) -> Array:
 def _flat(entries: Entries) -> tuple[Array]:
     (key,) = numbered(entries.shape, [len(entries.values)], [entries.coords])
     return (key,)
+
+
+def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
+    """The order of the dimensions that numpy's transpose means."""
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
+        axes = axes[0] or ()
+    if not axes:
+        return tuple(reversed(range(ndim)))
+    order = axes_of(tuple(axes), ndim)
+    if len(order) != ndim:
+        raise ArgumentError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
+    return order

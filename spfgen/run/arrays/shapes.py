@@ -22,7 +22,7 @@ from spfgen.run.arrays.elementwise import elementwise, expanded
 from spfgen.run.arrays.entries import MOST, Entries, normal, numbered, same
 from spfgen.run.arrays.reductions import axes_of, axis_of
 from spfgen.run.arrays.words import integer
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array
 
 Parts = TypeVar("Parts", Entries, Coordinates)

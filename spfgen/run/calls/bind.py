@@ -22,8 +22,8 @@ from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack_entries import sorted_entries
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import broken, trust
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.dlpack import settled
-from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import (
     DTYPES,
     Array,

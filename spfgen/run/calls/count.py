@@ -32,7 +32,7 @@ from spfgen.space.nodes import Operand, Value
 from spfgen.space.nodes import Tensor as Declared
 
 if TYPE_CHECKING:
-    from spfgen.api import Kernel
+    from spfgen.kernel import Kernel
 
 COUNTER = "operations_counted"
 

@@ -23,8 +23,8 @@ from spfgen.layout.nodes import SCALAR, Binding, Layout
 from spfgen.run.calls.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import broken
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.dlpack import settled
-from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, check_unchanged, make_tensor, named, plain_array
 
 NUMPY = "numpy"
@@ -47,7 +47,7 @@ class Candidate:
         return make_tensor(layout, arrays, shape, check=False)
 
     def layout(self, constants: Mapping[str, int] | None = None) -> Layout:
-        from spfgen.api import layout_of
+        from spfgen.layout.checked import layout_of
 
         return layout_of(self.declaration, {**dict(self.settings), **(constants or {})})
 
@@ -64,7 +64,7 @@ def candidates(form: str, rank: int) -> tuple[Candidate, ...]:
 
 
 def _candidates(declaration: LayoutDecl, form: str, rank: int) -> Iterator[Candidate]:
-    from spfgen.api import layout_of
+    from spfgen.layout.checked import layout_of
 
     constants = dict(declaration.constants)
     settings = {SOLVED: rank} if SOLVED in constants else {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +19,29 @@ from spfgen.run.calls.detect_layout import candidates
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import broken
 from spfgen.run.conversion import pads
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.dlpack import settled
-from spfgen.run.files.read import Coordinates
+from spfgen.run.handles import LayoutHandle, filled, handle_of
 from spfgen.run.tensor import Array, Tensor, as_array, check_unchanged, plain_array, size_number
 from spfgen.space.tensors import types_of
 
-if TYPE_CHECKING:
-    from spfgen.api import LayoutHandle
-
 NAME = "tensor"
 """What messages call the object that is packed."""
+
+
+def pack(
+    obj: object,
+    layout: LayoutHandle | Layout | str,
+    shape: Sequence[int] | int | None = None,
+    *,
+    constants: Mapping[str, int] | None = None,
+    duplicates: Duplicates = "sum",
+    fill: object = None,
+    signed_zeros: bool = True,
+) -> Tensor:
+    """See spfgen.pack."""
+    handle = handle_of(layout, constants)
+    return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates, signed_zeros)
 
 
 def pack_object(

@@ -156,7 +156,7 @@ class _Wanted:
 
 def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[str, _Wanted]:
     """The layouts of the results that are not given, as far as `out` says them. Raises UsageError, SpecError."""
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     if out is None:
         return {}

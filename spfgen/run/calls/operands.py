@@ -18,7 +18,8 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.run.calls.bind import typed
 from spfgen.run.calls.call import size_value
-from spfgen.run.files.read import Coordinates, random_data, read
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.files.read import random_data, read
 from spfgen.run.pack import pack_entries
 from spfgen.run.store import read_tensor
 from spfgen.run.tensor import Array, Tensor, about, make_tensor
@@ -26,7 +27,7 @@ from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
 if TYPE_CHECKING:
-    from spfgen.run.job import Job
+    from spfgen.run.calls.requests import Job
 
 DEFAULT_DENSITY = 0.1
 RANDOM = "random"

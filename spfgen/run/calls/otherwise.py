@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from spfgen.errors import DataError
 from spfgen.run.assembly import is_pending
-from spfgen.run.calls.call import INDEX, Bound
+from spfgen.run.calls.call import INDEX
+from spfgen.run.calls.kernels import BoundKernel, CompiledKernel
 from spfgen.run.tensor import Tensor
-
-if TYPE_CHECKING:
-    from spfgen.kernel import Kernel
 
 
 def otherwise(
-    kernel: Kernel,
+    kernel: CompiledKernel,
     tensors: Mapping[str, Tensor],
     sizes: Mapping[str, int],
     threads: int,
@@ -31,9 +28,9 @@ def otherwise(
     given = {n: t for n, t in tensors.items() if n not in names}
     updated = [t.name for t in kernel.program.tensors if t.is_output and t.is_input]
     if status == INDEX and not wide and not updated:
-        bound = kernel._placed(tensors, sizes, threads, tensors, "never", pruned, wide=True)
+        bound = kernel.placed(tensors, sizes, threads, tensors, "never", pruned, wide=True)
         return _results(bound, names)
-    listed = kernel._in_coordinates()
+    listed = kernel.in_coordinates()
     bound = listed.bound(given, sizes, threads, "never", prune=pruned)
     found = _results(bound, names)
     if updated:
@@ -46,6 +43,6 @@ def otherwise(
     return found
 
 
-def _results(bound: Bound, names: list[str]) -> Mapping[str, Tensor]:
+def _results(bound: BoundKernel, names: list[str]) -> Mapping[str, Tensor]:
     bound()
     return {n: bound.tensors[n] for n in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +16,14 @@ from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.points import row_ranks
-from spfgen.run.files.read import Coordinates
+from spfgen.run.calls.kernels import CompiledKernel
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor
 from spfgen.space.nodes import Tensor as Declared
 
-if TYPE_CHECKING:
-    from spfgen.kernel import Kernel
-
 
 def with_own_pattern(
-    kernel: Kernel, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int
+    kernel: CompiledKernel, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int
 ) -> Tensor | None:
     """The result with its pattern; its values are overwritten. None where that is no such result."""
     from spfgen.run.calls.bind import packed

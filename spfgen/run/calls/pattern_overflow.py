@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,14 +26,12 @@ from spfgen.ir import fresh, rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_value
 from spfgen.layout.nodes import Layout, coordinate_list, everywhere
+from spfgen.run.calls.kernels import MAKER, CompiledKernel
 from spfgen.run.calls.layout_signature import form_of, refilled, remember
 from spfgen.run.calls.validation_cache import fingerprint
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import PatternObligation, Program
 from spfgen.space.pattern_overflow import holds_all
-
-if TYPE_CHECKING:
-    from spfgen.api import Kernel
 
 
 @dataclass
@@ -131,8 +129,8 @@ class _Count:
         )
         dims = range(len(names))
         self.low, self.high = ([fresh(f"{n}_{k}", taken) for k in dims] for n in ("from", "to"))
-        self.whole: Kernel | None = None
-        self.part: Kernel | None = None
+        self.whole: CompiledKernel | None = None
+        self.part: CompiledKernel | None = None
 
     def first_lost(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[int] | None:
         """The first coordinate at which something is computed and the target stores nothing."""
@@ -156,7 +154,9 @@ class _Count:
                     low[k] = middle
         return low
 
-    def _lost(self, kernel: Kernel, operands: Mapping[str, Any], low: Sequence[int], high: Sequence[int]) -> bool:
+    def _lost(
+        self, kernel: CompiledKernel, operands: Mapping[str, Any], low: Sequence[int], high: Sequence[int]
+    ) -> bool:
         """Whether there are more points than those that the target stores."""
         sums = [t.name for t in kernel.program.tensors if t.is_output]
         ends = {name: np.zeros((), np.int64) for name in sums}
@@ -164,9 +164,7 @@ class _Count:
         times = prod(high[k] - low[k] for k in self.free)
         return times * int(ends.get(self.all, 1)) != int(ends[self.kept])
 
-    def _kernel(self, tensors: Mapping[str, Tensor], within: bool) -> Kernel:
-        from spfgen.api import Kernel
-
+    def _kernel(self, tensors: Mapping[str, Tensor], within: bool) -> CompiledKernel:
         layouts = {n: _thin(tensors[n].layout) for n in self.names}
         bound = [k for k in range(len(self.low)) if k not in self.free]
         statements = []
@@ -180,7 +178,7 @@ class _Count:
         )
         limits = (*self.low, *self.high) if within else ()
         parsed = lang.Kernel(self.name, declared, (*self.parameters, *limits), tuple(statements))
-        return Kernel(parsed, layouts, validate="never", kept=True)
+        return MAKER().kept_kernel(parsed, layouts)
 
     def _sum(self, name: str, factors: Sequence[lang.Access], limited: Iterable[int]) -> lang.Statement:
         """The sum of ones over the points where all factors store something, between limits in these dimensions."""
@@ -203,8 +201,6 @@ class _Listed:
     """A kernel for the statement with a result that has a place for all that is computed."""
 
     def __init__(self, doubt: PatternObligation, program: Program, tensors: Mapping[str, Tensor]) -> None:
-        from spfgen.api import Kernel
-
         assert doubt.statement is not None
         statement, self.target = doubt.statement, doubt.target.tensor
         self.asked = {i: e for i, own in program.index_extent.items() for e in own if e in program.parameters}
@@ -222,7 +218,7 @@ class _Listed:
         subscripts = enumerate(statement.target.subscripts)
         self.extents = {s.name: k for k, s in subscripts if isinstance(s, Var) and s.name not in parameters}
         parsed = lang.Kernel("computed", tuple(declared), parameters, (statement,))
-        self.kernel = Kernel(parsed, {**layouts, self.target: entries}, validate="never", kept=True)
+        self.kernel = MAKER().kept_kernel(parsed, {**layouts, self.target: entries})
         made = enumerate(self.kernel.program.tensor(self.target).extents)
         self.extents |= {name: k for k, name in made if name.startswith(f"{self.target}.")}
 

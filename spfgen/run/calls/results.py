@@ -11,13 +11,13 @@ import numpy as np
 
 from spfgen.errors import UsageError
 from spfgen.layout.nodes import Layout
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.files.write import write
 from spfgen.run.tensor import Array, Tensor
 from spfgen.space.nodes import Tensor as Declared
 
 if TYPE_CHECKING:
-    from spfgen.run.job import Job
+    from spfgen.run.calls.requests import Job
 
 COLUMNS = (".mtx", ".mtx.gz")
 """Files of matrices, where a vector is one column."""

@@ -13,7 +13,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.run.calls.bind import packed
 from spfgen.run.calls.evaluate import evaluate
 from spfgen.run.calls.layout_signature import canonical
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.later import Task, is_ready
 from spfgen.run.tensor import Tensor
 
@@ -99,7 +99,7 @@ def _said(like: Any) -> str:
 
 def tried(sample: Sample) -> None:
     """Compile what the sample needs: carry it out."""
-    from spfgen.api import filled, handle_of
+    from spfgen.run.handles import filled, handle_of
 
     operands = {n: _made(v) for n, v in sample.operands}
     out = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from spfgen.errors import UsageError
 from spfgen.layout.points import Array
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.files.write import replace_file
 
 PICTURES = (".png", ".pdf", ".svg")

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from spfgen.errors import UsageError
 from spfgen.lang.expressions import counted
 from spfgen.layout.nodes import Layout
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.diagram import MOST_CELLS, cells_of, diagram
 from spfgen.run.drawings.example import example
 from spfgen.run.drawings.inspect import entries_of
 from spfgen.run.drawings.svg import svg
-from spfgen.run.files.read import Coordinates, read
+from spfgen.run.files.read import read
 from spfgen.run.pack import pack_entries
 from spfgen.run.store import read_tensor
 from spfgen.run.tensor import Tensor, described, make_tensor
@@ -40,6 +41,11 @@ def drawn(of_rank: Callable[[int, bool], Layout], data: str | None, shape: tuple
             ("spfgen inspect FILE --draw x.png draws where the entries of a large matrix are",),
         )
     return svg(diagram(tensor, described(tensor)))
+
+
+def of_example(of_rank: Callable[[int], Layout]) -> str:
+    """The SVG of a layout with an example; of a family as a matrix. Raises as `drawn`."""
+    return drawn(lambda *_: of_rank(EXAMPLE_RANK), None, None)
 
 
 def _given(of_rank: Callable[[int, bool], Layout], path: str, shape: tuple[int, ...] | None) -> Tensor:

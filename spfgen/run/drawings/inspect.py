@@ -16,7 +16,7 @@ from spfgen.layout.measure import WIDE, Memory, measure
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import Array, row_ranks, sorted_order
 from spfgen.progress import task
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.threads import threads_by_default
 
 AT_ONCE = 2

@@ -15,7 +15,7 @@ from spfgen.errors import SpfgenError
 from spfgen.folder import human_bytes
 from spfgen.layout.nodes import Layout
 from spfgen.run.calls.layout_signature import canonical
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor

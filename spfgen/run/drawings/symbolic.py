@@ -9,8 +9,7 @@ from spfgen.errors import UsageError
 from spfgen.public import Public
 
 if TYPE_CHECKING:
-    from spfgen.api import Kernel
-    from spfgen.run.calls.call import Bound
+    from spfgen.run.calls.kernels import BoundKernel, CompiledKernel
     from spfgen.run.tensor import Tensor
 
 
@@ -20,7 +19,7 @@ class Symbolic(Public):
     `results` are the tensors by name; `result` is the only one.
     """
 
-    def __init__(self, kernel: Kernel, operands: Mapping[str, object], sizes: Mapping[str, int] | None) -> None:
+    def __init__(self, kernel: CompiledKernel, operands: Mapping[str, object], sizes: Mapping[str, int] | None) -> None:
         names = sorted(kernel.assembled)
         if not names:
             message = f"expected a result of `{kernel.name}` whose pattern is computed, but there is none"
@@ -34,7 +33,7 @@ class Symbolic(Public):
         self._kernel = kernel.with_given(names)
         self._sizes = sizes
         self._operands = dict(operands)
-        self._bound: Bound | None = None
+        self._bound: BoundKernel | None = None
 
     @property
     def result(self) -> Tensor:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from spfgen import api
-from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
+from spfgen.api import Spec
 from spfgen.cir.lower.layout import field_name, final_structs, finished
 from spfgen.errors import CheckFailed, DataError, SpfgenError, ToolError, Unsupported
 from spfgen.facts.formula import Bin, Expr, Var, calls, evaluate, variables
 from spfgen.facts.prove import Answer, smaller
 from spfgen.ir import rewrite, walk
+from spfgen.kernel import Kernel
+from spfgen.kernel_spec import KernelSpec
 from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import Access, LayoutAlias, Range, Statement
 from spfgen.lang.spec import SOLVED, builtins_binding
@@ -35,11 +37,12 @@ from spfgen.progress import Step, task
 from spfgen.run.assembly import is_pending
 from spfgen.run.calls.call import PLACE, RANGE, Bound
 from spfgen.run.calls.operands import random_operand
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.example import packed_example
 from spfgen.run.examining import sanitized
 from spfgen.run.examining.examine_packing import Trial, tried
 from spfgen.run.examining.sanitized import Made
-from spfgen.run.files.read import Coordinates
+from spfgen.run.handles import LayoutHandle
 from spfgen.run.job import passed, values_of
 from spfgen.run.tensor import Array, Tensor, extents_of
 from spfgen.run.tuners.compare import verdict

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.lang.expressions import there_are
 from spfgen.progress import task
+from spfgen.run.coordinates import Coordinates, extents_text
+from spfgen.run.files.write import SHAPE_COMMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,63 +37,10 @@ ENDINGS = (
     ".npy",
     ".npz",
 )
-SHAPE_COMMENT = "# spfgen shape:"
-"""Our .tns files say their shape in a first comment; the format itself has no place for it."""
 
 LARGEST = 2**63 - 1
 LONG = 2**22
 """Characters from which on the form of lines is checked by compiled C."""
-
-
-# No comparison by ==: what the equality of floating-point entries means is for the caller to say.
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """Stored entries of a tensor: entry p is `values[p]` at `(coords[0][p], coords[1][p], ...)`, from 0.
-
-    `coords` has one int64 array of shape (count,) per dimension, `values` is of shape (count,) and of any
-    numeric dtype. The order is that of the source. A coordinate may occur several times: its entries are
-    summed. `fill` is the value elsewhere. Raises DataError when the parts do not fit each other or a coordinate is
-    outside `shape`.
-    """
-
-    shape: tuple[int, ...]
-    coords: tuple[NDArray[np.int64], ...]
-    values: NDArray[Any]
-    fill: Any = 0
-
-    def __post_init__(self) -> None:
-        if len(self.coords) != len(self.shape):
-            raise DataError(f"expected coordinates of {len(self.shape)} dimensions, but there are {len(self.coords)}")
-        if self.values.ndim != 1:
-            raise DataError(f"expected values in one dimension, but their shape is {self.values.shape}")
-        for dimension, (extent, coord) in enumerate(zip(self.shape, self.coords, strict=True)):
-            if coord.dtype != "int64" or coord.shape != self.values.shape:
-                raise DataError(
-                    f"expected int64 coordinates of shape {self.values.shape} for dimension {dimension}, "
-                    f"but they are {coord.dtype} of shape {coord.shape}"
-                )
-            if coord.size and not (coord.min() >= 0 and coord.max() < extent):
-                raise DataError(
-                    f"expected coordinates from 0 to {extent - 1} in dimension {dimension}, "
-                    f"but they go from {coord.min()} to {coord.max()}"
-                )
-
-    def __sizeof__(self) -> int:
-        return super().__sizeof__() + sum([a.nbytes for a in (*self.coords, self.values)])
-
-    def to_dense(self) -> NDArray[Any]:
-        """The array of shape `shape`, dtype of `values`; entries of one place are added (`or` for bool).
-
-        Raises DataError when it does not fit in memory.
-        """
-        from spfgen.layout.fill import summed
-
-        try:
-            return summed(self.shape, self.coords, self.values, self.fill)
-        except DataError:
-            raise
-        except (MemoryError, ValueError) as error:
-            raise DataError(f"expected a tensor that fits in memory, but it is {_times(self.shape)}") from error
 
 
 def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinates | NDArray[Any]:
@@ -120,7 +69,7 @@ def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinat
         else:
             data = _read_npz(file, name)
     if not _agree(shape, data.shape):
-        raise DataError(f"expected the shape {_times(shape or ())}, but {path} has {_times(data.shape)}")
+        raise DataError(f"expected the shape {extents_text(shape or ())}, but {path} has {extents_text(data.shape)}")
     return data
 
 
@@ -152,7 +101,7 @@ def random_data(
         coords = _random_places(random, shape, count)
         return Coordinates(tuple(shape), coords, _random_values(random, count, kind, nonzero=True))
     except (MemoryError, ValueError, OverflowError) as error:
-        raise DataError(f"expected data that fit in memory, but {_times(shape)} of {kind} do not") from error
+        raise DataError(f"expected data that fit in memory, but {extents_text(shape)} of {kind} do not") from error
 
 
 # ---- files
@@ -222,10 +171,6 @@ def _shown(line: bytes | str) -> str:
     if not text.replace("\t", " ").isprintable():  # a terminal may obey what binary files hold
         return "binary data"
     return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
-def _times(shape: tuple[int | None, ...]) -> str:
-    return " x ".join("?" if extent is None else str(extent) for extent in shape) if shape else "()"
 
 
 # ---- Matrix Market
@@ -431,7 +376,7 @@ def market_header(file: str, text: bytes) -> MarketHeader:
     if max(sizes) > LARGEST:
         raise DataError(f"{file}:{line}: expected sizes below 2^63, but got {_shown(text[begin:end])}")
     if symmetry != "general" and sizes[0] != sizes[1]:
-        raise DataError(f"{file}:{line}: expected a square matrix ({symmetry}), but it is {_times(sizes[:2])}")
+        raise DataError(f"{file}:{line}: expected a square matrix ({symmetry}), but it is {extents_text(sizes[:2])}")
     return MarketHeader(dense, field, symmetry, sizes, end, line + 1)
 
 
@@ -501,7 +446,7 @@ def _mtx_error(file: str, text: bytes, header: MarketHeader, reason: str) -> Dat
     content = lines[line - 1] if line <= len(lines) else b""
     if "out of bounds" in found[2]:
         zero = [b"0"] if b"0" in content.split()[:2] else []
-        wanted = f"a row and a column within {_times(header.shape)}"
+        wanted = f"a row and a column within {extents_text(header.shape)}"
         return DataError(
             f"{file}:{line}: expected {wanted}, but got {_shown(content)}",
             notes=["Matrix Market counts from 1"] if zero else [],
@@ -534,7 +479,7 @@ def read_tns(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> Co
 
     entries = tns_header(file, text, shape)
     if entries.shape is not None and not _agree(shape, entries.shape):
-        raise DataError(f"expected the shape {_times(shape or ())}, but {file} has {_times(entries.shape)}")
+        raise DataError(f"expected the shape {extents_text(shape or ())}, but {file} has {extents_text(entries.shape)}")
     known: tuple[int | None, ...] | None = shape if entries.shape is None else entries.shape
     _, first = next(entries.lines(), (0, []))
     if not first:

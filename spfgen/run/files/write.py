@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import UsageError
-from spfgen.run.files.read import SHAPE_COMMENT, Coordinates
+from spfgen.run.coordinates import Coordinates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENDINGS = (".npy", ".npz", ".mtx", ".mtx.gz", ".tns", ".tns.gz")
+
+SHAPE_COMMENT = "# spfgen shape:"
+"""Our .tns files say their shape in a first comment; the format itself has no place for it."""
 
 
 def write(path: str | os.PathLike[str], data: Coordinates | NDArray[Any], force: bool = False) -> None:

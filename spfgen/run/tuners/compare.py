@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.api import Kernel
 from spfgen.errors import CheckFailed
+from spfgen.kernel import Kernel
 from spfgen.lang.blocks import all_steps
 from spfgen.lang.nodes import Statement
 from spfgen.lang.oracle.tree import accesses_of
 from spfgen.lang.oracle.values import Frame
 from spfgen.lang.sampled import MOST, Sampled, TooLarge, entries_of
 from spfgen.run.calls.call import size_value
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor
 
 MOST_PLACES = 1000

@@ -15,14 +15,14 @@ from math import ceil, prod
 
 import numpy as np
 
-from spfgen.api import LayoutHandle
 from spfgen.errors import SpfgenError, our_bugs
 from spfgen.lang.nodes import LayoutAlias
 from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SOLVED, SpecTree, builtin_names
 from spfgen.layout.measure import NARROW, measure
 from spfgen.layout.nodes import Layout
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.handles import LayoutHandle
 from spfgen.run.tuners.interleaved import passed_over
 
 VALUES = (1, 2, 3, 4, 6, 8, 16, 32)

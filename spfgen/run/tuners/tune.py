@@ -13,13 +13,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from spfgen.api import Kernel, KernelSpec
 from spfgen.errors import CheckFailed, SpfgenError, UsageError
+from spfgen.kernel import Kernel
+from spfgen.kernel_spec import KernelSpec
 from spfgen.lang.expressions import counted
 from spfgen.pipeline import Generated
 from spfgen.progress import task
 from spfgen.run.calls.operands import operands
-from spfgen.run.job import Job, check_job, seconds_text
+from spfgen.run.calls.requests import Job
+from spfgen.run.job import check_job, seconds_text
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
 from spfgen.run.tuners.apart import FIRST_CALL_AT_LEAST, HOPELESS_FIRST, Begun, Overrun, apart

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.api import Kernel, KernelSpec, LayoutHandle, handle_of, made
 from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, a_type, our_bugs
 from spfgen.folder import human_bytes
+from spfgen.kernel import Kernel, made
+from spfgen.kernel_spec import KernelSpec
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.fills import fill_text
@@ -31,9 +32,11 @@ from spfgen.run.calls.call import Bound
 from spfgen.run.calls.entries import own_entries, pack_object
 from spfgen.run.calls.evaluate import prepared
 from spfgen.run.calls.operands import operands as operands_of
+from spfgen.run.calls.requests import Job
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.inspect import distinct
-from spfgen.run.files.read import Coordinates
-from spfgen.run.job import Job, check_job, seconds_text
+from spfgen.run.handles import LayoutHandle, handle_of
+from spfgen.run.job import check_job, seconds_text
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.threads import checked_threads, threads_by_default
 from spfgen.run.tuners.apart import FIRST_CALL_AT_LEAST, HOPELESS_FIRST, Begun, Overrun, apart

@@ -10,12 +10,12 @@ from unittest.mock import patch
 import numpy as np
 
 import spfgen
-from spfgen.api import LayoutHandle
 from spfgen.errors import SpecError
 from spfgen.ir import walk
 from spfgen.lang.types import FINDS
 from spfgen.plan.nodes import Find, Plan
 from spfgen.run import compile as compiling
+from spfgen.run.handles import LayoutHandle
 from spfgen.run.tensor import Tensor, make_tensor
 from tests.differential.support import eager_source
 

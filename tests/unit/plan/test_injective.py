@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.api import LayoutHandle
 from spfgen.errors import Unsupported
 from spfgen.plan.nodes import Find, Plan, Scan
+from spfgen.run.handles import LayoutHandle
 from spfgen.run.tensor import Tensor
 from tests.unit.plan.asking import allowed, entries, listed, matrix, of_kind, run
 

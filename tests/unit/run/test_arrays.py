@@ -14,7 +14,7 @@ from spfgen.lang.spec import SOLVED
 from spfgen.run.arrays.eager import dense_of
 from spfgen.run.calls.bind import packed
 from spfgen.run.calls.layout_signature import refilled
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Tensor
 from tests.unit.layout.test_pack import LAYOUTS as EVERY
 from tests.unit.layout.test_pack import label, storable

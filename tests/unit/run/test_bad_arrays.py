@@ -18,7 +18,7 @@ from spfgen.lang.types import MARK_TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import storable
 from spfgen.run.calls.bind import bind
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor, make_tensor
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")

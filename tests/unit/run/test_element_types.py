@@ -11,7 +11,7 @@ import pytest
 import spfgen
 from spfgen.lang.types import TYPES
 from spfgen.run.calls.bind import bind
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array
 
 LAYOUTS = ("csr", "coo", "bcsr(R=2, C=2)", "dia", "csc", "ell")

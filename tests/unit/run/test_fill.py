@@ -10,12 +10,12 @@ import pytest
 import scipy.sparse as sp
 
 import spfgen
-from spfgen.api import handle_of
 from spfgen.errors import DataError, SpecError, Unsupported, UsageError
 from spfgen.lang.fills import fill_number, fill_text
 from spfgen.layout.fill import differs, summed
 from spfgen.layout.pack import pack, storable
 from spfgen.run.calls.layout_signature import refilled
+from spfgen.run.handles import handle_of
 from spfgen.run.pack import convert_arrays, coordinates, pack_entries
 from spfgen.run.tensor import Tensor
 from tests.fuzz import unseen

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spfgen.catalogue import layouts_of_rank
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.draw import _cells
 from spfgen.run.drawings.inspect import BLOCKS, as_dict, as_text, costs, distinct, entries_of, facts_of
-from spfgen.run.files.read import Coordinates
 
 
 @st.composite

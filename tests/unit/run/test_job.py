@@ -14,8 +14,10 @@ from spfgen.lang.spec import builtin_names
 from spfgen.layout.pack import pack
 from spfgen.run.calls import call
 from spfgen.run.calls.operands import operands, storable
-from spfgen.run.files.read import Coordinates, random_data, read
-from spfgen.run.job import Job, run_job
+from spfgen.run.calls.requests import Job
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.files.read import random_data, read
+from spfgen.run.job import run_job
 from spfgen.run.tensor import Tensor
 from spfgen.run.tuners.compare import verdict
 

@@ -113,7 +113,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_and_fill_values_are_arguments(name, compilations, monkeypatch) -> None:
-    monkeypatch.setattr("spfgen.run.arrays.lazy.ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     a, b = spfgen.pack(D, "csr"), spfgen.pack(F, "csr")
     ours, numpys = NUMBERS[name]
     first = ours(a, b, 0.1)
@@ -127,14 +127,14 @@ def test_numbers_and_fill_values_are_arguments(name, compilations, monkeypatch) 
 
 
 def test_a_number_has_the_type_of_what_it_meets(monkeypatch) -> None:
-    monkeypatch.setattr("spfgen.run.arrays.lazy.ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     narrow, wide = D.astype(np.float32), F
     found = (spfgen.asarray(spfgen.pack(narrow, "csr")) * 0.1 + spfgen.pack(wide, "csr")).compute()
     assert np.array_equal(np.asarray(found), narrow * 0.1 + wide)
 
 
 def test_the_same_kernel_for_other_names_of_operands(compilations, monkeypatch) -> None:
-    monkeypatch.setattr("spfgen.run.arrays.lazy.ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     tensors = [spfgen.pack(D, "csr"), spfgen.pack(F, "csr"), spfgen.pack(D * F, "csr")]
     for one, other in ((0, 1), (1, 0), (2, 1), (0, 0)):
         a, b = spfgen.asarray(tensors[one]), spfgen.asarray(tensors[other].copy())

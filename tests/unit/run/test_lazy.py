@@ -57,7 +57,7 @@ TREES = {
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_trees(name, enough, monkeypatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
     found = TREES[name](one, two)
     with np.errstate(all="ignore"):
@@ -93,7 +93,7 @@ def test_the_statement(name) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_layouts(enough, monkeypatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
     for tree, name in [(one + two, "csr"), (two * one, "csc"), (one @ two, "csr"), (one * X, "csr"), (2 * two, "csc")]:
         assert tree.compute().layout.name == name
@@ -167,7 +167,7 @@ def test_solvers_of_scipy() -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_fill_values(enough, monkeypatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     first, second = np.where(A == 0, 1, A), np.where(B == 0, np.inf, B)
     one, two = spfgen.pack(first, "csr", fill=1), spfgen.pack(second, "csc", fill=np.inf)
     for tree, expected, fill in [
@@ -190,7 +190,7 @@ def test_fill_values(enough, monkeypatch) -> None:
 
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_what_numpy_refuses(enough, monkeypatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     nothing = spfgen.asarray(spfgen.pack(np.zeros((0, 4)), "csr"))
     agrees(nothing.sum(axis=0).compute(), np.zeros(4))
     agrees(nothing.max(axis=1).compute(), np.zeros(0))
@@ -207,7 +207,7 @@ def test_what_numpy_refuses(enough, monkeypatch) -> None:
 
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
 def test_complex_numbers(enough, monkeypatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     dense = A + 1j * B
     found = np.conjugate(spfgen.asarray(spfgen.pack(dense, "csc"))).compute()
     assert (found.layout.name, found.dtype) == ("csc", np.complex128)
@@ -285,7 +285,7 @@ def test_what_stands_in_several_places_is_written_out_once(name, monkeypatch) ->
     assert len(written) < 2.5 * many
     agrees(graph.compute(), function(dense, many))
     assert repr(graph) == f"<spfgen.LazyArray {' x '.join(map(str, graph.shape))}, float64>"
-    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     agrees(function(y, few).compute(), function(dense, few))
 
 
@@ -316,7 +316,7 @@ def test_several_results_share_what_they_have_in_common(monkeypatch) -> None:
 def test_explain_says_the_steps_and_why(monkeypatch) -> None:
     one = spfgen.asarray(spfgen.pack(A, "csr"))
     assert "by numpy, because the operands hold" in (one * one).explain()
-    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     assert "by a kernel" in (one * one).explain()
     assert "a scalar determines" in (one + 1.5).explain()
     assert "index notation cannot express it" in one.argmax(axis=0).explain()
@@ -341,7 +341,7 @@ CUT = {
 @pytest.mark.parametrize("enough", [0, 10**9])
 def test_what_one_kernel_does_not_say_is_computed_first(name, enough, monkeypatch) -> None:
     function, why = CUT[name]
-    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     monkeypatch.setenv("SPFGEN_COMPILE", "never")
     found, wanted = function(spfgen.asarray(spfgen.pack(A, "csr"))), function(A)
     assert isinstance(found, spfgen.LazyArray)

@@ -12,8 +12,9 @@ from scipy import sparse
 
 import spfgen
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.files import read as reading
-from spfgen.run.files.read import Coordinates, random_data, read
+from spfgen.run.files.read import random_data, read
 from spfgen.run.files.write import write
 
 DATA = Path(__file__).parents[2] / "data"

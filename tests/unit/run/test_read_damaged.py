@@ -12,7 +12,8 @@ import pytest
 from scipy import sparse
 
 from spfgen.errors import DataError
-from spfgen.run.files.read import Coordinates, read
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.files.read import read
 
 PIECES = (
     "0|-1|nan|inf|1e999| |\n|\r\n|\t|%|#|1.5|1D5|+|99999999999999999999|9223372036854775807|4294967296|array|symmetric"

@@ -268,7 +268,7 @@ MERGED = {
 
 @pytest.mark.parametrize("name", MERGED)
 def test_lazy_sums_in_one_layout_go_by_merges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     random = np.random.default_rng(10)
     dense = [np.where(random.random((6, 6)) < 0.5, random.random((6, 6)), 0) for _ in "ab"]
     do, by_merges = MERGED[name]
@@ -281,6 +281,6 @@ def test_lazy_sums_in_one_layout_go_by_merges(name: str, monkeypatch: pytest.Mon
 
 
 def test_lazy_comparisons_with_integers_that_the_type_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy, "ENOUGH", 0)
+    monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     tensor = spfgen.pack(np.array([[1, 2], [0, 4]], np.uint32), "csf", fill=2**32 - 1)
     assert not np.asarray((spfgen.asarray(tensor) == -1).compute()).any()

@@ -22,7 +22,7 @@ import spfgen
 from spfgen import cli, tuned
 from spfgen.errors import CheckFailed, UsageError
 from spfgen.run.calls.evaluate import prepared
-from spfgen.run.job import Job
+from spfgen.run.calls.requests import Job
 from spfgen.run.tuners import tune as tuning
 from spfgen.run.tuners.apart import Overrun, apart
 from spfgen.run.tuners.candidates import Schedule, loops_of, near

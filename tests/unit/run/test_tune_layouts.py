@@ -16,8 +16,8 @@ import spfgen
 from spfgen import cli
 from spfgen.errors import CheckFailed, UsageError
 from spfgen.lang.spec import SpecTree
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.inspect import distinct
-from spfgen.run.files.read import Coordinates
 from spfgen.run.tuners import layout_candidates
 from spfgen.run.tuners import tune_layouts as tuning
 from spfgen.run.tuners.layout_candidates import Candidate, beginning, candidates, families

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spfgen import tuning
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Box, meeting
-from spfgen.cluster.separate import RESULT, Read, within
+from spfgen.cluster.joint import Cuts, Joint
+from spfgen.cluster.separability import RESULT, Read, within
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.signs import PLACES
 from spfgen.lang.uses import accesses_in
-
-if TYPE_CHECKING:
-    from spfgen.cluster.choose import Cuts
-    from spfgen.cluster.unit import Unit
 
 SHORT = tuning.CLUSTER_ENTRY - tuning.CLUSTER_DENSE
 """Bytes of an index, or of a pointer to a row."""
@@ -94,7 +91,7 @@ def _of_entry(shape: Sequence[int], size: float) -> float:
     return size + SHORT * max(1, len(shape) - 1)
 
 
-def result_bytes(unit: Unit, target: str, cuts: Cuts, ranges: Ranges) -> int:
+def result_bytes(unit: Joint, target: str, cuts: Cuts, ranges: Ranges) -> int:
     """Of the part of a result that a block of work gives."""
     if target not in unit.found.shapes:
         return 0
@@ -113,7 +110,7 @@ def result_bytes(unit: Unit, target: str, cuts: Cuts, ranges: Ranges) -> int:
     return int(entries * _of_entry(shape, size) + SHORT * shape[0])
 
 
-def _density(unit: Unit, target: str, ranges: Ranges) -> float:
+def _density(unit: Joint, target: str, ranges: Ranges) -> float:
     """The part of its places at which a result is expected to have something; all, where loops write it."""
     steps = normalized(unit.named_steps, tuple(unit.named))
     if len(steps) != 1 or not isinstance(steps[0], lang.Statement):
@@ -123,7 +120,7 @@ def _density(unit: Unit, target: str, ranges: Ranges) -> float:
     return _of(unit, steps[0].value, ranges)
 
 
-def _of(unit: Unit, node: Any, ranges: Ranges) -> float:
+def _of(unit: Joint, node: Any, ranges: Ranges) -> float:
     """The part of the points at which a value is not what nothing gives."""
     match node:
         case lang.Access(name):
@@ -141,7 +138,7 @@ def _of(unit: Unit, node: Any, ranges: Ranges) -> float:
     return 1.0
 
 
-def points(unit: Unit, read: Read, box: Box, ranges: Ranges) -> float:
+def points(unit: Joint, read: Read, box: Box, ranges: Ranges) -> float:
     """The points that one operand lets a kernel come to: its entries, times the extents of what is not in it."""
     value = unit.operands[read.access.tensor]
     own = {n for s in read.access.subscripts for n in within(s)}

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spfgen import limits, tuning
-from spfgen.cluster.amounts import bytes_within, is_dense, points, result_bytes
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box, meeting
-from spfgen.cluster.separate import COMBINED, RESULT, Read, plain, quasi, within
+from spfgen.cluster.joint import Cuts, Joint
+from spfgen.cluster.separability import COMBINED, RESULT, Read, plain, quasi, within
+from spfgen.cluster.size_estimates import bytes_within, is_dense, points, result_bytes
 from spfgen.cluster.traffic import Traffic, stays, worker_of
 from spfgen.cluster.workers import Workers, workers
 from spfgen.lang import nodes as lang
@@ -25,11 +26,6 @@ from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.sets.affine import Affine, Floor
-
-if TYPE_CHECKING:
-    from spfgen.cluster.unit import Unit
-
-Cuts = Mapping[str, Bounds]
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ class Choice:
     others: tuple[tuple[str, Cost], ...] = ()
 
 
-def choose(unit: Unit, on: Workers | None = None) -> Choice:
+def choose(unit: Joint, on: Workers | None = None) -> Choice:
     """The cuts that are expected to take the least time among those that fit into workers, all if none does."""
     wanted, candidates = _candidates(unit)
     on = on or workers()
@@ -101,7 +97,7 @@ def _ways(candidates: Mapping[str, Sequence[Bounds]]) -> Iterator[Cuts]:
                 yield dict(zip(some, bounds, strict=True))
 
 
-def _candidates(unit: Unit) -> tuple[frozenset[str], dict[str, list[Bounds]]]:
+def _candidates(unit: Joint) -> tuple[frozenset[str], dict[str, list[Bounds]]]:
     """The indices along which operands are cut, and where, those of large operands first."""
     found: dict[str, list[tuple[tuple[bool, int], Bounds]]] = {}
     wanted: set[str] = set()
@@ -127,7 +123,7 @@ def _size(value: Blocked) -> int:
     return int(np.prod(value.shape, dtype=np.float64))
 
 
-def _inverse(unit: Unit, subscript: Any, index: str, bounds: Bounds) -> Bounds | None:
+def _inverse(unit: Joint, subscript: Any, index: str, bounds: Bounds) -> Bounds | None:
     """Where an index is cut so that a subscript goes from block to block with it; None where it may not be."""
     found = quasi(subscript)
     if found is None or index not in unit.separable.ways or not is_known(unit, index):
@@ -164,7 +160,7 @@ def _at(found: Affine, values: Mapping[str, int]) -> int:
     return total
 
 
-def is_known(unit: Unit, index: str) -> bool:
+def is_known(unit: Joint, index: str) -> bool:
     """Whether the extents of the index, and of all that stand in subscripts beside it, are known."""
     if index not in unit.extents or not _can_begin(unit, index):
         return False
@@ -176,7 +172,7 @@ def is_known(unit: Unit, index: str) -> bool:
     return True
 
 
-def _can_begin(unit: Unit, index: str) -> bool:
+def _can_begin(unit: Joint, index: str) -> bool:
     """Whether parts of results that loops update can begin with an identity: where that is not 0 they are dense, and
     of a type that has it."""
     if len(unit.steps) == 1 and isinstance(unit.steps[0], lang.Statement):
@@ -203,7 +199,7 @@ class _Task:
     sizes: Mapping[str, float]
 
 
-def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
+def cost_of(unit: Joint, cuts: Cuts, on: Workers) -> Cost:
     """What it takes with these cuts, from some of the blocks of work."""
     tasks, total = _tasks(unit, cuts)
     copied, packed, parts, memory, work, largest = 0.0, 0.0, 0.0, 0, 0.0, 0.0
@@ -226,7 +222,7 @@ def cost_of(unit: Unit, cuts: Cuts, on: Workers) -> Cost:
     return Cost(int(sent), int(copied * factor), int(packed * factor), memory, work * factor, count, largest)
 
 
-def _tasks(unit: Unit, cuts: Cuts) -> tuple[list[_Task], int]:
+def _tasks(unit: Joint, cuts: Cuts) -> tuple[list[_Task], int]:
     """Blocks of work in which there is something to do: all, or some that are drawn the same each time; and how many
     there are."""
     parts = {r.name: unit.parts_of(r, tuple(cuts)) for r in unit.reads}
@@ -250,7 +246,7 @@ def _tasks(unit: Unit, cuts: Cuts) -> tuple[list[_Task], int]:
     return tasks, max(1, round(total * share))
 
 
-def _sent(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
+def _sent(unit: Joint, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
     """The bytes that are sent for all blocks of work, one after another."""
     traffic = Traffic(unit, cuts, on.count)
     meet: dict[Any, tuple[Any, list[int]]] = {}
@@ -267,13 +263,13 @@ def _sent(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float:
     return traffic.sent
 
 
-def _combining_memory(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> int:
+def _combining_memory(unit: Joint, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> int:
     """The bytes of the last task that combines parts of a result: two halves, and what it makes of them."""
     parts, of = _parts(unit, target, cuts), _of_parts(unit, target, cuts, ranges)
     return int(2 * of((parts + 1) // 2) + of(parts)) if parts > 1 else 0
 
 
-def _of_parts(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> Callable[[int], float]:
+def _of_parts(unit: Joint, target: str, cuts: Cuts, ranges: Mapping[str, tuple[int, int]]) -> Callable[[int], float]:
     """The bytes of so many parts of a result that are combined: of sparse ones they add up, as far as all of it."""
     one = result_bytes(unit, target, cuts, ranges)
     combined = {n for n in cuts if unit.way(n, target).kind == COMBINED}
@@ -283,7 +279,7 @@ def _of_parts(unit: Unit, target: str, cuts: Cuts, ranges: Mapping[str, tuple[in
     return lambda count: min(one * count, most)
 
 
-def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], total: int, on: Workers) -> float:
+def _sent_by_some(unit: Joint, cuts: Cuts, tasks: Sequence[_Task], total: int, on: Workers) -> float:
     """The same for `total` blocks of work, from some of them."""
     shares = {r.name: _share(unit, r, cuts, on) for r in unit.reads}
     sent = 0.0
@@ -293,14 +289,14 @@ def _sent_by_some(unit: Unit, cuts: Cuts, tasks: Sequence[_Task], total: int, on
     return sent * total / len(tasks) + combining(unit, cuts, on)
 
 
-def _share(unit: Unit, read: Read, cuts: Cuts, on: Workers) -> float:
+def _share(unit: Joint, read: Read, cuts: Cuts, on: Workers) -> float:
     """How often a part is sent for each block of work that reads it: once to each worker that has such a block, but for
     the one where it is."""
     uses, away = _uses(unit, read, cuts), on.count - 1
     return away * (1 - (1 - 1 / on.count) ** uses) / uses if away else 0.0
 
 
-def _uses(unit: Unit, read: Read, cuts: Cuts) -> int:
+def _uses(unit: Joint, read: Read, cuts: Cuts) -> int:
     """How many blocks of work read the same part."""
     own = unit.follows(read, tuple(cuts))
     return prod([len(b) - 1 for n, b in cuts.items() if n not in own])
@@ -322,17 +318,17 @@ def _making(value: Any, box: Box, size: float) -> tuple[float, float, int]:
     return size, 0.0 if is_dense(value) else read, pieces - whole + (pieces > 1)
 
 
-def _parts(unit: Unit, target: str, cuts: Cuts) -> int:
+def _parts(unit: Joint, target: str, cuts: Cuts) -> int:
     """How many parts of a result meet in each of its blocks."""
     return prod(len(b) - 1 for n, b in cuts.items() if unit.way(n, target).kind == COMBINED)
 
 
-def _blocks_of(unit: Unit, target: str, cuts: Cuts) -> int:
+def _blocks_of(unit: Joint, target: str, cuts: Cuts) -> int:
     """How many blocks a result has."""
     return prod(len(b) - 1 for n, b in cuts.items() if unit.way(n, target).kind == RESULT)
 
 
-def combining(unit: Unit, cuts: Cuts, on: Workers) -> float:
+def combining(unit: Joint, cuts: Cuts, on: Workers) -> float:
     """The bytes that are sent so that parts of results meet: parts that follow one another are on one worker."""
     whole = {n: (0, e) for n, e in unit.extents.items()}
     meet = {t: min(_parts(unit, t, cuts), on.count) for t in unit.targets}

@@ -13,17 +13,19 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
-from spfgen.cluster.amounts import bytes_within, result_bytes
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.choose import Choice, choose
+from spfgen.cluster.choose_cuts import Choice, choose
+from spfgen.cluster.construction import blocks_like, example_of
 from spfgen.cluster.cuts import Bounds, Box
+from spfgen.cluster.explanation import explanation
 from spfgen.cluster.extents import Extents, extents_of
+from spfgen.cluster.iteration_space import Part, Points, Work, high, low
+from spfgen.cluster.joint import Parts, Place, Ranges
 from spfgen.cluster.local import Local
-from spfgen.cluster.made import blocks_like, example_of
-from spfgen.cluster.parts import Better, Combine, Empty, Full, Pick, Places, Run, Start
-from spfgen.cluster.placed import home, meant
-from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, leaves, plain, quasi, reads_of, separable, within
-from spfgen.cluster.space import Part, Points, Work, high, low
+from spfgen.cluster.placement import home, meant
+from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, leaves, plain, quasi, reads_of, separable, within
+from spfgen.cluster.size_estimates import bytes_within, result_bytes
+from spfgen.cluster.tasks import Better, Combine, Empty, Full, Pick, Places, Run, Start
 from spfgen.cluster.traffic import worker_of
 from spfgen.cluster.types import dtype_of, types_of
 from spfgen.cluster.workers import addresses
@@ -35,11 +37,6 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
-
-Ranges = dict[str, tuple[int, int]]
-Place = Mapping[str, int]
-Parts = tuple[Part | str | None, ...]
-"""Along each axis: what isl says, an index whose block it is, or all of it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in (value.shape if hasattr(value, "shape") else np.shape(value)))
 
 
-class Unit:
+class JointPlan:
     """`kept` are results that are given, where the computation starts; `said` extents that the caller says, `named` the
     sizes that the text names; `layouts` those of results, None for numpy's; `local` tensors that only live within;
     `known` the shapes of results that follow from other steps."""
@@ -270,7 +267,7 @@ class Unit:
         sources = [s for s in self.sources.values() if isinstance(s, Blocked)]
         sources += [v for v in self.kept.values() if isinstance(v, Blocked)]
         base = HighLevelGraph.from_collections(f"{label}-{token}", layer, dependencies=sources)
-        told = self._told(text, len(layer))
+        told = explanation(self, self.choice, text, len(layer))
         found = {}
         for target in self.targets:
             final = f"result_{target}_of_{label}-{token}"
@@ -521,11 +518,6 @@ class Unit:
         way = self.combined(target)
         return target in self.kept or (way is not None and way.op != "add" and self.local_text.is_update(target))
 
-    def _told(self, text: str, tasks: int) -> str:
-        from spfgen.cluster.told import told
-
-        return told(self, text, tasks)
-
 
 def combining(way: Way, layout: Any) -> Combine | Better:
     """What two parts of a result become."""
@@ -551,4 +543,4 @@ def _unknown_extents(steps: Sequence[Any], target: str) -> Exception:
     return UsageError(message, access.span, (f"pass sizes={{{hint}}}",))
 
 
-__all__ = ["Settings", "Unit", "fill_of", "lang", "shape_of"]
+__all__ = ["JointPlan", "Settings", "fill_of", "lang", "shape_of"]

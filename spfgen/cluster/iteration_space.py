@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spfgen.cluster.separate import within
+from spfgen.cluster.separability import within
 from spfgen.facts.formula import Compare, Expr, Formula, Num, Var, chain, conjunction, substitute
 from spfgen.sets.affine import Affine, Floor, NotAffine
 from spfgen.sets.bounds import bounds as bounds_of

@@ -12,13 +12,13 @@ from dask.highlevelgraph import HighLevelGraph
 
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.parts import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, fill_in, packed, parts_of
-from spfgen.cluster.placed import placed
+from spfgen.cluster.placement import placed
+from spfgen.cluster.tasks import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, fill_in, packed, parts_of
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.calls.entries import own_entries
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Tensor
 
 
@@ -43,8 +43,8 @@ def blocks(
         said = _said(shape, "a function of bounds")
         return _of_function(source, bounds_for(said, None, layout, asked, count, balance), layout)
     if isinstance(source, tuple):
-        from spfgen.api import pack
         from spfgen.run.arrays.made import of_coordinates
+        from spfgen.run.calls.entries import pack
 
         rank = len(np.atleast_2d(source[0]))
         source = pack(source, of_coordinates(rank), shape=shape, fill=fill_in(layout, rank))
@@ -89,7 +89,7 @@ def bounds_for(
 
 def _names(layout: Any, rank: int) -> list[str]:
     """What axes are called: as the layout does, else i, j, k, ..."""
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     plain = ["i", "j", "k", "l", "m", "n"][:rank] if rank <= 6 else [f"i{k}" for k in range(rank)]
     if layout is None or layout == AUTO or rank > 6:

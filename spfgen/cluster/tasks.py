@@ -29,7 +29,7 @@ from spfgen.run.arrays.made import of_coordinates
 from spfgen.run.calls.bind import coordinates
 from spfgen.run.calls.entries import own_entries, pack_object, summed
 from spfgen.run.calls.evaluate import Written
-from spfgen.run.files.read import Coordinates
+from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Tensor
 
 
@@ -50,7 +50,7 @@ def saying(where: str) -> Iterator[None]:
 def packed(entries: Coordinates, layout: Any, strict: bool) -> Tensor:
     """The entries in a layout, with its fill value if it says one; where it has no place for them and is only
     preferred, as coordinates."""
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     try:
         return pack_object(handle_of(advised(entries) if layout == AUTO else layout), entries, None, "sum")
@@ -62,7 +62,7 @@ def packed(entries: Coordinates, layout: Any, strict: bool) -> Tensor:
 
 def fill_in(layout: Any, rank: int) -> Any:
     """The value of what is not stored in a layout; 0 where it is chosen later."""
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     return 0 if layout is None or layout == AUTO else handle_of(layout).layout(rank).fill
 
@@ -73,9 +73,9 @@ AUTO = "auto"
 
 def advised(entries: Coordinates) -> Any:
     """Of the layouts that other libraries have, too, that in which entries take the least memory."""
-    from spfgen.api import LayoutHandle
     from spfgen.lang.parse import parse_layout_use
     from spfgen.lang.spec import SpecTree
+    from spfgen.run.handles import LayoutHandle
 
     entries = summed(entries)
     best: tuple[float, Any] | None = None
@@ -94,7 +94,7 @@ def advised(entries: Coordinates) -> Any:
 def of_libraries(rank: int) -> tuple[str, ...]:
     """The names of the layouts of that rank that other libraries have, too; those that promise most of their arrays
     first."""
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     found: dict[str, int] = {}
     for name in builtin_names():
@@ -160,7 +160,7 @@ def parts_of(tensor: Tensor, bounds: Sequence[Bounds], layout: Any) -> dict[tupl
 
 def is_in(tensor: Tensor, layout: Any) -> bool:
     """Whether a tensor is in a layout as it is asked for, with its types."""
-    from spfgen.api import handle_of
+    from spfgen.run.handles import handle_of
 
     if layout == AUTO:
         return False
@@ -290,7 +290,7 @@ class Made:
     box: Box = ()
 
     def __call__(self, *given: Any) -> Any:
-        from spfgen.api import pack
+        from spfgen.run.calls.entries import pack
 
         with saying(f"in the block {shown(self.box)}"):
             value = self.function(self.box) if self.function else given[0]
@@ -461,7 +461,7 @@ class Places:
     dtype: Any
 
     def __call__(self, found: Any) -> Any:
-        from spfgen.api import pack
+        from spfgen.run.calls.entries import pack
 
         places = np.asarray(found["place"] if found.dtype.names else found).astype(
             self.dtype

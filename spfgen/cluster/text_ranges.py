@@ -18,18 +18,11 @@ from typing import Any
 import numpy as np
 
 from spfgen.cluster.cuts import Bounds, Box, boxes
-from spfgen.cluster.parts import packed, split
+from spfgen.cluster.tasks import packed, split
 from spfgen.errors import DataError, UsageError
-from spfgen.run.files.read import (
-    SHAPE_COMMENT,
-    Coordinates,
-    MarketHeader,
-    market_header,
-    read_market,
-    read_tns,
-    tns_header,
-    whole_matrix,
-)
+from spfgen.run.coordinates import Coordinates
+from spfgen.run.files.read import MarketHeader, market_header, read_market, read_tns, tns_header, whole_matrix
+from spfgen.run.files.write import SHAPE_COMMENT
 
 MOST_HEAD = 2**20
 """The bytes among which a FROSTT text is looked at for a header."""

@@ -1,20 +1,18 @@
-"""What a program over blocks says of itself."""
+"""What `Blocked.explain` says of a program over blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.separate import COMBINED, RESULT, Read, Way, within
-from spfgen.cluster.space import EXACT
+from spfgen.cluster.choose_cuts import Choice
+from spfgen.cluster.iteration_space import EXACT
+from spfgen.cluster.joint import Joint
+from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, within
 from spfgen.facts.formula import Var, show
 
-if TYPE_CHECKING:
-    from spfgen.cluster.unit import Unit
 
-
-def told(unit: Unit, text: str, tasks: int) -> str:
+def explanation(unit: Joint, choice: Choice, text: str, tasks: int) -> str:
     """The lines of `Blocked.explain()`."""
     lines = [text, ""]
     for index, bounds in unit.cuts.items():
@@ -29,12 +27,12 @@ def told(unit: Unit, text: str, tasks: int) -> str:
     if not unit.cuts:
         lines.append("nothing is cut: there is one task")
     lines += [_read(unit, r) for r in unit.reads]
-    lines += ["", *_costs(unit)]
+    lines += ["", *_costs(choice)]
     lines += [f"{tasks} tasks with those for parts; partial results are combined in pairs, always in the same order"]
     return "\n".join([*lines, *_proofs(unit)])
 
 
-def _replicated(unit: Unit) -> Iterator[str]:
+def _replicated(unit: Joint) -> Iterator[str]:
     """Where a reduction is cut beside two indices of the result: the algorithms that are called 2.5-D."""
     kinds = {i: {unit.way(i, t).kind for t in unit.targets} for i in unit.cuts}
     layers = [i for i, kind in kinds.items() if kind == {COMBINED}]
@@ -44,16 +42,15 @@ def _replicated(unit: Unit) -> Iterator[str]:
         yield f"2.5-D: {sizes}; parts of operands are replicated"
 
 
-def _left_out(unit: Unit) -> Iterator[str]:
+def _left_out(unit: Joint) -> Iterator[str]:
     """Blocks of work that conditions leave nothing to do in."""
     scheduled = [is_needed for _, is_needed in unit.scheduled]
     if sum(scheduled) < len(scheduled):
         yield f"{sum(scheduled):,} of {len(scheduled):,} blocks of work have something to do"
 
 
-def _costs(unit: Unit) -> Iterator[str]:
+def _costs(choice: Choice) -> Iterator[str]:
     """What the cuts are expected to cost, and others."""
-    choice = unit.choice
     on = f"{choice.on.count} workers" if choice.on.count > 1 else "one worker"
     yield f"expected on {on}: {choice.cost}"
     for cuts, cost in choice.others:
@@ -64,7 +61,7 @@ def _combined(way: Way) -> str:
     return f"combined by {way.function.name if way.function else way.op}"
 
 
-def _read(unit: Unit, read: Read) -> str:
+def _read(unit: Joint, read: Read) -> str:
     """How one operand is read."""
     ways = []
     for part, subscript in zip(unit.parts[read.name], read.access.subscripts, strict=True):
@@ -81,7 +78,7 @@ def _read(unit: Unit, read: Read) -> str:
     return f"{read.access.tensor}: {', '.join(ways) or 'a number'}{kept}"
 
 
-def _proofs(unit: Unit) -> Iterator[str]:
+def _proofs(unit: Joint) -> Iterator[str]:
     """What isl proved of all blocks of work at once, and what was seen of the bounds alone."""
     conditions = [c for r in unit.reads for under in r.under for c in under]
     for index in unit.cuts:

@@ -1,0 +1,64 @@
+"""The value of a tree (graph.py) by one kernel, where that pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import InternalError, SpfgenError, Unsupported
+from spfgen.lang.fills import fill_text
+from spfgen.run.arrays.entries import own_entries
+from spfgen.run.arrays.graph import Node, in_order, stored
+from spfgen.run.arrays.made import in_layout
+from spfgen.run.arrays.pieces import Pattern, for_any_numbers, patterns
+from spfgen.run.arrays.text import TARGET, Fused, fused
+from spfgen.run.calls.evaluate import evaluate
+from spfgen.run.calls.samples import ready
+from spfgen.run.handles import filled, handle_of
+from spfgen.run.later import WARM, mode
+
+ENOUGH = 20_000
+"""Trees over fewer numbers are not worth a compilation."""
+
+
+def by_kernel(
+    node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False, small: bool = False
+) -> Any | None:
+    """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
+    goes step by step then words what is wrong. `sparse`: only where the result is sparse; `small`: of few entries too,
+    once there is a kernel."""
+    if not always and stored(node) < ENOUGH and mode() not in ((WARM, "background") if small else (WARM,)):
+        return None
+    said, pattern = fused(node), patterns(in_order(node))[id(node)]
+    if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
+        return None
+    if layout is None and not always and not _is_ready(node, said, pattern):
+        return None
+    try:
+        found = _by_kernel(node, said, pattern, layout)
+    except InternalError:
+        raise
+    except SpfgenError:
+        return None
+    return found if found.dtype == node.dtype else None
+
+
+def _is_ready(node: Node, said: Fused, pattern: Pattern | None) -> bool:
+    wanted = None if pattern is None or not node.shape else (TARGET, pattern.layout, pattern.fill)
+    return ready(said.text, said.operands, said.sizes, wanted, stored(node), ENOUGH)
+
+
+def _by_kernel(node: Node, said: Fused, pattern: Pattern | None, layout: Any) -> Any:
+    """Raises SpfgenError where there is no such kernel."""
+    where = pattern.layout if layout is None and pattern is not None else layout
+    if where is None or not node.shape:
+        found = evaluate(said.text, said.operands, said.sizes)
+        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+    if pattern is None:
+        raise Unsupported("expected a sparse result")
+    handle = handle_of(where)
+    found = evaluate(said.text, said.operands, said.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True)
+    wanted = None if layout is None else handle.tree.fill_of(handle.use)
+    is_so = wanted is None or fill_text(wanted) == fill_text(pattern.fill)
+    return found if is_so else in_layout(own_entries(found), layout)

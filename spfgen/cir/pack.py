@@ -290,9 +290,9 @@ def keys_of_layout(key: KeyPlan, layout: Layout, types: Types, without_fill: boo
 # --- filling ---------------------------------------------------------------------------------------------------
 
 
-def fill_function(key: KeyPlan, types: Types) -> Made:
-    """The arrays of the layout from sorted keys. Places that no entry has are left alone."""
-    return _Fill(key, types).made()
+def fill_function(key: KeyPlan, types: Types, *, values: bool = True) -> Made:
+    """The arrays of the layout from sorted keys, or its index arrays. Places that no entry has are left alone."""
+    return _Fill(key, types).made(values)
 
 
 class _Fill:
@@ -333,7 +333,7 @@ class _Fill:
         extents = self.layout.index(call.function).extents
         return names.linear_index(extents, [names.expr(a) for a in call.arguments])
 
-    def made(self) -> Made:
+    def made(self, values: bool) -> Made:
         self.fields = [new_name(f.name, self.taken) for f in self.key.fields]
         names = self.names()
         word = c.Load(c.Name("key"), c.Name("q"))
@@ -354,7 +354,7 @@ class _Fill:
         lines += [c.Declare(f"const {INT}", n, self.digit(k, word)) for k, n in enumerate(self.fields)]
         for number, level in enumerate(self.key.levels):
             lines += self.level(number, level, names)
-        lines += self.value(names)
+        lines += self.value(names) if values else []
         part = c.Name("part")
         first, last = c.Load(c.Name("start"), part), c.Load(c.Name("start"), c.Bin("+", part, c.Int(1)))
         loop = c.For(INT, "q", first, c.Bin("<", c.Name("q"), last), 1, c.Block(tuple(pruned(lines))))

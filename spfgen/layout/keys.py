@@ -146,8 +146,8 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
     if not _is_enforced(plan, steps):
         return "entries must be compared with arrays"
     coordinates = {*layout.parameters, *layout.coordinates}
-    inside = _inside(layout)
-    checks = tuple(c for c in plan.belongs[0] if c not in inside and c.value.names() & {*layout.coordinates})
+    inside = encoded.space.of(_inside(layout))
+    checks = tuple(c for c in plan.belongs[0] if c.value.names() & {*layout.coordinates} and not inside.implies(c))
     if any(not c.value.names() <= coordinates for c in checks):
         return "entries must be compared with sizes"
     before = {rule.position for rule in computed}

@@ -14,18 +14,22 @@ static void spfgen_assembly_close(const spfgen_assembly *own) {
     free(own->start);
     free(own->done);
 }
-/* Memory for the keys of so many entries; false where there is not enough. */
-static bool spfgen_assembly_open(spfgen_assembly *own, int64_t count, int parts, int64_t levels) {
+/* For so many entries, with these keys, or with memory for them (NULL); false where there is not enough. */
+static bool spfgen_assembly_open(spfgen_assembly *own, int64_t count, int parts, int64_t levels, uint64_t *key) {
     const size_t of_parts = (size_t)parts + 1;
     own->count = count;
     own->parts = parts;
     own->from = NULL;
-    own->key = (uint64_t *)((uint64_t)count < SIZE_MAX / 8 ? malloc(((size_t)count + 1) * sizeof(uint64_t)) : NULL);
+    own->key = key;
+    if (!key && (uint64_t)count < SIZE_MAX / 8) {
+        own->key = (uint64_t *)malloc(((size_t)count + 1) * sizeof(uint64_t));
+    }
     own->start = (int64_t *)malloc(of_parts * sizeof(int64_t));
     own->done = (int64_t *)malloc(of_parts * (size_t)(levels + 1) * sizeof(int64_t)); /* and a number for each part */
     if (own->key && own->start && own->done) {
         return true;
     }
+    own->key = own->key == key ? NULL : own->key;
     spfgen_assembly_close(own);
     return false;
 }

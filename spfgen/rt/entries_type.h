@@ -25,6 +25,8 @@ typedef struct spfgen_appended {
     const void *memory;
     int64_t widest;    /* the entries of its largest group, or bucket of groups; -1 where all groups are in order */
     int32_t *group_of; /* the group of each entry, where they are in buckets */
+    uint64_t *keys;    /* the key of each entry, in place of its coordinates; or the words of positions, in order */
+    int64_t misplaced; /* 1 where the result has no place for an entry that goes to its place at once */
 } spfgen_appended;
 static inline void spfgen_appended_free(spfgen_appended *entries) {
     for (int k = 0; k < SPFGEN_APPENDED_RANK; k++) {
@@ -34,7 +36,9 @@ static inline void spfgen_appended_free(spfgen_appended *entries) {
     free(entries->values);
     free(entries->ends);
     free(entries->group_of);
+    free(entries->keys);
     entries->group_of = NULL;
+    entries->keys = NULL;
     entries->values = NULL;
     entries->ends = NULL;
     entries->count = entries->capacity = entries->failed = entries->taken = 0;

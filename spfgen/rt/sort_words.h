@@ -1,5 +1,5 @@
-/* Sort at most 32 words that all differ: the place of each is the number of smaller ones. The inner loop has a fixed
-   length, so that several words are compared at once. */
+/* Sort at most 32 words: the place of each is the number of smaller ones, or the next one that is free. The inner loop
+   has a fixed length, so that several words are compared at once. */
 static void spfgen_sort_few_words(uint64_t *restrict word, int count) {
     uint64_t own[32] = {0}, place[32] = {0};
     memcpy(own, word, (size_t)count * sizeof *word);
@@ -9,12 +9,17 @@ static void spfgen_sort_few_words(uint64_t *restrict word, int count) {
             place[p] += other < own[p];
         }
     }
+    uint64_t taken = 0;
     for (int p = 0; p < count; p++) {
+        while (taken >> place[p] & 1) {
+            place[p]++;
+        }
+        taken |= UINT64_C(1) << place[p];
         word[place[p]] = own[p];
     }
 }
 
-/* Sort words that all differ; only the bits below `top` do so. */
+/* Sort words, which differ below the bit `top` only. */
 static void spfgen_sort_words(uint64_t *restrict word, int64_t count, int top) {
     while (count > 48 && top > 0) {
         const int shift = top > 8 ? top - 8 : 0;

@@ -26,7 +26,7 @@ from spfgen.layout.order import in_order
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, affine_value, shape_of
 from spfgen.layout.proofs import one_coordinate, stored_once
-from spfgen.plan.assemble.in_place import is_sortable, number_of_group
+from spfgen.plan.assemble.forms import is_sortable, number_of_group
 from spfgen.run.by_kernel import Copy, NoPlace, copy_of
 from spfgen.run.calls.functions import Function, empty, loaded, zeros
 from spfgen.run.calls.layout_signature import form_of, remember

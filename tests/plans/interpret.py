@@ -40,7 +40,7 @@ from spfgen.lang.ops import QUOTIENT, ufunc
 from spfgen.lang.types import TYPES, promoted
 from spfgen.layout.nodes import ENTRIES
 from spfgen.layout.points import affine_value
-from spfgen.plan.assemble.in_place import groups_of
+from spfgen.plan.assemble.forms import Groups, form_of
 from spfgen.plan.nodes import (
     PLANS,
     STATEMENTS,
@@ -735,6 +735,8 @@ class _Interpreter:
             raise WrongPlan(plan, f"{len(first)} entries are counted, {len(self.counted)} or others delivered")
         if plan.ordered and not _in_order(self.program.tensor(plan.tensor), first, self.sizes):
             raise WrongPlan(plan, "entries of a group are not in order")
+        if plan.how == "marks" and len({*first}) < len(first):
+            raise WrongPlan(plan, "two entries have one place")
         self.counted = None
 
     def append(self, plan: Append, env: Env) -> None:
@@ -902,8 +904,8 @@ class _Interpreter:
 
 def _in_order(tensor: Tensor, entries: Sequence[tuple[int, ...]], sizes: Mapping[str, int]) -> bool:
     """Whether entries with equal groups, in the order in which they come, have rising keys."""
-    found = groups_of(tensor)
-    assert found is not None
+    found = form_of(tensor, "groups")
+    assert isinstance(found, Groups)
     key = found.key.key
     layout = key.plan.encoded.layout
     extents = {p: sizes[e] for p, e in zip(layout.parameters, tensor.extents, strict=True) if e in sizes}

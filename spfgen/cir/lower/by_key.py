@@ -9,21 +9,22 @@ packing does it (pack.py). Entries at one place are added up.
     NAME_T_fill    its arrays from sorted keys
     NAME_T         all of that, and memory
 
-Entries that go to their place at once (placing.py) have no list and no keys:
+Entries that go to their place at once (placed.py) have no list of coordinates:
 
-    NAME_T_room    where groups begin, and the arrays, from the numbers of their entries
-    NAME_T         groups in order, entries at one place added up
+    NAME_T_room    where groups begin, and the arrays, from the numbers of their entries; or the arrays of all ranks
+                   from the words of their positions
+    NAME_T         groups in order, entries at one place added up; or all from keys
     NAME_in, NAME  what the header shows
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from spfgen import tuning
 from spfgen.cir.lower.layout import KIND, field_name
-from spfgen.cir.pack import Types, added_up, digits_of, fill_function, is_stored, key_of, new_name, target_names
+from spfgen.cir.pack import Made, Types, added_up, digits_of, fill_function, is_stored, key_of, new_name, target_names
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.affine import Names
@@ -37,13 +38,14 @@ from spfgen.layout.keys import Level
 from spfgen.layout.nodes import IndexArray, ValueArray
 from spfgen.layout.pack_rules import shift
 from spfgen.plan.assemble.by_key import KeyAssembly
-from spfgen.plan.assemble.in_place import Groups, counter_of
+from spfgen.plan.assemble.forms import Form, Groups, Keys, Marks, counter_of
 from spfgen.plan.nodes import InPlace
 from spfgen.sets.affine import Affine
 from spfgen.sets.uf import linear
 
 MEMORY = "spfgen_allocator"
 OK, NO_MEMORY, NO_PLACE, NO_INDEX = (f"SPFGEN_{n}" for n in ("OK", "ERROR_MEMORY", "ERROR_PLACE", "ERROR_INDEX"))
+ZEROS = (c.Int(0), c.Float(0.0), c.Float(0.0, True))
 LARGEST = {"int8": "INT8_MAX", "int16": "INT16_MAX", "int32": "INT32_MAX", "int64": "INT64_MAX"}
 
 
@@ -54,25 +56,46 @@ def functions_by_key(assembly: KeyAssembly, struct: str, name: str, by_steps: st
 
 
 def functions_in_place(
-    groups: Groups, struct: str, rooms: tuple[str, str], name: str, plan: InPlace
-) -> list[c.Function]:
-    """Static functions: `int room(entries, counts, groups, stride, lanes)`; `int gathered(entries, stop, groups,
-    buckets, factor, threads)`, where groups can be sorted; and `int name(entries, made, threads, memory)`."""
-    maker = _Maker(name, groups.key, struct, "")
-    counter = counter_of(groups.key.tensor, plan)
-    scatters = groups.sortable and not plan.apart
-    made = [_Whole(maker).room(rooms[0], counter, groups.in_slots, scatters)]
-    made += [_Whole(maker).gathered(rooms[1], counter, plan.ordered)] if scatters else []
-    made.append(_Whole(maker).put_in_order(plan.ordered))
-    return [simplify(f) for f in made]
+    form: Form, struct: str, rooms: tuple[str, str], name: str, plan: InPlace, by_steps: str = ""
+) -> tuple[list[c.Function], list[c.Function]]:
+    """Static functions that the loops call, and those after them, the last of which ends it: `int name(entries, made,
+    threads, memory)`.
+
+    Of groups: `int room(entries, counts, groups, stride, lanes)`; `int gathered(entries, stop, groups, buckets, factor,
+    threads)`, where groups can be sorted. Of marks: `int room(entries, marks, lanes, threads)`. `by_steps` is the
+    function for keys that do not fit in a word.
+    """
+    maker = _Maker(name, form.key, struct, by_steps, isinstance(form, Keys))
+    match form:
+        case Groups():
+            counter = counter_of(form.key.tensor, plan)
+            scatters = form.sortable and not plan.apart
+            before = [_Whole(maker).room(rooms[0], counter, form.in_slots, scatters)]
+            before += [_Whole(maker).gathered(rooms[1], counter, plan.ordered)] if scatters else []
+            after = [_Whole(maker).put_in_order(plan.ordered)]
+        case Marks():
+            ranks = replace(form.key.key, fields=form.fields)
+            filling = fill_function(ranks, maker.types, values=False)
+            marking = replace(filling.function, name=f"{name}_ranks", result="void", static=True)
+            before = [marking, _Whole(maker, len(form.fields)).room_of_marks(rooms[0], filling, form.group)]
+            done = c.If(c.Field(c.Name("entries"), "keys"), c.Return(c.Name(OK)))
+            after = maker.functions(done) if form.may_be_wide else [_Whole(maker).put_in_order(True)]
+        case _:
+            before = []
+            after = maker.functions() if form.may_be_wide else [maker.fill(), _Whole(maker).function(keyed=True)]
+    return [simplify(f) for f in before], [simplify(f) for f in after]
 
 
 class _Maker:
     """The functions of one result."""
 
-    def __init__(self, name: str, assembly: KeyAssembly, struct: str, by_steps: str) -> None:
+    def __init__(
+        self, name: str, assembly: KeyAssembly, struct: str, by_steps: str, may_have_keys: bool = False
+    ) -> None:
         self.tensor, self.key, self.struct = assembly.tensor, assembly.key, struct
         self.by_steps = by_steps
+        self.may_have_keys = may_have_keys
+        """Whether entries may come with keys in place of coordinates."""
         self.tree = assembly.tree
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
@@ -80,12 +103,16 @@ class _Maker:
         self.kinds = dict(self.tensor.assembled_types)
         self.entry, self.value = TYPES[self.tensor.entry_type], TYPES[self.tensor.value_type]
         self.rank = len(self.layout.coordinates)
-        self.filling = fill_function(self.key, Types(self.entry.name, self.tensor.assembled_types))
+        self.types = Types(self.entry.name, self.tensor.assembled_types)
+        self.filling = fill_function(self.key, self.types)
 
-    def functions(self) -> list[c.Function]:
-        fill = replace(self.filling.function, name=f"{self.name}_fill", result="void", static=True)
+    def functions(self, first: c.Stmt | None = None) -> list[c.Function]:
+        """From coordinates, or from keys where entries have them; `first` is done before."""
         kept = [self.kept()] if self.key.checks else []
-        return [*kept, self.keys(), fill, self.whole()]
+        return [*kept, self.keys(), self.fill(), _Whole(self).function(first)]
+
+    def fill(self) -> c.Function:
+        return replace(self.filling.function, name=f"{self.name}_fill", result="void", static=True)
 
     # --- the entries
 
@@ -144,11 +171,6 @@ class _Maker:
         statements = (c.Do(c.Cast("void", c.Name("parts"))), whole)
         return c.Function("void", f"{self.name}_keys", tuple(given), c.Block(statements), doc, static=True)
 
-    # --- all of it
-
-    def whole(self) -> c.Function:
-        return _Whole(self).function()
-
 
 def _names(*names: str) -> tuple[c.Expr, ...]:
     return tuple(c.Name(n) for n in names)
@@ -164,11 +186,13 @@ RESERVED = frozenset(
 class _Whole:
     """The function that makes the arrays of one result: declarations and statements in turn."""
 
-    def __init__(self, maker: _Maker) -> None:
+    def __init__(self, maker: _Maker, digits: int | None = None) -> None:
+        """A key has so many digits, or all of them."""
         self.maker, self.key, self.layout = maker, maker.key, maker.layout
+        self.of_key = self.key if digits is None else replace(self.key, fields=self.key.fields[:digits])
         self.taken = {*KEYWORDS, *RESERVED}
         self.lines: list[c.Stmt] = []
-        self.opened = False
+        self.opened = self.lent = False
         self.sizes: dict[str, c.Expr] = {}
         self.exact: dict[str, c.Expr] = {}
         """What sizes are that are no larger than needed."""
@@ -189,8 +213,13 @@ class _Whole:
         return found | {n for n, (value, _) in self.maker.encoded.quotients.items() if value.names() <= found}
 
     def fails(self, condition: c.Expr, status: str) -> None:
-        close = [c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),)))] if self.opened else []
+        close = self.closed() if self.opened else []
         self.lines.append(c.If(condition, c.Block((*close, c.Return(c.Name(status))))))
+
+    def closed(self) -> list[c.Stmt]:
+        """Memory is given back, but for keys that are only lent."""
+        kept = [c.Assign(c.Field(c.Name("own"), "key"), "=", c.Name("NULL"))] if self.lent else []
+        return [*kept, c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),)))]
 
     def appended(self) -> None:
         """Without keys, where the layout is a tree and entries come in order, or rows are counted."""
@@ -383,43 +412,109 @@ class _Whole:
             c.Param(f"const {MEMORY} *", "memory"),
         )
 
-    def function(self) -> c.Function:
-        maker = self.maker
-        self.appended()
-        if self.key.checks:
-            extents = [self.sizes[n] for n in self.layout.parameters]
-            status = self.declared("status", c.Call(f"{maker.name}_kept", (c.Name("entries"), *extents)), "int")
-            self.fails(c.Bin("!=", status, c.Name(OK)), NO_PLACE)
+    def function(self, first: c.Stmt | None = None, *, keyed: bool = False) -> c.Function:
+        """`keyed`: entries have keys; else only where these are there."""
+        maker, entries = self.maker, c.Name("entries")
+        self.lines += [] if first is None else [first]
+        if not keyed:
+            self.without_keys(self.appended, self.kept)
         given = self.fields()
-        count = self.declared("count", c.Field(c.Name("entries"), "count"))
-        work = c.Bin("*", c.Float(8.0), c.Cast("double", count))
-        parts = self.declared("parts", c.Call("spfgen_threads", (c.Name("threads"), work)), "int")
-        levels = c.Int(len(self.key.levels))
-        self.lines.append(c.Declare("spfgen_assembly", "own", None, 1))
-        self.fails(c.Un("!", c.Call("spfgen_assembly_open", (c.Name("own"), count, parts, levels))), NO_MEMORY)
-        self.opened = True
+        count = self.declared("count", c.Field(entries, "count"))
+        parts, levels = self.opened_for(count, c.Field(entries, "keys") if maker.may_have_keys else c.Name("NULL"))
         key = c.Field(c.Name("own"), "key")
-        extents = [self.sizes[n] for n in self.layout.parameters]
-        digits = [given[a] for a in self.digits.arguments]
-        self.lines.append(c.Do(c.Call(f"{maker.name}_keys", (c.Name("entries"), *extents, *digits, key, parts))))
+        if not keyed:
+            extents = [self.sizes[n] for n in self.layout.parameters]
+            digits = [given[a] for a in self.digits.arguments]
+            call = c.Do(c.Call(f"{maker.name}_keys", (entries, *extents, *digits, key, parts)))
+            self.lines.append(c.If(self.has_none, c.Block((call,))) if maker.may_have_keys else call)
+        if maker.may_have_keys:
+            self.lines.append(c.Assign(c.Field(entries, "keys"), "=", c.Name("NULL")))
         align = c.Int(0) if (found := self.alignment()) is None else self.shifts[found]
         ordered = c.Call("spfgen_assembly_order", (c.Name("own"), self.bits, align))
         sorts = self.declared("unsorted", ordered, "int")
         self.fails(c.Bin("==", sorts, c.Int(1)), NO_MEMORY)
         self.fails(c.Bin("!=", sorts, c.Int(0)), NO_INDEX)
+        arrays = self.filled(levels, given, {"count": count, "key": key, "parts": parts}, maker.filling, "fill")
+        self.lines += self.ended(arrays)
+        doc = f"The arrays of {maker.tensor.name} from its entries."
+        return c.Function("int", maker.name, self.params, c.Block(tuple(self.lines)), doc, static=True)
+
+    def opened_for(self, count: c.Expr, key: c.Expr) -> tuple[c.Expr, c.Expr]:
+        """The parts in which so many keys are looked at, and the number of ranks."""
+        work = c.Bin("*", c.Float(8.0), c.Cast("double", count))
+        parts = self.declared("parts", c.Call("spfgen_threads", (c.Name("threads"), work)), "int")
+        levels = c.Int(len(self.key.levels))
+        self.lines.append(c.Declare("spfgen_assembly", "own", None, 1))
+        self.fails(c.Un("!", c.Call("spfgen_assembly_open", (c.Name("own"), count, parts, levels, key))), NO_MEMORY)
+        self.opened = True
+        return parts, levels
+
+    def filled(
+        self, levels: c.Expr, given: dict[str, c.Expr], known: Mapping[str, c.Expr], filling: Made, name: str
+    ) -> dict[str, c.Expr]:
+        """New arrays with all that follows from keys in order."""
+        maker = self.maker
         totals, widths = self.counted(levels)
         self.solve(totals, widths)
         arrays = self.arrays(totals)
-        given |= {"count": count, "key": key, "from": c.Field(c.Name("own"), "from"), "parts": parts}
+        given |= {"from": c.Field(c.Name("own"), "from"), **known}
         given |= {n: c.Field(c.Name("own"), n) for n in ("start", "done")}
-        values = c.Field(c.Name("entries"), "values")
-        given["value"] = c.Cast(f"const {maker.entry.c} *", values)
+        given["value"] = c.Cast(f"const {maker.entry.c} *", c.Field(c.Name("entries"), "values"))
         given |= {f"total:{k}": t for k, t in enumerate(totals)}
         given |= {f"size:{n}": v for n, v in self.sizes.items()} | {f"array:{n}": a for n, a in arrays.items()}
-        call = c.Call(f"{maker.name}_fill", tuple(given[a] for a in maker.filling.arguments))
-        self.lines += [c.Do(call), *self.ended(arrays)]
-        doc = f"The arrays of {maker.tensor.name} from its entries."
-        return c.Function("int", maker.name, self.params, c.Block(tuple(self.lines)), doc, static=True)
+        self.lines.append(c.Do(c.Call(f"{maker.name}_{name}", tuple(given[a] for a in filling.arguments))))
+        return arrays
+
+    @property
+    def has_none(self) -> c.Expr:
+        return c.Un("!", c.Field(c.Name("entries"), "keys"))
+
+    def without_keys(self, *parts: Callable[[], None]) -> None:
+        """What is done of entries without keys."""
+        before, self.lines = self.lines, []
+        for part in parts:
+            part()
+        own, self.lines = self.lines, before
+        if own and self.maker.may_have_keys:
+            own = [c.If(self.has_none, c.Block(tuple(own)))]
+        self.lines += own
+
+    def kept(self) -> None:
+        """Without the fill values that have no place."""
+        if self.key.checks:
+            extents = [self.sizes[n] for n in self.layout.parameters]
+            status = self.declared("status", c.Call(f"{self.maker.name}_kept", (c.Name("entries"), *extents)), "int")
+            self.fails(c.Bin("!=", status, c.Name(OK)), NO_PLACE)
+
+    def room_of_marks(self, name: str, filling: Made, group: int) -> c.Function:
+        """The words of all positions in order; then sizes, arrays, and what ranks store."""
+        maker, entries, memory = self.maker, c.Name("entries"), f"const {MEMORY} *"
+        begun: list[c.Stmt] = [
+            c.Declare(f"{maker.struct} *", "made", c.Cast(f"{maker.struct} *", c.Field(entries, "made"))),
+            c.Declare(memory, "memory", c.Cast(memory, c.Field(entries, "memory"))),
+        ]
+        given = self.fields()
+        width = self.shifts[group - 1] if group else self.bits
+        passed = (c.Name("marks"), c.Name("lanes"), width, self.bits, entries, c.Name("threads"))
+        status = self.declared("status", c.Call("spfgen_marks_gathered", passed), "int")
+        self.lines.append(c.If(c.Bin("!=", status, c.Name(OK)), c.Return(status)))
+        count = self.declared("count", c.Field(entries, "count"))
+        key = c.Field(entries, "keys")
+        self.lent = True
+        parts, levels = self.opened_for(count, key)
+        align = c.Int(0) if (found := self.alignment()) is None else self.shifts[found]
+        cut = (count, key, align, parts, c.Field(c.Name("own"), "start"))
+        self.lines.append(c.Do(c.Call("spfgen_keys_parts", cut)))
+        self.filled(levels, given, {"count": count, "key": key, "parts": parts}, filling, "ranks")
+        self.lines += [*self.closed(), c.Return(c.Name(OK))]
+        params = (
+            c.Param(f"{KIND} *", "entries"),
+            c.Param("spfgen_marks *", "marks", "the words that each lane has found"),
+            c.Param("int", "lanes"),
+            c.Param("int", "threads"),
+        )
+        doc = f"Room for the entries of {maker.tensor.name}, by the words of their positions."
+        return c.Function("int", name, params, c.Block((*begun, *self.lines)), doc, static=True)
 
     # --- digits
 
@@ -445,12 +540,12 @@ class _Whole:
 
     def fields(self) -> dict[str, c.Expr]:
         """The bounds of each digit, and where it is in a key."""
-        self.digits = digits_of(self.key, set())
+        self.digits = digits_of(self.of_key, set())
         given, ends = dict[str, c.Expr](), self.check_digits()
         below: c.Expr = c.Int(0)
         shifts: list[c.Expr] = []
-        for number in reversed(range(len(self.key.fields))):
-            field, (low, high) = self.key.fields[number], ends[number]
+        for number in reversed(range(len(self.of_key.fields))):
+            field, (low, high) = self.of_key.fields[number], ends[number]
             shifts.insert(0, self.declared(f"{field.name}_shift", below, "int"))
             width = c.Call("spfgen_bits_of", (high if low == c.Int(0) else c.Bin("-", high, low),))
             below = c.Bin("+", shifts[0], width)
@@ -459,7 +554,7 @@ class _Whole:
         self.shifts = shifts
         self.bits: c.Expr = self.declared("bits", below, "int")
         too_wide = c.Bin(">", self.bits, c.Int(64))
-        if self.maker.by_steps:
+        if self.maker.by_steps and self.of_key is self.key:
             passed = tuple(c.Name(n) for n in ("entries", "made", "threads", "memory"))
             by_steps = c.Block((c.Return(c.Call(self.maker.by_steps, passed)),))
             self.lines += [c.Comment("a key does not fit in 64 bits"), c.If(too_wide, by_steps)]
@@ -603,7 +698,8 @@ class _Whole:
             found[index.name] = self.allocated(index.name, kind.c, sizes[index.name])
             missing.append(c.Un("!", found[index.name]))
         (value,) = self.layout.values
-        found[value.name] = self.allocated(value.name, maker.value.c, sizes[value.name])
+        cleared = self.key.pads and maker.entry == maker.value and literal(self.layout.fill, maker.entry) in ZEROS
+        found[value.name] = self.allocated(value.name, maker.value.c, sizes[value.name], cleared)
         missing.append(c.Un("!", found[value.name]))
         if maker.entry != maker.value:  # summed in another type
             size = c.Call("sizeof", (c.Name(maker.entry.c),))
@@ -624,7 +720,7 @@ class _Whole:
             self.initialised(found[index.name], sizes[index.name], converted(rest, TYPES["int64"], kind), full)
         stored = found.get("entries", found[value.name])
         full = [] if self.key.pads else [c.Bin("!=", sizes[value.name], t) for t in totals]
-        if self.key.pads or not self.is_full(value, totals):
+        if not cleared and (self.key.pads or not self.is_full(value, totals)):
             self.initialised(stored, sizes[value.name], literal(self.layout.fill, maker.entry), full)
         self.counts = sizes
         if maker.entry != maker.value:
@@ -646,14 +742,14 @@ class _Whole:
         self.lines.append(c.Declare(f"{kind} *", name, c.Cast(f"{kind} *", value)))
         return c.Name(name)
 
-    def allocated(self, array: str, kind: str, count: c.Expr) -> c.Name:
-        size = c.Call("sizeof", (c.Name(kind),))
-        own = self.pointer(array, kind, c.Call("spfgen_result", (c.Name("memory"), count, size)))
+    def allocated(self, array: str, kind: str, count: c.Expr, cleared: bool = False) -> c.Name:
+        size, function = c.Call("sizeof", (c.Name(kind),)), "spfgen_result_zero" if cleared else "spfgen_result"
+        own = self.pointer(array, kind, c.Call(function, (c.Name("memory"), count, size)))
         self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(array)), "=", own))
         return own
 
     def fails_freed(self, condition: c.Expr, memory: c.Expr) -> None:
-        close = (c.Do(c.Call("free", (memory,))), c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),))))
+        close = (c.Do(c.Call("free", (memory,))), *self.closed())
         self.lines.append(c.If(condition, c.Block((*close, c.Return(c.Name(NO_MEMORY))))))
 
     def initialised(self, array: c.Expr, count: c.Expr, value: c.Expr, unless: Sequence[c.Expr]) -> None:
@@ -671,4 +767,4 @@ class _Whole:
                 loop("k", c.Int(0), self.counts[value.name], [c.Assign(c.Load(self.final, c.Name("k")), "=", own)])
             )
             lines.append(c.Do(c.Call("free", (sums,))))
-        return [*lines, c.Do(c.Call("spfgen_assembly_close", (c.Name("own"),))), c.Return(c.Name(OK))]
+        return [*lines, *self.closed(), c.Return(c.Name(OK))]

@@ -121,7 +121,7 @@ def rows_freed(low: Lowering) -> list[c.Stmt]:
     return [
         c.Do(c.Call("spfgen_rows_free", (c.Name(w.name), c.Name("threads") if w.each_thread else c.Int(1))))
         for w in low.rows
-    ]
+    ] + low.released
 
 
 def _shape(tensor: Tensor) -> tuple[c.Expr, c.Expr]:
@@ -167,8 +167,13 @@ def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     if name in low.rooms:
         return []
     own, common = low.entries[name], low.program.tensor(name).common
+    by_rows = [] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (own, c.Int(common))))]
+    return [*by_rows, *emptied_list(low, own)]
+
+
+def emptied_list(low: Lowering, own: c.Expr) -> list[c.Stmt]:
+    """The same for a list."""
     return [
-        *([] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (own, c.Int(common))))]),
         c.Assign(c.Field(own, "count"), "=", c.Int(0)),
         c.Assign(c.Field(own, "expected"), "=", _in_doubles(low.values_held())),
     ]

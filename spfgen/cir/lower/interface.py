@@ -22,7 +22,8 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.assemble import Assembled
 from spfgen.plan.assemble.by_key import KeyAssembly
 from spfgen.plan.assemble.choose import assembly_by_steps, assembly_of
-from spfgen.plan.assemble.in_place import PlacedAssembly, groups_of, unwrapped
+from spfgen.plan.assemble.forms import PlacedAssembly, form_of
+from spfgen.plan.assemble.in_place import unwrapped
 from spfgen.plan.nodes import Plan
 from spfgen.space.nodes import Program, Tensor
 
@@ -71,18 +72,19 @@ def interface(
         struct = shown[tensor.name].name
         types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
         target = Target(struct, *types, tensor.axis)
-        if tensor.name in placed:
-            assert isinstance(found, KeyAssembly)
-            plan = placed[tensor.name]
-            groups = groups_of(tensor)
-            assert groups is not None
-            *before, ending = functions_in_place(groups, struct, rooms[tensor.name], name, plan)
-            functions = [*before, *functions, ending]
-            assemblies[tensor.name] = PlacedAssembly(found, plan)
-        elif isinstance(found, KeyAssembly):
-            steps = assembly_by_steps(tensor) if found.may_be_wide else None
+        form = form_of(tensor, placed[tensor.name].how) if tensor.name in placed else None
+        by_steps = ""
+        if isinstance(found, KeyAssembly) and (found.may_be_wide if form is None else form.may_be_wide):
+            steps = assembly_by_steps(tensor)
             by_steps = "" if steps is None else new(f"{name}_by_steps")
             functions += [] if steps is None else assemble_functions(steps, target, by_steps, taken)
+        if form is not None:
+            assert isinstance(found, KeyAssembly)
+            plan = placed[tensor.name]
+            before, after = functions_in_place(form, struct, rooms[tensor.name], name, plan, by_steps)
+            functions = [*before, *functions, *after]
+            assemblies[tensor.name] = PlacedAssembly(found, plan)
+        elif isinstance(found, KeyAssembly):
             functions += functions_by_key(found, struct, name, by_steps)
         else:
             functions += assemble_functions(found, target, name, taken)

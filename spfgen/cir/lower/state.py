@@ -82,6 +82,8 @@ class Lowering(Values, ABC):
         """The variables that say how that went."""
         self.rows: list[Workspace] = []
         """The workspaces of rows."""
+        self.released: list[c.Stmt] = []
+        """What gives back what other workspaces hold."""
         self.entries = {name: c.Name(self.names.new(f"{name}_appended")) for name in computed}
 
     def without_memory(self) -> str:

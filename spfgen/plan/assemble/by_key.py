@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from spfgen.errors import Unsupported
 from spfgen.facts.formula import ONE, Bin, Var
 from spfgen.facts.formula import calls as calls_in
 from spfgen.lang.types import INDEX_TYPES
-from spfgen.layout.keys import KeyPlan, Level, key_plan
+from spfgen.layout.keys import Field, KeyPlan, Level, key_plan
 from spfgen.layout.pack import key_orders
 from spfgen.layout.points import affine_value
 from spfgen.sets.affine import Affine
@@ -57,9 +57,13 @@ class KeyAssembly:
     @property
     def may_be_wide(self) -> bool:
         """Whether a key of all digits may need more than 64 bits, as far as the types of index arrays say."""
+        return self.may_be_wide_with(self.key.fields)
+
+    def may_be_wide_with(self, fields: Iterable[Field]) -> bool:
+        """The same with these digits."""
         calls, kinds = self.key.plan.encoded.calls, dict(self.tensor.assembled_types)
         bits = 0
-        for field in self.key.fields:
+        for field in fields:
             most = [int(affine_value(e, {})) // a for a, e in field.upper if not e.names()]
             held = kinds.get(calls[field.name].function) if field.name in calls else None
             widths = [max(0, n).bit_length() or 1 for n in most]
@@ -69,7 +73,6 @@ class KeyAssembly:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What is done, in words, each with the reason."""
-        fields, calls = self.key.fields, self.key.plan.encoded.calls
         if self.tree is not None:
             for name in self.tree.arrays:
                 yield f"append {name}", "if entries come in order, each once: nothing is sorted"
@@ -78,9 +81,21 @@ class KeyAssembly:
                     f"count {self.tree.begins[0]}",
                     "if they do not: each entry goes to its place; where one comes twice:",
                 )
+        yield from self.sorting()
+        yield from self.ranks()
+        (value,) = self.key.plan.encoded.layout.values
+        yield f"insert {value.name}", "the values"
+
+    def sorting(self) -> Iterator[tuple[str, str]]:
+        """The order of entries."""
+        fields, calls = self.key.fields, self.key.plan.encoded.calls
         order = ", ".join(f"{f.name} downwards" if f.name in calls and f.down else f.name for f in fields)
-        names = {n: calls[n].function for n in calls}
         yield f"sort the entries by ({order})", "unless they come in order; those at one place add up"
+
+    def ranks(self) -> Iterator[tuple[str, str]]:
+        """The positions of each rank, and what is stored at them."""
+        fields, calls = self.key.fields, self.key.plan.encoded.calls
+        names = {n: calls[n].function for n in calls}
         for level in self.key.levels:
             rank = level.rank
             own = ", ".join(f.name for f in fields[: level.end])
@@ -89,8 +104,6 @@ class KeyAssembly:
                 yield f"offsets {names[rank.begin]}", f"where the positions {rank.position} of a group begin"
             for name in rank.keys:
                 yield f"insert {names[name]}", f"what is found at {rank.position}"
-        (value,) = self.key.plan.encoded.layout.values
-        yield f"insert {value.name}", "the values"
 
 
 def assembly_by_key(tensor: Tensor) -> KeyAssembly | Unsupported | None:

@@ -1,14 +1,16 @@
 """Results whose entries go to their place at once: counted in a first run of the loops, inserted in a second one.
 
 It spares the list of entries and all that is done with it, but runs the loops twice. So it is for loops that only load
-what they deliver, as those of conversions, slices, stacks and transposes do, and for layouts with one rank of
-positions, which are numbered within groups that are known beforehand: offsets follow from the numbers of entries.
+what they deliver, as those of conversions, slices, stacks and transposes do. What is counted, and what an entry brings
+along, is the form of the result (forms.py): groups, where offsets follow from the numbers of entries; positions of
+blocks and diagonals, which are marked and numbered; else keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import (
@@ -22,12 +24,10 @@ from spfgen.facts.formula import (
     Var,
     rename,
     substitute,
-    variables,
 )
 from spfgen.facts.prove import Facts, implied
 from spfgen.ir import rewrite, walk
-from spfgen.layout.keys import KeyPlan
-from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
+from spfgen.plan.assemble.forms import Form, Groups, Keys, Marks, form_of, forms_of
 from spfgen.plan.choices import IN_PLACE
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
@@ -54,93 +54,6 @@ PLAIN = Scan | Load | Locate | Guard | Seq | Append | Block | Let | If | Define
 """What may run twice: it changes nothing but the tensor that it appends to, and looks nothing up."""
 
 
-@dataclass(frozen=True)
-class Groups:
-    """A layout with one rank of positions in groups: the key of each entry; the number of its group, as the place in an
-    array with these extents; whether groups can be sorted, each with its values, and entries at one place added up."""
-
-    key: KeyAssembly
-    arguments: tuple[Expr, ...]
-    extents: tuple[Expr, ...]
-    sortable: bool
-
-    @property
-    def in_slots(self) -> bool:
-        """Whether the positions of each group are numbered from 0."""
-        (level,) = self.key.key.levels
-        return level.rank.kind == "slots" and level.group > 0
-
-
-@dataclass(frozen=True)
-class PlacedAssembly:
-    """How the arrays of a result are made of entries that go to their place at once."""
-
-    key: KeyAssembly
-    plan: InPlace
-
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """What is done, in words, each with the reason."""
-        (level,), calls = self.key.key.levels, self.key.key.plan.encoded.calls
-        group, (value,) = (
-            ", ".join(f.name for f in self.key.key.fields[: level.group]),
-            self.key.key.plan.encoded.layout.values,
-        )
-        yield f"count the entries of each ({group})" if group else "count the entries", self.plan.because
-        if level.rank.begin:
-            why = "where the positions of a group begin: the sum of the counts before it"
-            yield f"offsets {calls[level.rank.begin].function}", why
-        for name in (*(calls[k].function for k in level.rank.keys), value.name):
-            yield f"insert {name}", "at the next offset of its group"
-        if not self.plan.ordered:
-            yield f"sort each ({group})", "where it is not in order; entries at one place add up"
-
-
-def counter_of(tensor: Tensor, plan: InPlace) -> str:
-    """The type in which entries are counted: narrow where no group has more than there are coordinates of that type."""
-    return "int32" if plan.ordered and {k for _, k in tensor.assembled_types} == {"int32"} else "int64"
-
-
-def groups_of(tensor: Tensor) -> Groups | None:
-    """The groups of a result; None where it has more than these."""
-    found = assembly_by_key(tensor)
-    if not isinstance(found, KeyAssembly) or tensor.entry_type != tensor.value_type:
-        return None
-    own = number_of_group(found.key)
-    return None if own is None else Groups(found, *own, is_sortable(found.key))
-
-
-def number_of_group(key: KeyPlan) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | None:
-    """The number of the group of the only rank, as a place in an array with these extents, which are known; None where
-    the layout has more than that."""
-    layout = key.plan.encoded.layout
-    if len(key.levels) != 1 or key.pads or key.checks or key.after:
-        return None
-    (level,), calls = key.levels, key.plan.encoded.calls
-    rank, own = level.rank, (Var(level.rank.position),)
-    if rank.kind not in ("pointer", "slots") or rank.low or rank.other or not (rank.begin or rank.keys):
-        return None
-    if rank.kind != "slots" and any(calls[k].arguments != own for k in rank.keys):
-        return None
-    call = calls[rank.begin or rank.keys[0]]
-    pairs = zip(call.arguments, layout.index(call.function).extents, strict=True)
-    kept = [(a, e) for a, e in pairs if a != Var(rank.position)]
-    if any(not variables(e) <= {*layout.parameters} for _, e in kept):
-        return None
-    return tuple(a for a, _ in kept), tuple(e for _, e in kept)
-
-
-def is_sortable(key: KeyPlan) -> bool:
-    """Whether each group has one key, which rises, with a value at the same place, in arrays that are no longer than
-    there are entries."""
-    layout, (level,), calls = key.plan.encoded.layout, key.levels, key.plan.encoded.calls
-    own, (value,), sizes = (Var(level.rank.position),), layout.values, layout.sizes
-    if level.rank.kind != "pointer" or level.end != level.group + 1 or key.fields[level.group].down or len(sizes) != 1:
-        return False
-    extents = [*(layout.index(calls[k].function).extents for k in level.rank.keys), value.extents]
-    alone = len(layout.indexes) == 1 + len(level.rank.keys) and value.position == own
-    return alone and all(e == (Var(sizes[0]),) for e in extents)
-
-
 def entries_in_place(plan: Plan, program: Program, context: Context, *, alone: bool) -> Plan:
     """The plan of statements, which may be `alone` in their kernel, with results that go to their place at once where
     that is less work; and without entries that equal the fill value, if these are not wanted."""
@@ -158,9 +71,8 @@ def in_place(plan: Plan, program: Program, context: Context) -> Plan:
         appended = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == name]
         if not appended or any(n.last is not None for n in appended):
             continue
-        own = groups_of(tensor)
-        found = None if own is None else _Wrapped(tensor, own, program).of(plan)
-        plan = plan if found is None else found
+        found = (_Wrapped(tensor, form, program).of(plan) for form in forms_of(tensor))
+        plan = next((p for p in found if p is not None), plan)
     return plan
 
 
@@ -176,7 +88,7 @@ def check_in_place(plan: Plan, program: Program) -> None:
     of parallel iterations is proved of it as it is."""
     for node in (n for n in walk(plan, PLANS) if isinstance(n, InPlace)):
         tensor = program.tensor(node.tensor)
-        own = groups_of(tensor)
+        own = form_of(tensor, node.how)
         made = None if own is None else _Wrapped(tensor, own, program).made(node.body)
         outside = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == node.tensor]
         inside = [n for n in walk(node.body, PLANS) if isinstance(n, Append)]
@@ -189,7 +101,7 @@ class _Wrapped:
     """The part of a plan that delivers the entries of a tensor, as one that runs twice."""
 
     tensor: Tensor
-    groups: Groups
+    form: Form
     program: Program
 
     def of(self, plan: Plan) -> Plan | None:
@@ -212,23 +124,29 @@ class _Wrapped:
         return any(isinstance(n, Append) and n.tensor == self.tensor.name for n in walk(plan, PLANS))
 
     def made(self, plan: Plan) -> Plan | None:
-        """None where it is more than loads, or groups would have to be sorted that cannot be."""
+        """None where it is more than loads, or the form asks for more."""
         nodes = list(walk(plan, PLANS))
         if any(not isinstance(n, PLAIN) for n in nodes) or any(_is_changed(n) for n in nodes):
             return None
         if any(isinstance(n, Append) and n.tensor != self.tensor.name for n in nodes):
             return None
-        ordered, apart = self.is_ordered(plan), self.is_apart(plan)
-        if not ordered and not self.groups.sortable:
+        form = self.form
+        ordered = isinstance(form, Groups) and self.is_ordered(plan)
+        apart = self.is_apart(plan)
+        if isinstance(form, Groups) and not ordered and not form.sortable:
+            return None
+        if isinstance(form, Marks) and not (self.stays_in_groups(plan) and self.is_once(plan)):
             return None
         if not apart and any(isinstance(n, Scan) and n.parallel and n.partition is None for n in nodes):
             return None
         why = "the loops only load what they deliver, so they run twice and no list is made"
-        return InPlace(self.tensor.name, plan, ordered, apart, why)
+        if isinstance(form, Keys):
+            why = "the loops only load what they deliver, so they run twice and the list has room for all"
+        return InPlace(self.tensor.name, plan, ordered, apart, why, form.how)
 
     def digits(self, append: Append) -> list[Expr]:
         """The group and the keys of an entry, as expressions of the nest."""
-        key = self.groups.key.key
+        key = self.form.key.key
         encoded = key.plan.encoded
         values: dict[str, Expr] = dict(zip(encoded.layout.coordinates, append.coordinates, strict=True))
         values |= size_values(self.tensor, self.program.fixed)
@@ -237,50 +155,91 @@ class _Wrapped:
                 values[name] = _floor(substitute(expression(numerator), values), divisor)
         for rule in key.computed:
             values[rule.position] = _floor(substitute(expression(rule.numerator), values), rule.divisor)
-        return [values[f.name] for f in key.fields[: key.levels[0].end]]
+        return [values[f.name] for f in key.fields[: key.levels[-1].end]]
 
     def is_apart(self, plan: Plan) -> bool:
         """Whether each iteration of a parallel loop has groups of its own: one digit of the group is its index."""
-        level = self.groups.key.key.levels[0]
         for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan) and n.parallel):
+            if not isinstance(self.form, Groups):
+                return False
             inside = {d for n in walk(scan.body, PLANS) for d in _defines(n)}
             located = _located(scan.body)
             for append in (n for n in walk(scan, PLANS) if isinstance(n, Append)):
-                digits = [substitute(d, located) for d in self.digits(append)[: level.group]]
+                digits = [substitute(d, located) for d in self.digits(append)[: self.form.group]]
                 if not any(_follows(d, scan.dim, inside) for d in digits):
                     return False
         return True
 
+    # --- order ------------------------------------------------------------------------------------------------
+
     def is_ordered(self, plan: Plan) -> bool:
         """Proved: of two entries of one group, the one that comes later has the greater keys. Nests that run one after
         the other are compared in pairs."""
-        paths = _paths(plan)
-        if not paths or any(isinstance(n, Scan) and n.down for path in paths for n in path):
-            return False
-        alone = len(paths) == 1 or not any(n is m for k, p in enumerate(paths) for q in paths[:k] for n in p for m in q)
-        nests = ((paths[k], paths[m]) for m in range(len(paths)) for k in range(m + 1))
-        return alone and all(self.rises(first, then) for first, then in nests)
+        nests = _nests(plan)
+        return bool(nests) and all(self.rises(first, then) for first, then in combinations_with_replacement(nests, 2))
 
-    def rises(self, first: Sequence[Plan], then: Sequence[Plan]) -> bool:
+    def stays_in_groups(self, plan: Plan) -> bool:
+        """Proved: the entries of each group come one after the other in each nest, as groups never fall."""
+        assert isinstance(self.form, Marks)
+        count, nests = self.form.group, _nests(plan)
+        fields = self.form.key.key.fields[:count]
+        about = f"entries of a group of {self.tensor.name} come one after the other"
+
+        def goal(pairs: Sequence[tuple[Expr, Expr]]) -> Formula:
+            equal = And(tuple(Compare("=", a, b) for a, b in pairs[:count]))
+            return Or((equal, _rising(pairs[:count], [f.down for f in fields])))
+
+        return bool(nests) and (not count or all(self.holds(n, n, [], goal, about) for n in nests))
+
+    def is_once(self, plan: Plan) -> bool:
+        """Proved: no two entries have the same coordinates."""
+        nests = _nests(plan)
+        about = f"entries of {self.tensor.name} have coordinates of their own"
+
+        def is_once(first: list[Plan], then: list[Plan]) -> bool:
+            twin = _twins(then)
+            one, two = first[-1], then[-1]
+            assert isinstance(one, Append)
+            assert isinstance(two, Append)
+            pairs = zip(one.coordinates, (rename(e, twin) for e in two.coordinates), strict=True)
+            differ = Or(tuple(Compare("!=", a, b) for a, b in pairs))
+            return self.holds(first, then, [], lambda _: differ, about)
+
+        return bool(nests) and all(is_once(first, then) for first, then in combinations_with_replacement(nests, 2))
+
+    def rises(self, first: list[Plan], then: list[Plan]) -> bool:
         """Whether entries of the first nest that are in one group with entries of the other one, or with later ones of
         its own, have smaller keys."""
-        twin = {d: f"{d}'" for n in then for d in _defines(n)}
-        key, (one, two) = self.groups.key.key, (first[-1], then[-1])
+        level = self.form.key.key.levels[0]
+        falls = [f.down for f in self.form.key.key.fields[level.group : level.end]]
+        about = f"entries of a group of {self.tensor.name} come in the order of their keys"
+        return self.holds(first, then, range(level.group), lambda p: _rising(p[level.group :], falls), about)
+
+    def holds(
+        self,
+        first: list[Plan],
+        then: list[Plan],
+        same: Iterable[int],
+        goal: Callable[[list[tuple[Expr, Expr]]], Formula],
+        about: str,
+    ) -> bool:
+        """Proved of the digits of each entry of the first nest and of each one that comes later, of the other nest or
+        its own, where these digits are the `same`."""
+        twin = _twins(then)
+        one, two = first[-1], then[-1]
         assert isinstance(one, Append)
         assert isinstance(two, Append)
         pairs = list(zip(self.digits(one), (rename(d, twin) for d in self.digits(two)), strict=True))
-        level = key.levels[0]
-        same = [Compare("=", a, b) for a, b in pairs[: level.group]]
-        rising = _rising(pairs[level.group :], [f.down for f in key.fields[level.group : level.end]])
-        known = [*(f for n in first for f in _says(n)), *(rename(f, twin) for n in then for f in _says(n)), *same]
-        about = f"entries of a group of {self.tensor.name} come in the order of their keys"
+        known = [*(f for n in first for f in _says(n)), *(rename(f, twin) for n in then for f in _says(n))]
+        known += [Compare("=", *pairs[k]) for k in same]
         loops = [n.dim for n in first if isinstance(n, Scan)] if first is then else []
         cases = [
             [*(Compare("=", Var(n), Var(twin[n])) for n in loops[:k]), Compare("<", Var(loop), Var(twin[loop]))]
             for k, loop in enumerate(loops)
         ]
         later = cases or ([] if first is then else [[]])
-        return bool(later) and all(implied([*known, *case], self.facts, rising, about=about).proved for case in later)
+        wanted = goal(pairs)
+        return bool(later) and all(implied([*known, *case], self.facts, wanted, about=about).proved for case in later)
 
     @property
     def facts(self) -> Facts:
@@ -299,6 +258,20 @@ def _paths(plan: Plan) -> list[list[Plan]]:
     if not isinstance(plan, Scan | Load | Locate | Guard):
         return []
     return [[plan, *path] for path in _paths(plan.body)]
+
+
+def _nests(plan: Plan) -> list[list[Plan]]:
+    """The same, if loops rise and no node is around entries of two nests."""
+    paths = _paths(plan)
+    if any(isinstance(n, Scan) and n.down for path in paths for n in path):
+        return []
+    alone = len(paths) == 1 or not any(n is m for k, p in enumerate(paths) for q in paths[:k] for n in p for m in q)
+    return paths if alone else []
+
+
+def _twins(nest: Sequence[Plan]) -> dict[str, str]:
+    """Other names for what a nest defines, for another one of its entries."""
+    return {d: f"{d}'" for n in nest for d in _defines(n)}
 
 
 def _is_changed(node: Plan) -> bool:

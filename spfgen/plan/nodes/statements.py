@@ -109,21 +109,33 @@ class Gather(Nested):
 
 @dataclass(frozen=True, slots=True)
 class InPlace(Nested):
-    """What the body appends to the tensor goes to its place at once: the body runs twice. The first run counts the
-    entries of each group, whose beginnings the layout stores; from that follow the offsets of the groups and the sizes;
-    in the second run each entry is inserted behind those of its group that came before.
-    `ordered`: the entries of a group are proved to come in the order of the layout, each once; else groups are sorted
-    where need be, and what comes twice is added up. `apart`: the iterations of a parallel loop have groups of their
-    own; else each part counts for itself."""
+    """What the body appends to the tensor goes to its place at once: the body runs twice, with room made in between.
+
+    how "groups": the first run counts the entries of each group, whose beginnings the layout stores; from that follow
+        the offsets of the groups and the sizes; in the second run each entry is inserted behind those of its group
+        that came before. `ordered`: the entries of a group are proved to come in the order of the layout, each once;
+        else groups are sorted where need be, and what comes twice is added up.
+    "marks": the first run notes which positions of ranks occur, which are sorted and numbered; then each value goes to
+        its place. It is proved that no two entries have one place, and that those of a group of positions come one
+        after the other.
+    "keys": the first run counts entries, the second one writes the key and the value of each, which are sorted where
+        need be; what comes twice is added up.
+
+    `apart`: the iterations of a parallel loop have groups of their own; else each part counts for itself."""
 
     tensor: str
     body: Plan
     ordered: bool = False
     apart: bool = False
     because: str = ""
+    how: str = "groups"
 
     @property
     def label(self) -> str:
+        if self.how == "marks":
+            return f"note which positions of {self.tensor} occur, number them, store values at their places"
+        if self.how == "keys":
+            return f"count what is appended to {self.tensor}, then list it by its keys, sort keys that are not in order"
         kept = "in order" if self.ordered else "then sort groups that are not in order"
         return f"count what is appended to {self.tensor}, make offsets, insert it {kept}"
 

@@ -195,3 +195,38 @@ def test_it_is_said() -> None:
     text = spfgen.compile("B[i,j] = A[i,j]", A="csr", B="csc").explain()
     for line in ("count the entries of each (pj)", "offsets colptr", "insert rowidx", "insert val", "make offsets"):
         assert line in text
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("source", "target", "how"), [
+    ("csr", "bcsr(R=2, C=3)", "marks"), ("csr", "dia", "marks"), ("coo", "bcsr2", "keys"), ("csc", "bcsr", "keys"),
+    ("coo_unsorted", "dia", "keys"), ("csr", "dcsc", "keys"), ("csr", "csf", "keys"),
+])  # fmt: skip
+def test_positions_that_are_marked_and_keys(source: str, target: str, how: str, threads: int) -> None:
+    """Blocks and diagonals where entries of a group come together, each once; else keys are listed and sorted."""
+    kernel = spfgen.compile("B[i,j] = A[i,j]", A=source, B=target, threads=threads)
+    plan = plan_of(kernel)
+    assert plan is not None
+    assert plan.how == how
+    for shape, count in [((0, 3), 0), ((3, 0), 0), ((1, 1), 1), ((40, 60), 500), ((70, 64), 0), ((63, 64), 3000)]:
+        given = matrix(*shape, count)
+        if source != "coo_unsorted":
+            given.sum_duplicates()
+        made = kernel(A=spfgen.pack(given, source))
+        check(made)
+        np.testing.assert_array_equal(made.to_numpy(), given.toarray())
+
+
+def test_positions_whose_slots_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words share slots then, and are noted again and again."""
+    runtime = files.runtime
+    kernel = spfgen.compile("B[i,j] = A[i,j]", A="csr", B="bcsr(R=4, C=1)", threads=3)
+    monkeypatch.setattr(files, "runtime", lambda name: runtime(name).replace("bits > 1 &&", "bits < 0 &&"))
+    few = spfgen.compile("B[i,j] = A[i,j]", A="csr", B="bcsr(R=4, C=1)", threads=3)
+    given = matrix(50, 80, 2000)
+    given.sum_duplicates()
+    for one in (kernel, few):
+        made = one(A=given.tocsr())
+        check(made)
+        np.testing.assert_array_equal(made.to_numpy(), given.toarray())

@@ -42,7 +42,7 @@ from spfgen.plan.nodes import PLANS, Append, InPlace, Scan
 from spfgen.sets.affine import Affine
 from spfgen.space.nodes import Tensor
 
-OK, NO_MEMORY = c.Name("SPFGEN_OK"), c.Name("SPFGEN_ERROR_MEMORY")
+OK, NO_MEMORY, NO_INDEX = (c.Name(f"SPFGEN_{n}") for n in ("OK", "ERROR_MEMORY", "ERROR_INDEX"))
 WORD = "uint64_t"
 
 
@@ -318,7 +318,8 @@ class _Worded(_Target):
         """Where a word has too many bits, entries are listed as those of loops that cannot run twice."""
         wide = c.Bin(">", self.bits, c.Int(64))
         if not self.may_be_wide:
-            return [c.If(wide, c.Block((c.Assign(self.status, "=", NO_MEMORY),)), c.Block(tuple(then)))]
+            too_large = c.Assign(self.status, "=", NO_INDEX)  # extents are beyond what index arrays hold
+            return [c.If(wide, c.Block((too_large,)), c.Block(tuple(then)))]
         listed = low.plan(self.plan.body, scope)
         failed = c.If(c.Field(self.entries, "failed"), c.Block((c.Assign(self.status, "=", NO_MEMORY),)))
         begun = entries.emptied_list(low, self.entries)

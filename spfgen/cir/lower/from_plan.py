@@ -323,7 +323,9 @@ class KernelLowering(Lowering):
             case Gather():
                 return entries.gather(self, plan, scope)
             case InPlace():
-                return placing.in_place(self, plan, scope)
+                from spfgen.cir.lower.placed import target_of  # numpy, which is not needed before
+
+                return target_of(self, plan).both(self, scope)
             case SkipZero(value, other, additions, body):
                 adds = c.Un("!", c.Bin("&&", self.all_finite(other, additions, scope), self.is_zero(value, scope)))
                 return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]

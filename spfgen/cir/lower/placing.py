@@ -111,13 +111,6 @@ class Placing:
         return pruned([*lines, *self.target.entry(low, self, names, value)])
 
 
-def in_place(low: Lowering, plan: InPlace, scope: Scope) -> list[c.Stmt]:
-    """Both runs, with the room for the entries made in between."""
-    from spfgen.cir.lower.placed import target_of  # numpy, which is not needed before
-
-    return target_of(low, plan).both(low, scope)
-
-
 def samples(low: Lowering, scope: Scope) -> tuple[c.Expr, c.Expr] | None:
     """Where only windows of a loop are run: how many there are, and what the number of the window is noted in."""
     for run in scope.runs.values():

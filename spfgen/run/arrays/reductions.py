@@ -111,9 +111,11 @@ def of_groups(
         if len(values):
             absent = length - counts
             some = absent > 0
-            if function is np.multiply and not unit:
-                _without_overflow(values, some, entries.values)
-            values[some] = function(values[some], repeat(unit, absent[some]), dtype=dtype)
+            own_values, fills = values[some], repeat(unit, absent[some])
+            values[some] = function(own_values, fills, dtype=dtype)
+            overflows = function is np.multiply and np.isfinite(unit) and not np.isfinite(values).all()
+            if overflows and np.isfinite(entries.values).all():
+                values[some] = _without_overflow(own_values, fills, values[some])
         if initial is not None:
             begin = own.type(initial)
             values, fill = function(begin, values, dtype=dtype), function(begin, fill, dtype=dtype)
@@ -138,12 +140,12 @@ def _by_group(function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: 
     return values, np.diff(np.append(first, count)), where
 
 
-def _without_overflow(products: Array, chosen: Array, factors: Array) -> None:
-    """Of the chosen products, which are multiplied by 0, those that are too large become 0: times 0 an infinity is nan,
-    but the product of finite numbers is 0 wherever the 0 stands."""
-    wrong = chosen & ~np.isfinite(products)
-    if wrong.any() and np.isfinite(factors).all():
-        products[wrong] = 0 if products.dtype.kind == "c" else np.copysign(0, products[wrong])
+def _without_overflow(one: Array, two: Array, products: Array) -> Array:
+    """The products with 0 where one factor is 0 and the other one too large, both products of finite numbers: in parts
+    that is nan, but the product is 0 wherever the 0 stands."""
+    wrong = ~np.isfinite(products) & ((one == 0) | (two == 0))
+    zeros = 0 if products.dtype.kind == "c" else np.copysign(0, one) * np.copysign(1, two)
+    return np.where(wrong, zeros, products)
 
 
 def is_by_groups(function: np.ufunc) -> bool:

@@ -758,3 +758,5 @@ def test_a_product_that_is_too_large_is_0_beside_a_0(layout: str) -> None:
         assert packed.prod() == 0
         assert np.array_equal(packed.prod(axis=1) == 0, [True, False])
         assert np.isnan(spfgen.pack(dense[[0, 2]], layout).prod())
+        filled = spfgen.pack(np.array([[0.0, 3.0, 5.0] + 400 * [3.0]], kind), f"{layout} fill 3")
+        assert filled.prod() == 0

@@ -19,6 +19,7 @@ SKIPS: dict[str, str] = {
     "test_dot::test_dot_GCXS_slicing": OWN,
     "test_dot::test_matmul_GCXS_slicing": OWN,
     "test_dot::test_tensordot_GCXS_slicing": OWN,
+    "test_dot::test_tensordot": "it asks for a numpy array of two sparse ones, by an argument of PyData/Sparse",
     "test_dot::test_matmul_nan_warnings": "warnings of PyData/Sparse are not given",
     "test_einsum::test_einsum_format": OWN,
     "test_coo::test_one_arg_where_dense": WORDS,

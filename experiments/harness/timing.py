@@ -20,6 +20,9 @@ SAMPLE_NS = 2_000_000
 PAUSE_SECONDS = 0.01
 MOST_PAUSES = 50
 PATIENCE_NS = 10_000_000_000
+PATIENCE_OF_RUN = 30.0
+"""Seconds that one run waits for other processes, in all."""
+_WAITED = [0.0]
 QUIET_SHARE = 0.05
 WARM = 3
 """Calls before a sample."""
@@ -69,12 +72,14 @@ def calibrate(call: Call, clock: Clock, target: int = SAMPLE_NS) -> int:
 def pause(threads: int = 1) -> None:
     """Let the threads of the last contestant go to sleep: a pool that still spins would slow the next one.
 
-    Then wait, but not for ever, until other processes leave as many processors as there are threads.
+    Then wait, but not for ever, until other processes leave as many processors as there are threads. Who has waited
+    in vain for long in all does not wait any more: the machine is busy, and the run is to end.
     """
-    for _ in range(MOST_PAUSES):
+    for _ in range(MOST_PAUSES if _WAITED[0] < PATIENCE_OF_RUN else 1):
         time.sleep(PAUSE_SECONDS)
         if others_running() + threads <= (os.cpu_count() or 1):
             return
+        _WAITED[0] += PAUSE_SECONDS
 
 
 def interleave(
@@ -103,7 +108,7 @@ def interleave(
         counts[name] = calibrate(call, clock)
     samples: dict[str, list[float]] = {name: [] for name in calls}
     disturbed = dict.fromkeys(calls, 0)
-    patience = PATIENCE_NS
+    patience = PATIENCE_NS if _WAITED[0] < PATIENCE_OF_RUN else 0
     for turn in range(rounds):
         for name, call in calls.items():
             if turn >= fewer.get(name, rounds):

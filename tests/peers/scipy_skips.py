@@ -34,8 +34,8 @@ _BY_REASON = {
         negative_index_assignment scalar_assign_2 index_scalar_assign setdiag_comprehensive setdiag resize
         setdiag_cooconvert setdiag_noconvert setdiag_dtype inplace_dense
         inplace_success eliminate_zeros eliminate_zeros_all_zero resize_blocked sort_indices astype
-        test_coo: 1d_coo_set 1d_resize 1d_row_and_col 1d_to_2d_resize 2d_to_1d_resize 2d_coo_set 3d_coo_set 3d_coo_singleton
-        5d_coo_set bool_set newaxis_set eliminate_zeros nd_eliminate_zeros
+        test_coo: 1d_coo_set 1d_resize 1d_row_and_col 1d_to_2d_resize 2d_to_1d_resize 2d_coo_set 3d_coo_set
+        3d_coo_singleton 5d_coo_set bool_set newaxis_set eliminate_zeros nd_eliminate_zeros
         test_common1d: resize
         test_indexing1d: assign_empty fancy_assign_empty fancy_indexing_seq_assign fancy_indexing_set
         self_self_assignment sequence_assignment set_array_index set_slice setelement slice_assign_2 slice_assignment

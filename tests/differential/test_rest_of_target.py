@@ -138,3 +138,21 @@ def test_the_rest_is_what_the_value_is_on_the_fills(value: str, target: str) -> 
     dense = {"a": SPARSE, "x": X, "c": 3.0, "W": MATRIX}
     fills = {n: f for n, f in {"a": 2.0, "W": np.inf}.items() if n in used}
     np.testing.assert_allclose(interpret(kernel, {n: dense[n] for n in used}, fills)["y"], expected)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("text", ["C[i,j] = A[i,j]*B[i,j]", "for i, j { C[i,j] = A[i,j]*B[i,j] }"])
+def test_a_product_of_fills_alone_is_that_of_numpy(text: str, layout: str) -> None:
+    """What is not stored is nothing beside a stored infinity; where neither is stored, 0*inf is nan."""
+    a, b = np.array([[1, np.inf], [np.inf, 2]]), np.array([[0, 5.0], [0, 0]])
+    expected = [[0, np.inf], [np.nan, 0]]
+    tensors = f"tensor A : csr fill inf  tensor B : csr  tensor C : {layout}"
+    found = (
+        spfgen.parse(f"kernel k {{ {tensors}  {text} }}")
+        .kernels["k"]
+        .compile()(A=spfgen.pack(a, "csr fill inf"), B=spfgen.pack(b, "csr"))
+    )
+    np.testing.assert_array_equal(np.asarray(found), expected)
+    (kernel,) = parse_file(f"kernel k {{ {tensors}  {text} }}").kernels
+    fills = {"A": np.inf, "B": 0.0} | ({"C": np.nan} if layout == "csr" else {})
+    np.testing.assert_array_equal(interpret(kernel, {"A": a, "B": b}, fills)["C"], expected)

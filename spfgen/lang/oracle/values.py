@@ -17,7 +17,8 @@ from spfgen.lang.oracle.ranges import Ranges
 from spfgen.lang.oracle.tree import indices_in_order, used_in
 
 Array = npt.NDArray[Any]
-ANNIHILATED = {"multiply": (0, 1), "divide": (0,), "floor_divide": (0,), "remainder": (0,), "fmod": (0,)}
+QUOTIENTS = ("divide", "floor_divide", "remainder", "fmod")
+ANNIHILATED: dict[str, tuple[int, ...]] = {"multiply": (0, 1), **dict.fromkeys(QUOTIENTS, (0,))}
 """The arguments whose 0, where it is not stored, is the result."""
 DECIDED: dict[str, dict[int, Any]] = {
     **{op: dict.fromkeys(places, 0) for op, places in ANNIHILATED.items()},
@@ -301,6 +302,8 @@ class Values(Ranges):
                 if one.absent is None:
                     continue
                 zero = np.asarray(one.absent) & (np.asarray(one.value) == 0)
+                if op == "multiply":  # what fills give together is what numpy says
+                    zero = zero & ~np.asarray(absent)
                 if zero.any():
                     result = np.where(zero, np.zeros((), np.asarray(result).dtype), result)
                     absent = np.asarray(absent) | zero
@@ -409,6 +412,8 @@ class Values(Ranges):
             case n.Apply(op, arguments, _, function):
                 found = [of(a) for a in arguments]
                 known = DECIDED.get(op, {}) if function is None else {}
+                if all(f is not None for f in found) and (op not in QUOTIENTS or frame.exact):
+                    return plain(self.apply(op, function, found))
                 for place, number in known.items() if not (frame.exact and op in ANNIHILATED) else ():
                     if found[place] is not None and number == found[place]:
                         return number

@@ -549,6 +549,8 @@ class _Comparison:
                 self.same_place(tensor, a, c)
                 self.same_place(tensor, b, d)
                 return
+        if not variables(mine) <= self.space.position.keys():
+            raise Fault(f"the plan works on {tensor} at {show(mine)}, which nothing around it says")
         if not variables(mine) <= self.instance.domain.space.position.keys() and comparisons([equal]):
             self.wanted = self.wanted.with_constraints(comparisons([equal]))
         elif not comparisons([equal]):

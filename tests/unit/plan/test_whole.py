@@ -138,6 +138,11 @@ WRONG: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         first(Index, lambda n: replace(n, call=replace(n.call, arguments=(more(n.call.arguments[0]),)))),
         "has other keys",
     ),
+    "a subscript that nothing says": (
+        SPMV,
+        first(Do, lambda n: replace(n, value=rewrite(lambda p: Var("nosuch") if p == Var("j") else None, n.value))),
+        "which nothing around it says",
+    ),
     "a state that is kept too long": (FOUND.format("sequential"), kept_longer, "is kept"),
 }
 

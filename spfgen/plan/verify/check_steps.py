@@ -7,12 +7,12 @@ places of their own alone: a place depends on the loop's index, and the loop say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Expr, Formula, calls, variables
+from spfgen.facts.formula import Compare, Expr, Formula, Var, calls, conjuncts, variables
 from spfgen.ir import children
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
@@ -82,7 +82,8 @@ class Scope:
     declaration; `arrays` are those of values, (tensor, array); `functions` those of indices; `places` are states and
     tables of finds; `copied` are arrays of which threads have copies, `totals` tensors for whose places a nest has
     variables, with the number of parallel loops around. `loop` is the innermost one; `parallel` are the
-    parallel ones; `varies` depends on the index of the innermost of these."""
+    parallel ones; `varies` depends on the index of the innermost of these, of which at most one iteration comes here
+    where it is `alone`."""
 
     names: frozenset[str]
     arrays: frozenset[tuple[str, str]]
@@ -93,6 +94,7 @@ class Scope:
     loop: Plan | str | None = None
     parallel: tuple[Plan, ...] = ()
     varies: frozenset[str] = frozenset()
+    alone: bool = False
     copied: frozenset[tuple[str, str]] = frozenset()
     totals: Mapping[str, int] = field(default_factory=dict)
 
@@ -106,7 +108,26 @@ class Scope:
         if not is_parallel:
             return replace(self, loop=loop)
         assert isinstance(loop, Plan)
-        return replace(self, loop=loop, parallel=(*self.parallel, loop), varies=frozenset())
+        return replace(self, loop=loop, parallel=(*self.parallel, loop), varies=frozenset(), alone=False)
+
+    def where(self, *conditions: Any) -> Scope:
+        """Where these hold. One that says which iteration of the innermost parallel loop it is leaves that alone."""
+        loop = self.parallel[-1].dim if self.parallel else None  # type: ignore[attr-defined]
+        sides = [s for c in _compared(conditions) if c.op == "=" for s in ((c.left, c.right), (c.right, c.left))]
+        said = any(one == Var(loop) and not variables(other) & self.varies for one, other in sides if loop)
+        return replace(self, alone=True) if said else self
+
+
+def _compared(conditions: Iterable[Any]) -> Iterator[Compare]:
+    """The comparisons that all hold where these conditions do."""
+    for condition in conditions:
+        match condition:
+            case Holds(formula):
+                yield from _compared([formula])
+            case lang.Apply("logical_and", parts):
+                yield from _compared(parts)
+            case Formula():
+                yield from (c for c in conjuncts(condition) if isinstance(c, Compare))
 
 
 def check_steps(plan: Plan, program: Program) -> None:
@@ -149,7 +170,7 @@ class _Checker:
                     self.apart(plan, scope, target.place)
             case If(condition, then, otherwise):
                 self.value(plan, scope, condition)
-                found = self.statement(then, scope)
+                found = replace(self.statement(then, scope.where(condition)), alone=scope.alone)
                 return self.made(scope, found if otherwise is None else self.statement(otherwise, found))
             case Repeat(body):
                 return self.made(scope, self.statement(body, scope.within(plan)))
@@ -228,7 +249,7 @@ class _Checker:
                 return self.statement(body, self.new(plan, scope, [dim], [call]))
             case Guard(conditions, body):
                 self.known(plan, scope, *conditions)
-                return self.statement(body, scope)
+                return self.statement(body, scope.where(*conditions))
             case Find():
                 return self.found(plan, scope)
             case Segment(dim, start, end, low, high, call, key, _, body):
@@ -372,7 +393,7 @@ class _Checker:
             raise fault(plan, f"iterations of a parallel loop have the table {name} in common")
 
     def apart(self, plan: Store | Do, scope: Scope, place: tuple[Expr, ...]) -> None:
-        if scope.parallel and not any(variables(p) & scope.varies for p in place):
+        if scope.parallel and not scope.alone and not any(variables(p) & scope.varies for p in place):
             raise fault(plan, "iterations of a parallel loop store at one place")
 
     def above_loops(self, plan: Plan, scope: Scope) -> None:

@@ -131,3 +131,13 @@ def test_a_sparse_tensor_of_the_kernels_own_outside_of_loops(layout: str) -> Non
     )
     kernel = spfgen.parse(text).kernels["k"].compile()
     np.testing.assert_array_equal(kernel(A=spfgen.pack(a, "csr")), a @ a.sum(0))
+
+
+def test_a_loop_of_which_one_iteration_is_split_off() -> None:
+    """What it stores depends on no index of the parallel loop, but no other iteration comes there."""
+    a = np.array([[1.0, 0, 2], [3, 4, 0], [0, 5, 6]])
+    text = "s = C[i,j]; for i { C[i,j] = 2*A[i,j] where i != 1 }"
+    kernel = spfgen.compile(text, A="csr", C="csr", s="dense", threads=2)
+    found = kernel(A=spfgen.pack(a, "csr"), C=spfgen.pack(a, "csr"))
+    assert found["s"] == a.sum()
+    np.testing.assert_array_equal(found["C"].to_numpy(), np.where(np.arange(3)[:, None] != 1, 2 * a, 0))

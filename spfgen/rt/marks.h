@@ -1,38 +1,38 @@
 /* The positions of a rank that occur, as words, some of them twice, while a part of a loop finds them; then the numbers of
    those that came last. The lower bits of a word choose its slot. All zero before spfgen_marks_open. */
 typedef struct spfgen_marks {
-    uint64_t mask;   /* slots, less one */
+    uint32_t mask;   /* slots, less one */
     uint64_t *seen;  /* the word that each slot has, or one that belongs to another slot: none */
-    int64_t *number; /* and its number */
+    uint32_t *number; /* where the key of a slot is among all keys, once these are in order */
     uint64_t *word;  /* those found */
-    int64_t count, room, last;
+    int64_t count, room;
+    uint64_t group;  /* the bits that words of a group have in common */
+    uint64_t loaded; /* one of the group whose words have been brought to their slots, which end at key `last` */
+    int64_t last;    /* 0: none yet */
     spfgen_appended *entries; /* which counts bytes */
 } spfgen_marks;
 
 /* How many slots: one for each word with the same upper bits, but no more than there is work for. */
 static inline int64_t spfgen_marks_slots(int bits, double entries) {
     int64_t slots = 2;
-    while (bits > 1 && slots < INT64_C(1) << 40 && ((double)slots < entries || slots < 4096)) {
+    while (bits > 1 && slots < INT64_C(1) << 31 && ((double)slots < entries || slots < 4096)) {
         slots *= 2;
         bits--;
     }
     return slots;
 }
-static void spfgen_marks_forget(spfgen_marks *own) {
-    for (uint64_t slot = 0; slot <= own->mask; slot++) {
-        own->seen[slot] = slot ^ 1;
-    }
-}
 static int spfgen_marks_open(spfgen_marks *marks, int lanes, int64_t slots, spfgen_appended *entries) {
     for (int lane = 0; lane < lanes; lane++) {
-        marks[lane].mask = (uint64_t)slots - 1;
+        marks[lane].mask = (uint32_t)(slots - 1);
         marks[lane].entries = entries;
-        const bool may = spfgen_appended_count(entries, 16 * slots) >= 0;
+        const bool may = spfgen_appended_count(entries, 12 * slots) >= 0;
         marks[lane].seen = may ? (uint64_t *)malloc((size_t)slots * sizeof(uint64_t)) : NULL;
         if (!marks[lane].seen) {
             return SPFGEN_ERROR_MEMORY;
         }
-        spfgen_marks_forget(marks + lane);
+        for (int64_t slot = 0; slot < slots; slot++) {
+            marks[lane].seen[slot] = (uint64_t)slot ^ 1;
+        }
     }
     return SPFGEN_OK;
 }
@@ -90,8 +90,12 @@ static void spfgen_marks_sort(spfgen_marks *own, int width, int bits) {
 /* Words in order among n that are in order, each once; how many there are then. There is room for all. */
 static int64_t spfgen_marks_merged(uint64_t *all, int64_t n, const uint64_t *word, int64_t count) {
     int64_t old = n, place = n + count, to;
-    for (int64_t q = count; q > 0;) {
-        all[--place] = old > 0 && all[old - 1] > word[q - 1] ? all[--old] : word[--q];
+    if (count > 0 && (n == 0 || all[n - 1] < word[0])) {
+        memcpy(all + n, word, (size_t)count * sizeof *word);
+    } else {
+        for (int64_t q = count; q > 0;) {
+            all[--place] = old > 0 && all[old - 1] > word[q - 1] ? all[--old] : word[--q];
+        }
     }
     to = old;
     for (int64_t q = old; q < n + count; q++) {
@@ -123,51 +127,50 @@ static int spfgen_marks_gathered(spfgen_marks *marks, int lanes, int width, int 
     for (int lane = 0; lane < lanes; lane++) {
         spfgen_marks *const own = marks + lane;
         spfgen_marks_sort(own, width, bits);
-        spfgen_marks_forget(own);
-        own->number = (int64_t *)malloc(((size_t)own->mask + 1) * sizeof(int64_t));
+        own->group = width < 64 ? UINT64_MAX << width : 0;
+        own->number = (uint32_t *)calloc((size_t)own->mask + 1, sizeof(uint32_t));
         failed = failed || !own->number;
     }
     if (failed) {
         return SPFGEN_ERROR_MEMORY;
     }
     entries->count = 0;
-    for (int lane = 0; lane < lanes; lane++) {
+    for (int lane = 0; lane < lanes; lane++) { /* not in parallel: positions are few beside entries */
         entries->count = spfgen_marks_merged(entries->keys, entries->count, marks[lane].word, marks[lane].count);
     }
-    return SPFGEN_OK;
+    return entries->count <= UINT32_MAX ? SPFGEN_OK : SPFGEN_ERROR_MEMORY;
 }
-/* The number of a word, near the one that was found last. */
-static SPFGEN_NOINLINE int64_t spfgen_marks_find(const spfgen_marks *own, const spfgen_appended *entries, uint64_t word) {
+/* The number of a word that is not in its slot: those of all words of its group are brought to their slots, once. */
+static SPFGEN_NOINLINE int64_t spfgen_marks_find(spfgen_marks *own, const spfgen_appended *entries, uint64_t word) {
     const uint64_t *const key = entries->keys;
-    int64_t low = own->last, high = low + 1, step = 1;
-    if (key[low] > word) {
-        for (high = low; low > 0 && key[low] > word; step *= 2) {
-            high = low;
-            low = low > step ? low - step : 0;
-        }
-    } else {
-        for (; high < entries->count && key[high] <= word; step *= 2) {
-            low = high;
-            high = high + step < entries->count ? high + step : entries->count;
-        }
+    const bool loads = own->last == 0 || ((word ^ own->loaded) & own->group) != 0;
+    const uint64_t wanted = loads ? word & own->group : word;
+    int64_t low = 0, high = entries->count;
+    if (loads && own->last < high && ((key[own->last] ^ word) & own->group) == 0) {
+        low = high = own->last; /* the next group; key[last - 1] is of the one before */
     }
-    while (high - low > 1) { /* key[low] <= word < key[high] */
+    while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (key[middle] <= word) {
-            low = middle;
+        if (key[middle] < wanted) {
+            low = middle + 1;
         } else {
             high = middle;
         }
     }
+    if (loads) {
+        int64_t q = low;
+        for (; q < entries->count && ((key[q] ^ word) & own->group) == 0; q++) {
+            own->number[key[q] & own->mask] = (uint32_t)q;
+        }
+        own->loaded = word;
+        own->last = q;
+        low = own->number[word & own->mask];
+        return key[low] == word ? low : spfgen_marks_find(own, entries, word);
+    }
+    own->number[word & own->mask] = (uint32_t)low;
     return low;
 }
 static inline int64_t spfgen_marked(spfgen_marks *own, const spfgen_appended *entries, uint64_t word) {
-    const uint64_t slot = word & own->mask;
-    if (own->seen[slot] != word) {
-        const int64_t next = own->last + 1;
-        const bool found = next < entries->count && entries->keys[next] == word;
-        own->seen[slot] = word;
-        own->last = own->number[slot] = found ? next : spfgen_marks_find(own, entries, word);
-    }
-    return own->number[slot];
+    const int64_t number = own->number[word & own->mask];
+    return entries->keys[number] == word ? number : spfgen_marks_find(own, entries, word);
 }

@@ -21,7 +21,6 @@ from spfgen.layout.points import (
     Gather,
     Step,
     encode,
-    grouped_scan,
     lean,
     made_by,
     scan_of,
@@ -63,23 +62,6 @@ def nests(source: Source, leaf: Leaf, part: str, parts: str) -> list[c.Stmt]:
 
 def _values(nest: Nest, leaf: Leaf, at: At) -> list[c.Stmt]:
     return nest.values(at.names, leaf)
-
-
-def grouped(
-    source: Source,
-    groups: Mapping[str, tuple[Affine, int]],
-    inner: Callable[[Nest, At, list[Step]], list[c.Stmt]],
-    part: str,
-    parts: str,
-) -> list[c.Stmt] | None:
-    """Loops over groups of entries; `inner` makes the body from what is left of the scan. None: see grouped_scan."""
-    found = grouped_scan(encode(source.layout), groups)
-    if found is None:
-        return None
-    encoded, steps = found
-    nest = Nest(source, encoded.pieces[0].intersect(encoded.facts), part, parts)
-    outer, rest = steps[: len(groups)], steps[len(groups) :]
-    return pruned(nest.steps(outer, nest.start(encoded), lambda at: inner(nest, at, rest)))
 
 
 @dataclass(frozen=True)

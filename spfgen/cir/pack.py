@@ -110,14 +110,13 @@ def _is_other(value: c.Expr, number: float, single: bool) -> c.Expr:
 # --- scanning a layout ---------------------------------------------------------------------------------------
 
 
-def count_function(layout: Layout, types: Types, without_fill: bool) -> Made:
-    """How many entries each part of the scan has: count[part]. `without_fill` leaves the fill value out."""
+def count_function(layout: Layout, types: Types) -> Made:
+    """How many entries each part of the scan has: count[part]."""
     taken = {*KEYWORDS, *RESERVED}
     source, params = parameters(layout, types, taken, const=True)
-    step: c.Stmt = c.Assign(c.Name("own"), "+=", c.Int(1))
 
     def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
-        return [c.If(is_stored(value, layout.fill, TYPES[types.value]), step)] if without_fill else [step]
+        return [c.Assign(c.Name("own"), "+=", c.Int(1))]
 
     lines = nests(source, leaf, "part", "parts")
     body = [
@@ -242,49 +241,6 @@ def target_names(key: KeyPlan, coordinates: Sequence[c.Expr], extents: Sequence[
         return value.names() <= known and not value.floors() and about.implies(Constraint(False, value))
 
     return Names(values, {}, encoded.calls, encoded.quotients, is_natural)
-
-
-def _checked(key: KeyPlan, names: Names, own: list[c.Expr]) -> list[c.Stmt]:
-    """Note an entry for which the target has no place."""
-    conditions = [*own, *(names.constraint(x) for x in key.checks)]
-    if not conditions:
-        return []
-    return [c.Assign(c.Name("wrong"), "|=", c.Un("!", joined("&&", conditions)))]
-
-
-def keys_of_layout(key: KeyPlan, layout: Layout, types: Types, without_fill: bool) -> Made:
-    """From all that another layout stores, with a copy of the values."""
-    target = key.plan.encoded.layout
-    taken = {*KEYWORDS, *RESERVED}
-    digits = digits_of(key, taken)
-    source, params = parameters(layout, types, taken, const=True)
-    extents = [c.Name(source.sizes[n]) for n in layout.parameters]
-
-    def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
-        own = set(taken) | {n.name for n in names.values.values() if isinstance(n, c.Name)}
-        wanted = target_names(key, [names.name(x) for x in layout.coordinates], extents)
-        lines, word = key_of(digits, wanted, own)
-        place = c.Name("q")
-        lines = [
-            *_checked(key, wanted, []),
-            *lines,
-            c.Assign(c.Load(c.Name("key"), place), "=", word),
-            c.Assign(c.Load(c.Name("value"), place), "=", value),
-            c.Assign(place, "+=", c.Int(1)),
-        ]
-        return (
-            [c.If(is_stored(value, layout.fill, TYPES[types.value]), c.Block(tuple(lines)))] if without_fill else lines
-        )
-
-    nest = nests(source, leaf, "part", "parts")
-    body = [c.Declare(INT, "q", c.Load(c.Name("start"), c.Name("part"))), *nest]
-    loop = in_parts(body, openmp.combined("|", "wrong"))
-    whole = (c.Declare("int", "wrong", c.Int(0)), loop, c.Return(c.Name("wrong")))
-    more = [c.Param("int", "parts"), c.Param(f"const {INT} *restrict", "start", "first entry of each part")]
-    more += [*digits.params, c.Param(f"{WORD} *restrict", "key"), c.Param(f"{TYPES[types.value].c} *restrict", "value")]
-    doc = f"Scans {layout.name}: keys of its entries for {target.name}; 1 when there is no place for one."
-    arguments = (*argument_names(layout, types), "parts", "start", *digits.arguments, "key", "value")
-    return made("int", "spfgen_keys", [*params, *more], whole, doc, arguments)
 
 
 # --- filling ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -225,31 +225,6 @@ def scan_of(layout: Layout) -> tuple[tuple[Step, ...], ...]:
     """How to scan each piece of the relation."""
     encoded = encode(layout)
     return tuple(tuple(_scan(encoded, piece)) for piece in encoded.pieces)
-
-
-def grouped_scan(encoded: Encoded, groups: Mapping[str, tuple[Affine, int]]) -> tuple[Encoded, list[Step]] | None:
-    """The scan of a relation of one piece with loops over quotients of coordinates around all others.
-
-    `groups` gives a new name its numerator and divisor. None where an entry would have to be compared with its group:
-    then the loops would pass over everything in every group.
-    """
-    if len(encoded.pieces) != 1:
-        return None
-    space = Space((*encoded.space.names, *groups))
-    made: list[Constraint] = []
-    for name, (numerator, divisor) in groups.items():
-        rest = numerator - Affine(((name, divisor),))
-        made += [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
-    piece = encoded.pieces[0].reordered(space).with_constraints(made)
-    wide = replace(encoded, space=space, pieces=(piece,), facts=encoded.facts.reordered(space))
-    try:
-        steps = lean(wide, _scan(wide, piece, tuple(groups)))
-    except InternalError:
-        return None
-    if [s.name if isinstance(s, Expand) else "" for s in steps[: len(groups)]] != list(groups):
-        return None
-    compared = any(isinstance(s, Filter) and s.constraint.value.names() & set(groups) for s in steps)
-    return None if compared else (wide, steps)
 
 
 def lean(encoded: Encoded, steps: Sequence[Step]) -> list[Step]:

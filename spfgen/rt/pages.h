@@ -12,14 +12,3 @@ void spfgen_in_large_pages(void *memory, int64_t bytes) {
     (void)bytes;
 #endif
 }
-
-/* Number the marked keys upwards or, with `down`, downwards: the number of each; -1 where there is no mark. */
-int64_t spfgen_numbered(int64_t range, int down, const uint8_t *restrict mark, int64_t *restrict number) {
-    int64_t total = 0;
-    for (int64_t k = 0; k < range; k++) {
-        const int64_t at = down ? range - 1 - k : k;
-        number[at] = mark[at] ? total : -1;
-        total += mark[at] != 0;
-    }
-    return total;
-}

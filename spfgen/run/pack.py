@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -23,14 +24,12 @@ from spfgen.layout.keys import NoKey
 from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import Packed, pack
 from spfgen.layout.points import Array, to_coordinates
+from spfgen.run.by_kernel import NoPlace
 from spfgen.run.by_table import by_table
 from spfgen.run.calls.functions import Function, address, loaded
 from spfgen.run.calls.layout_signature import LayoutSignature, form_of
 from spfgen.run.conversion import Fall, pads, prepared
 from spfgen.run.threads import threads_allowed, threads_by_default
-from spfgen.run.ways import Run, given_of, starts
-
-MOST = 2**32 - 1
 
 
 def pack_entries(
@@ -116,8 +115,16 @@ def team(wanted: int, entries: int) -> int:
 
 @lru_cache(maxsize=64)
 def _unpacking(layout: Layout, types: Types) -> list[Function]:
-    made = [code.count_function(layout, types, False), code.coordinates_function(layout, types)]
+    made = [code.count_function(layout, types), code.coordinates_function(layout, types)]
     return loaded(made, f"Unpacking {layout.name}")
+
+
+def given_of(form: LayoutSignature, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, int]:
+    """A layout's sizes and arrays for C; the arrays are contiguous, and kept by the caller."""
+    of_sizes, of_arrays = form.given
+    given = dict(zip(of_sizes, [sizes[n] for n in form.sizes], strict=True))
+    given.update(zip(of_arrays, [address(arrays[n]) for n in form.arrays], strict=True))
+    return given
 
 
 def _contiguous(form: LayoutSignature, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -133,7 +140,9 @@ def _coordinates(
     dtype = own[layout.values[0].name].dtype
     counting, writing = _unpacking(layout, Types(dtype.name, kinds))
     given = given_of(form, sizes, own)
-    start = starts(counting, given, threads)
+    start = np.zeros(threads + 1, np.int64)
+    counting({**given, "parts": threads, "count": address(start[1:])})
+    np.cumsum(start, out=start)
     count = int(start[-1])
     columns = [np.empty(count, np.int64) for _ in layout.coordinates]
     values = np.empty(count, dtype)
@@ -159,10 +168,21 @@ def _packed(
     columns = [c if c.dtype.name in INDEX_TYPES else c.astype(np.int64) for c in columns]
     if any(c.shape != values.shape for c in columns):
         raise Fall
-    source = coordinate_list(layout.rank)
+    source = _list_for(layout)
     arrays = dict(zip(source.arrays, (*columns, values), strict=True))
     sizes = dict(zip(source.parameters, map(int, shape), strict=True)) | {source.sizes[0]: len(values)}
     return _converted(source, sizes, arrays, layout, index_types, threads, small, duplicates, len(values))
+
+
+_LISTS: dict[tuple[int, str], Layout] = {}
+
+
+def _list_for(layout: Layout) -> Layout:
+    """Coordinates and values, with the layout's fill value: what is not given has it."""
+    name = layout.rank, layout.fill_text
+    if name not in _LISTS:
+        _LISTS[name] = replace(coordinate_list(layout.rank), fill=layout.fill)
+    return _LISTS[name]
 
 
 def _converted(
@@ -181,20 +201,25 @@ def _converted(
     Raises Fall, NoKey, ToolError.
     """
     stored = _stored(source, arrays)
-    if stored > MOST or source.value_transforms or target.value_transforms:
+    if source.value_transforms or target.value_transforms:
         raise Fall
-    form = form_of(source)
-    own = _contiguous(form, arrays)
+    own = _contiguous(form_of(source), arrays)
     types = tuple([a.dtype for a in own.values()])
     kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
-    place = "int32" if stored < 2**31 else "int64"
     entries = stored if small else tuning.CONVERT_COMPILED
-    conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)
-    digits = conversion.at(tuple([int(sizes[p]) for p in source.parameters]))
-    given, parts = given_of(form, sizes, own), team(threads, stored)
-    run = Run(conversion, digits, sizes, own, given, stored, parts, duplicates, expected)
-    for way in conversion.ways:
-        found = run.by(way)
-        if found is not None:
-            return found
-    raise Fall
+    copy = prepared(source, target, types, kinds, packs=expected is not None, entries=entries)
+    if expected is not None and not _is_inside(source, sizes, own):
+        raise Fall
+    try:
+        made = copy(sizes, own, team(threads, stored))
+    except NoPlace as error:
+        raise Fall from error
+    if duplicates != "sum" and (pads(target) or _stored(target, made.arrays) != expected):
+        raise Fall  # some may have been added up
+    return made
+
+
+def _is_inside(source: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
+    """Whether the coordinates that a user gave lie within the extents."""
+    columns = [(arrays[a.name], sizes[p]) for a, p in zip(source.indexes, source.parameters, strict=True)]
+    return all(not len(column) or (column.min() >= 0 and column.max() < extent) for column, extent in columns)

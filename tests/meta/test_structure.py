@@ -22,7 +22,7 @@ ground floor."""
 GROUND = {"facts", "sets"}
 ROOMS = {
     "plan": ["nodes", "analyse", "finds", "verify", "build", "transform", "steps", "assemble"],
-    "cir": ["tree", "checks", "rewrite", "convert", "lower"],
+    "cir": ["tree", "checks", "rewrite", "lower"],
     "run": ["files", "calls", "arrays", "drawings", "tuners", "examining"],
 }
 """Within a folder a room may import at its top itself and those before it. Files beside the rooms, such as the nodes,

@@ -19,10 +19,9 @@ from spfgen.lang.fills import plain_fill
 from spfgen.lang.types import TYPES
 from spfgen.layout.fill import differs, differs_as_number
 from spfgen.layout.fill import filled as full
-from spfgen.run.calls.functions import has_shared
+from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor
-from spfgen.run.ways import sorted_words
 
 MOST = 2**63 - 1
 Stored = TypeVar("Stored", bound="Entries | Coordinates")
@@ -161,9 +160,21 @@ def sorting(key: Array) -> tuple[Array, Array]:
     """(a stable order of numbers of which none is negative, the numbers in that order)."""
     if tuning.SORT_BY_NUMPY <= len(key) < 2**32 and has_shared(len(key)):
         words = key.astype(np.uint64)
-        return sorted_words(words, int(key.max()).bit_length(), 1), words.view(np.int64)
+        return _sorted_words(words, int(key.max()).bit_length()), words.view(np.int64)
     order = np.argsort(key, kind="stable")
     return order, key[order]
+
+
+def _sorted_words(words: Array, bits: int) -> Array:
+    """Sort the keys in place; where each was before."""
+    count = len(words)
+    of_place = max(1, (count - 1).bit_length())
+    lead = min(bits, max(0, bits + of_place - 64, min(11, of_place - 5)))
+    places, room = np.empty(count, np.uint32), np.empty(count, np.uint64)
+    start = np.empty((1 << lead) + 1, np.int64)
+    pointers = [address(a) for a in (words, places, room, start)]
+    shared("keys_sort")(count, bits, lead, *pointers, 1)
+    return places
 
 
 def _ranked(column: Array) -> tuple[Array, int]:

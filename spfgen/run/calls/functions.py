@@ -32,14 +32,7 @@ NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
 KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
-    "keys_order": (INT, (LONG, POINTER, INT)),
     "keys_sort": (None, (LONG, INT, INT, POINTER, POINTER, POINTER, POINTER, INT)),
-    "keys_parts": (None, (LONG, POINTER, INT, INT, POINTER)),
-    "keys_count": (None, (POINTER, INT, INT, POINTER, POINTER)),
-    "keys_widest": (LONG, (POINTER, INT, INT, INT, POINTER)),
-    "totals_int32": (LONG, (LONG, INT, INT, POINTER, POINTER)),
-    "totals_int64": (LONG, (LONG, INT, INT, POINTER, POINTER)),
-    "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
     "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
@@ -48,7 +41,7 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     **{f"counted_{k}": (None, (LONG, LONG, *[POINTER] * 4)) for k in INDEX_TYPES},
     **{f"merged_{k}": (LONG, (POINTER,)) for k in INDEX_TYPES},
 }
-"""What the functions of rt/keys.h, rt/totals.h, rt/table.h, rt/segments.h and rt/merged.h return and take."""
+"""What the functions of rt/keys.h, rt/table.h, rt/segments.h and rt/merged.h return and take."""
 
 
 SHARED_HEADERS = """#define _DEFAULT_SOURCE
@@ -123,9 +116,7 @@ def has_shared(work: int) -> bool:
 def shared_text() -> str:
     """The C text of these functions."""
     keys = re.sub(r"^static (?=\w+ spfgen_keys_)", "", runtime("keys.h"), flags=re.MULTILINE)
-    own = re.sub(r"^static (?=\w+ spfgen_)", "", runtime("totals.h"), flags=re.MULTILINE)
-    totals = [own.replace("TYPE", kind) for kind in ("int32", "int64")]
-    texts = [SHARED_HEADERS, runtime("sort_words.h"), keys, runtime("pages.h"), *totals, runtime("table.h")]
+    texts = [SHARED_HEADERS, runtime("sort_words.h"), keys, runtime("pages.h"), runtime("table.h")]
     texts += [runtime("segments.h").replace("TYPE", kind) for kind in INDEX_TYPES]
     texts += [runtime("inline.h"), *(runtime("merged.h").replace("TYPE", kind) for kind in INDEX_TYPES)]
     return "\n\n".join(texts) + "\n"

@@ -28,10 +28,8 @@ class LayoutSignature:
         self.values = tuple(v.name for v in layout.values)
         self.arrays = layout.arrays
         self.sizes = (*layout.parameters, *layout.sizes)
-        self.given = _words(self, "")
+        self.given = _words(self)
         """What `run.functions.Function` calls the sizes and the arrays."""
-        self.given_to = _words(self, "to ")
-        """The same of a target."""
         self.extents = {name: layout.extents(name) for name in self.arrays}
         self.solved: dict[Any, Any] = {}
         """For callers that solve sizes: their results by shapes of arrays."""
@@ -65,8 +63,8 @@ class LayoutSignature:
         return found
 
 
-def _words(form: LayoutSignature, to: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple([f"{to}size:{n}" for n in form.sizes]), tuple([f"{to}array:{n}" for n in form.arrays])
+def _words(form: LayoutSignature) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple([f"size:{n}" for n in form.sizes]), tuple([f"array:{n}" for n in form.arrays])
 
 
 def remember(table: dict[Any, Any], key: Any, value: Any) -> None:

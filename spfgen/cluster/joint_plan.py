@@ -23,9 +23,10 @@ from spfgen.cluster.iteration_space import Part, Points, Work, high, low
 from spfgen.cluster.joint import Parts, Place, Ranges
 from spfgen.cluster.local import Local
 from spfgen.cluster.placement import home, meant
-from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, leaves, plain, quasi, reads_of, separable, within
+from spfgen.cluster.read_conditions import leaves, outside
+from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
 from spfgen.cluster.size_estimates import bytes_within, result_bytes
-from spfgen.cluster.tasks import Better, Combine, Empty, Full, Pick, Places, Run, Start
+from spfgen.cluster.tasks import Better, Combine, Empty, Full, Pick, Places, Run, Start, fill_in
 from spfgen.cluster.traffic import worker_of
 from spfgen.cluster.types import dtype_of, types_of
 from spfgen.cluster.workers import addresses
@@ -37,6 +38,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
+from spfgen.run.arrays.made import is_full
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ class JointPlan:
         self.filled = {n for n, v in {**operands, **kept}.items() if fill_of(v) != 0}
         kinds = {**{n: dtype_of(v).name for n, v in operands.items()}, **{n: d.name for n, d in self.dtypes.items()}}
         self.separable = separable(self.steps, [*self.named], self.filled, kinds, local)
-        self.reads, self.named_steps = reads_of(self.steps, {*layouts})
+        self.numbers = {n: int(v) for n, v in operands.items() if isinstance(v, int | np.integer)}
+        zeros = {n for n, v in operands.items() if n not in self.filled and is_sparse(v)}
+        self.reads, self.named_steps = reads_of(self.steps, {*layouts}, self.numbers, zeros)
+        self.zeros = {r.name for r in self.reads if r.access.tensor in zeros}
         self._tensors = {r.name: r.access.tensor for r in self.reads}
         self.homes: dict[Any, int] = {}
         """The numbers of the workers that tasks are meant for."""
@@ -172,7 +177,7 @@ class JointPlan:
 
     def points(self, cut: tuple[str, ...], under: Sequence[Sequence[Any]] | None = None) -> Points | None:
         """For which bounds of blocks something is computed, or conditions hold; None where that is for all."""
-        under = leaves(self.named_steps) if under is None else under
+        under = leaves(self.named_steps, self._fill(), self.numbers, self.zeros) if under is None else under
         key = cut, tuple(map(tuple, under))
         if key not in self._points:
             self._points[key] = self.work(cut).points(under) if cut else None
@@ -384,9 +389,19 @@ class JointPlan:
         """The blocks of work in which an equation computes nothing, so that the result has its fill value there."""
         step = self.steps[0]
         is_equation = len(self.steps) == 1 and isinstance(step, lang.Statement) and step.op == "=" and not self.kept
-        if not is_equation or step.where is None or self.filled:
+        fill = self._fill()
+        if not is_equation or fill is None or (step.where is not None and self.filled):
             return np.zeros(len(places), bool)
-        return ~self.has_points(self.cuts, places, ((step.where,),))
+        return ~self.has_points(self.cuts, places, outside(self.named_steps[0], fill, self.numbers, self.zeros))
+
+    def _fill(self) -> Any:
+        """What the result of an equation is where nothing is computed; None where that is not known, or where it is
+        reached by sums of other values."""
+        step = self.steps[0]
+        if len(self.steps) > 1 or not isinstance(step, lang.Statement) or step.op != "=" or self.kept:
+            return None
+        found = fill_in(self.layouts[step.target.tensor], len(step.target.subscripts))
+        return found if found == 0 or within(step.value) <= within(step.target) else None
 
     def _full(self, index: str) -> set[int]:
         """The blocks of work along an index that are computed: those with places, at least one where a part of a
@@ -517,6 +532,12 @@ class JointPlan:
         """Whether parts that were combined meet what the result held: zeros, if it was not given."""
         way = self.combined(target)
         return target in self.kept or (way is not None and way.op != "add" and self.local_text.is_update(target))
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a layout or scipy says of each place whether it is stored."""
+    example = value.example() if isinstance(value, Blocked) else value
+    return not is_full(example.layout) if hasattr(example, "layout") else hasattr(example, "tocsr")
 
 
 def combining(way: Way, layout: Any) -> Combine | Better:

@@ -154,8 +154,10 @@ class Local:
         unit = self.unit
         targets = [a for a in accesses_in(self.steps) if a.tensor in unit.layouts]
         conditions = [w for s in self.steps for n in walk(s) if (w := getattr(n, "where", None)) is not None]
+        in_values = {i for r in unit.reads for under in r.under for c in under for i in within(c)}
+        bound = in_values & {i for s in self.steps for i in _loops(s)}
         alone = self._alone() | {str(plain(s)) for a in targets for s in a.subscripts}
-        return {i for c in conditions for i in within(c)} & {*unit.extents} - alone
+        return ({i for c in conditions for i in within(c)} | bound) & {*unit.extents} - alone
 
     def _free(self, node: Any) -> set[str]:
         """The indices that a node binds: an equation those of its condition that nothing else does."""

@@ -11,10 +11,11 @@ What a program reads of its own result must be at the same place along an index 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spfgen.cluster.read_conditions import under_conditions
 from spfgen.facts.formula import Expr, Formula, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
@@ -389,8 +390,11 @@ class Read:
     under: tuple[tuple[Formula, ...], ...] = ()
 
 
-def reads_of(steps: Sequence[Any], targets: set[str]) -> tuple[tuple[Read, ...], tuple[Any, ...]]:
-    """The reads of steps, and the steps over their names."""
+def reads_of(
+    steps: Sequence[Any], targets: set[str], numbers: Mapping[str, int], zeros: Collection[str]
+) -> tuple[tuple[Read, ...], tuple[Any, ...]]:
+    """The reads of steps, and the steps over their names. `numbers` are the values of integers among the operands,
+    `zeros` the tensors that are 0 where nothing is stored."""
     from spfgen.ir import rewrite
 
     found: dict[lang.Access, str] = {}
@@ -409,48 +413,13 @@ def reads_of(steps: Sequence[Any], targets: set[str]) -> tuple[tuple[Read, ...],
 
     made = tuple(rewrite(named, s) for s in steps)
     under: dict[str, list[tuple[Formula, ...]]] = {}
+    absent = {name for access, name in found.items() if access.tensor in zeros}
     for step in made:
-        for access, conditions in _conditions(step, ()):
+        for access, conditions in under_conditions(step, numbers, absent):
             under.setdefault(access.tensor, []).append(conditions)
     reads = tuple(Read(name, access, tuple(dict.fromkeys(under[name]))) for access, name in found.items())
     return reads, made
 
 
-def _conditions(node: Any, around: tuple[Formula, ...]) -> Iterator[tuple[lang.Access, tuple[Formula, ...]]]:
-    """All accesses, each with the conditions that hold where it is read."""
-    from spfgen.ir import children
-
-    where = getattr(node, "where", None)
-    if isinstance(node, lang.Statement | lang.Reduce | lang.For) and where is not None:
-        around = (*around, where)
-    if isinstance(node, lang.Access):
-        yield node, around
-    for part in children(node):
-        if isinstance(part, lang.Function):
-            continue
-        yield from _conditions(part, around)
-
-
-def leaves(steps: Sequence[Any]) -> tuple[tuple[Formula, ...], ...]:
-    """The conditions under which something of a value is computed, one conjunction for each part of it: where none of
-    them holds there is nothing to do."""
-    found = dict.fromkeys(c for s in steps for c in _leaves(s, ()))
-    return tuple(found)
-
-
-def _leaves(node: Any, around: tuple[Formula, ...]) -> Iterator[tuple[Formula, ...]]:
-    from spfgen.ir import children
-
-    where = getattr(node, "where", None)
-    if isinstance(node, lang.Statement | lang.Reduce | lang.For) and where is not None:
-        around = (*around, where)
-    parts = [] if isinstance(node, lang.Access) else [c for c in children(node) if not isinstance(c, lang.Function)]
-    parts = [node.value] if isinstance(node, lang.Statement) else parts
-    if not parts:
-        yield around
-    for part in parts:
-        yield from _leaves(part, around)
-
-
-__all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "leaves", "linear", "plain", "quasi",
+__all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "linear", "plain", "quasi",
            "reads_of", "separable", "within"]  # fmt: skip

@@ -90,6 +90,7 @@ def agrees(found, wanted, sparse: bool | None) -> None:
     np.testing.assert_allclose(np.asarray(result), wanted, atol=1e-12 if result.dtype != "float32" else 1e-6)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", OF_PAIRS)
 def test_products(name: str) -> None:
     function, sparse = OF_PAIRS[name]
@@ -98,6 +99,7 @@ def test_products(name: str) -> None:
     agrees(function(chunked(), da.from_array(x, chunks=9)), wanted, sparse)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_of_layouts(layout: str) -> None:
     a, whole = chunked(layout), dense()
@@ -176,6 +178,7 @@ def test_sizes_and_names() -> None:
     assert len({tokenize(t) for t in (tensor, 2 * tensor, tensor.convert("csc"), tensor.convert("csr_unsorted"))}) == 4
 
 
+@pytest.mark.exhaustive
 def test_in_another_process() -> None:
     """Pickled with its arrays aside, and its product there: C goes as source, registration happens by itself."""
     tensor = spfgen.pack(dense(), "csr")

@@ -11,9 +11,8 @@ from tests.fuzz import unseen
 from tests.papers import support
 
 pytest.importorskip("dask")
-from spfgen.cluster.parts import Joined, Within
-
 from spfgen.cluster.sliced import cut_along, joined_along
+from spfgen.cluster.tasks import Joined, Within
 
 EVERY = [
     (rank, name)

@@ -184,6 +184,7 @@ def received(dask_worker) -> int:  # type: ignore[no-untyped-def]
     return int(sum(one["total"] for one in dask_worker.transfer_incoming_log))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_as_many_bytes_are_sent_as_explain_says(text, monkeypatch) -> None:
     """By the counters of the workers, within a tenth; dask moves no work to others here, as it may do else."""

@@ -265,7 +265,7 @@ def _check_one(
     try:
         found = kernel(**given, **more)
     except Unsupported as error:
-        if cut and re.search(r"is read along `\w+` while it is made", error.message):
+        if cut and re.search(r"is read along `\w+` while it is computed", error.message):
             return  # a recurrence along what is cut
         raise
     told = f"{program.text}\n{dict(choice)} level {level} seed {seed} {dict(extents)}\n{dense}"

@@ -49,7 +49,7 @@ def folders() -> Made:
     lines = []
     rooms = ("nodes", "analyse", "finds", "verify", "build", "transform", "steps", "assemble")
     plan = ("plan", *(f"plan/{room}" for room in rooms))
-    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "convert", "lower", "lower/parallel")))
+    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "lower", "lower/parallel")))
     run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
     stages = ("facts", "sets", "lang", "lang/oracle", "layout", "space", *plan, *cir, *run, "array", "cluster")
     for folder in (*stages, ""):

@@ -681,49 +681,98 @@ def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str],
     """From the entries of a kernel, in any order, to the result."""
     layout, kind = assembly.layout, target.entry_type
     names = _Names()
-    rank = layout.rank
-    columns = [c.Name(names[f"c {k}"]) for k in range(rank)]
-    pool, count, values, made = (c.Name(n) for n in ("pool", "count", "values", "made"))
-    status = c.Name("status")
-    address = c.Un("&", pool)
-    body: list[c.Stmt] = _listed(target, columns, names, rank)
+    columns = [c.Name(names[f"c {k}"]) for k in range(layout.rank)]
+    body = _listed(target, columns, names, layout.rank)
     body += [*_combined(columns, kind, names), c.Declare(INT, "blocks", c.Int(0)), c.Declare(INT, "taken", c.Int(0))]
     if layout.is_pattern:
         body += _told_only(layout, kind, columns, names)
-    first = c.Name(names["first alternative"])
-    loop_body: list[c.Stmt] = []
-    for k, function in enumerate(tries):
-        alternatives = (assembly, *assembly.fallbacks)[k].alternatives
-        given = [address, count, *columns, values, *([first] if alternatives > 1 else []), made, c.Name("memory")]
-        call = c.Assign(status, "=", c.Call(function, tuple(given)))
-        again = [
+    first, mask, rest = (c.Name(names[n]) for n in ("first alternative", "mask", "dropped entries"))
+    status = c.Name("status")
+    attempts = _attempts(assembly, target, tries, columns, first)
+    again = [
+        *attempts,
+        c.If(c.Un("!", _unplaced(status)), c.Block((c.Break(),))),
+        *_fewer(layout, kind, columns, mask, rest),
+    ]
+    main: list[c.Stmt] = [
+        c.Declare(VECTOR, mask.name, c.Name("NULL")),
+        c.Declare(INT, rest.name, c.Int(0)),
+        *([c.Declare(VECTOR, first.name, c.Name("NULL"))] if _has_alternatives(assembly) else []),
+        c.While(c.Name("true"), c.Block(tuple(again))),
+        *[c.If(c.Bin("!=", status, c.Name(OK)), c.Block(tuple(_cleared(assembly, target))))],
+        *_free_pool(),
+        c.Return(c.Select(c.Bin("==", status, c.Name(TOGETHER)), c.Name(PLACE), status)),
+    ]
+    whole = [_with_pool(s) for s in (*_begun(by_ends), *body, *main)]
+    params = (
+        c.Param("const spfgen_appended *", "entries"),
+        c.Param(f"{target.struct} *", "made"),
+        c.Param("int", "threads"),
+        c.Param(ALLOCATOR, "memory"),
+    )
+    doc = f"The result in layout {layout.name}, whose extents are set, of entries in any order."
+    return c.Function("int", name, params, c.Block(tuple(whole)), doc, static=True)
+
+
+def _begun(by_ends: str) -> list[c.Stmt]:
+    """An empty pool, and what is tried before anything is listed."""
+    pool, status = c.Name("pool"), c.Name("status")
+    most = c.Select(c.Name("memory"), c.Field(c.Name("memory"), "max_workspace"), c.Int(0))
+    head: list[c.Stmt] = [
+        c.Declare("spfgen_pool", "pool", None, 1),
+        c.Do(c.Call("memset", (pool, c.Int(0), c.Call("sizeof", (c.Name("spfgen_pool"),))))),
+        c.Assign(c.Field(pool, "most"), "=", most),
+        c.Declare("int", "status", c.Name(OK)),
+    ]
+    if by_ends:
+        passed = tuple(c.Name(n) for n in ("entries", "made", "memory"))
+        head += [
+            c.Assign(status, "=", c.Call(by_ends, passed)),
+            c.If(c.Bin("!=", status, c.Name(PLACE)), c.Block((c.Return(status),))),
+            c.Assign(status, "=", c.Name(OK)),
+        ]
+    return head
+
+
+def _attempts(
+    assembly: Assembly, target: Target, tries: Sequence[str], columns: Sequence[c.Expr], first: c.Expr
+) -> list[c.Stmt]:
+    """One assembly after the other, until one has a place for all entries."""
+    pool, count, values, made = (c.Name(n) for n in ("pool", "count", "values", "made"))
+    status, address = c.Name("status"), c.Un("&", pool)
+    lines: list[c.Stmt] = []
+    for one, function in zip((assembly, *assembly.fallbacks), tries, strict=True):
+        chosen = one.alternatives > 1
+        given = [address, count, *columns, values, *([first] if chosen else []), made, c.Name("memory")]
+        again: list[c.Stmt] = [
             *_cleared(assembly, target),
             c.Assign(c.Name("blocks"), "=", c.Field(address, "count")),
             c.Assign(c.Name("taken"), "=", c.Field(address, "taken")),
-            call,
+            c.Assign(status, "=", c.Call(function, tuple(given))),
             c.Do(c.Call("spfgen_pool_free", (address, c.Name("blocks"), c.Name("taken")))),
         ]
-        lines: list[c.Stmt] = [*again]
-        if alternatives > 1:
-            lines = [
+        own = again
+        if chosen:
+            own = [
                 c.Assign(first, "=", c.Call("spfgen_vector", (address, count))),
                 *no_memory_free(first),
                 loop("q", c.Int(0), count, [c.Assign(c.Load(first, c.Name("q")), "=", c.Int(0))]),
                 *again,
                 c.While(c.Bin("==", status, c.Name(ELSEWHERE)), c.Block(tuple(again))),
             ]
-        if k == 0:
-            loop_body += lines
-        else:
-            loop_body.append(c.If(_unplaced(status), c.Block(tuple(lines))))
-    mask = c.Name(names["mask"])
-    loop_body.append(c.If(c.Un("!", _unplaced(status)), c.Block((c.Break(),))))
+        lines += [c.If(_unplaced(status), c.Block(tuple(own)))] if lines else own
+    return lines
+
+
+def _fewer(layout: Layout, kind: ElementType, columns: Sequence[c.Name], mask: c.Expr, rest: c.Expr) -> list[c.Stmt]:
+    """Without what equals the fill value; that ends the attempts where there is nothing of that kind."""
+    count, values, status = c.Name("count"), c.Name("values"), c.Name("status")
+    address = c.Un("&", c.Name("pool"))
     as_number = differs(c.Load(values, c.Name("q")), layout, kind, True)
     plain = differs(c.Load(values, c.Name("q")), layout, kind, False)
     together = c.Bin("==", status, c.Name(TOGETHER))
     kept = c.Select(c.Select(together, as_number, plain), c.Int(1), c.Int(0))
-    rest = c.Name(names["dropped entries"])
-    loop_body += [
+    lines: list[c.Stmt] = [
         c.Comment("what equals the fill value need not be stored"),
         c.Assign(mask, "=", c.Call("spfgen_vector", (address, count))),
         c.If(c.Un("!", mask), c.Block((c.Assign(status, "=", c.Name(MEMORY)), c.Break()))),
@@ -734,41 +783,8 @@ def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str],
     for own, type_ in [*((x, INT) for x in columns), (values, kind.c)]:
         size = c.Call("sizeof", (c.Name(type_),))
         kept_rows = c.Call("spfgen_kept", (address, count, mask, own, size))
-        loop_body += [c.Assign(own, "=", c.Cast(f"{type_} *", kept_rows)), *_memory_break(own, status)]
-    loop_body.append(c.Assign(count, "-=", rest))
-    main: list[c.Stmt] = [
-        c.Declare(VECTOR, mask.name, c.Name("NULL")),
-        c.Declare(INT, rest.name, c.Int(0)),
-        *([c.Declare(VECTOR, first.name, c.Name("NULL"))] if _has_alternatives(assembly) else []),
-        c.While(c.Name("true"), c.Block(tuple(loop_body))),
-        *[c.If(c.Bin("!=", status, c.Name(OK)), c.Block(tuple(_cleared(assembly, target))))],
-        c.Do(c.Call("spfgen_pool_free", (address, c.Int(0), c.Int(0)))),
-        c.Return(c.Select(c.Bin("==", status, c.Name(TOGETHER)), c.Name(PLACE), status)),
-    ]
-    head: list[c.Stmt] = [
-        c.Declare("spfgen_pool", "pool", None, 1),
-        c.Do(c.Call("memset", (pool, c.Int(0), c.Call("sizeof", (c.Name("spfgen_pool"),))))),
-        c.Assign(
-            c.Field(pool, "most"), "=", c.Select(c.Name("memory"), c.Field(c.Name("memory"), "max_workspace"), c.Int(0))
-        ),
-        c.Declare("int", "status", c.Name(OK)),
-    ]
-    if by_ends:
-        passed = tuple(c.Name(n) for n in ("entries", "made", "memory"))
-        head += [
-            c.Assign(status, "=", c.Call(by_ends, passed)),
-            c.If(c.Bin("!=", status, c.Name(PLACE)), c.Block((c.Return(status),))),
-            c.Assign(status, "=", c.Name(OK)),
-        ]
-    whole = [_with_pool(s) for s in (*head, *body, *main)]
-    params = (
-        c.Param("const spfgen_appended *", "entries"),
-        c.Param(f"{target.struct} *", "made"),
-        c.Param("int", "threads"),
-        c.Param(ALLOCATOR, "memory"),
-    )
-    doc = f"The result in layout {layout.name}, whose extents are set, of entries in any order."
-    return c.Function("int", name, params, c.Block(tuple(whole)), doc, static=True)
+        lines += [c.Assign(own, "=", c.Cast(f"{type_} *", kept_rows)), *_memory_break(own, status)]
+    return [*lines, c.Assign(count, "-=", rest)]
 
 
 def _has_alternatives(assembly: Assembly) -> bool:

@@ -75,26 +75,6 @@ def _shaped(layout: Layout, shape: tuple[int, ...], values: Array, kinds: tuple[
     return shaped if shaped.fits[kinds] else None
 
 
-def as_they_are(
-    shaped: Shaped,
-    columns: Mapping[str, Array],
-    values: Array,
-    kinds: tuple[tuple[str, str], ...],
-    totals: tuple[int, ...],
-) -> Packed | None:
-    """The arrays with the columns and the values in place; `totals` are the positions of each level. Raises Fall when a
-    position might not fit its type."""
-    room = _room(shaped, kinds, values.dtype, totals, totals)
-    if room is None:
-        return None
-    given = {**columns, shaped.table.layout.values[0].name: values}
-    made = Packed(dict(room.sizes), room.made(shaped.table.layout, given))
-    for name, own in given.items():
-        if made.arrays[name] is not own:
-            made.arrays[name][...] = own
-    return made
-
-
 def fit(shaped: Shaped, kinds: Sequence[tuple[str, str]]) -> bool:
     """Whether all digits that there may be fit the types of the index arrays."""
     limits = shaped.numbers.limits

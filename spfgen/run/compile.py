@@ -143,11 +143,6 @@ def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = Tr
     return cache.fetch(identity, functools.partial(_compile, source, before, after), _about(source))
 
 
-def is_built(source: str) -> bool:
-    """Whether `build` finds the text compiled. Raises ToolError when there is no compiler."""
-    return cache.has(_command_of(source, (), True)[0])
-
-
 def _command_of(
     source: str, extra_flags: tuple[str, ...], optimise: bool
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -155,14 +155,6 @@ class Extents:
     def of_tensor(self, tensor: str) -> tuple[str, ...]:
         return tuple(self.name(("tensor", tensor, k)) for k in range(self.layouts[tensor].rank))
 
-    def of_indices(self) -> dict[str, tuple[str, ...]]:
-        """The extents of each index, one for each statement in which it has another."""
-        found: dict[str, dict[str, None]] = {}
-        for key in [k for k in self.parent if k[0] == "index"]:
-            if self.find(key) in self.names:
-                found.setdefault(key[1], {})[self.name(key)] = None
-        return {name: tuple(extents) for name, extents in found.items()}
-
     def ranges(self, number: int) -> Ranges:
         """What the statement of that number knows of its indices."""
         limits: dict[str, dict[Expr, None]] = {}

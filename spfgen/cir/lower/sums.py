@@ -10,7 +10,7 @@ from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
-from spfgen.cir.tree.build import INT, added_pairwise, downwards, joined, loop, minus
+from spfgen.cir.tree.build import INT, added_pairwise, downwards, in_braces, joined, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite
@@ -77,10 +77,10 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
         total = c.Bin("+", last.target, last.value) if last.op == "+=" else last.value
         if above:
             read.append(c.Declare(kind, own.name))
-            added += _scoped([*above, c.Assign(own, "=", total)])
+            added += in_braces([*above, c.Assign(own, "=", total)])
         else:
             added.append(c.Declare(f"const {kind}", own.name, total))
-        stored += _scoped([*above, c.Assign(last.target, "=", own)])
+        stored += in_braces([*above, c.Assign(last.target, "=", own)])
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         end = c.Name(low.names.new(f"{position}_end"))
@@ -129,7 +129,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     for k, own in enumerate(names):
         place = Bin("-", Var(f"@{at.name}"), Num(k + 1)) if plan.down else Var(f"@{at.name}")
         place = Bin("+", place, Num(k)) if k and not plan.down else place
-        each += _scoped(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
+        each += in_braces(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
     more = (
         c.Bin("<=", c.Bin("+", first, c.Int(tuning.UNROLLED)), at)
         if plan.down
@@ -310,7 +310,7 @@ def _unrolled_with_guards(
         if k == 1 and not few:
             value, group = _begun(value, sums[1], total.type), [*group, added]
         elif group:
-            value = _scoped(value) if k or few else _begun(value, sums[0], total.type)
+            value = in_braces(value) if k or few else _begun(value, sums[0], total.type)
         guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
@@ -384,7 +384,7 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
         return {plan.dim: Bin("+", here, Num(by)) if by else here}
 
     def summed(by: int, sum_: c.Name) -> list[c.Stmt]:
-        return _scoped(low.plan(substitute(body, further(by)), scope.accumulating(own, at=Accumulator(sum_, kind))))
+        return in_braces(low.plan(substitute(body, further(by)), scope.accumulating(own, at=Accumulator(sum_, kind))))
 
     def same(by: int) -> c.Expr:
         """Whether there is such a position, and it belongs to the place of the first one."""
@@ -477,13 +477,8 @@ def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
             if all(isinstance(s, c.Comment) for s in comments):
                 return [*comments, c.Declare(kind.c, name, value)]
         case [*_, c.Assign(c.Name(own), "=")] if own == name:  # what is computed first is declared
-            return [c.Declare(kind.c, name), *_scoped(lines)]
-    return [c.Declare(kind.c, name, zero(kind)), *_scoped(lines)]
-
-
-def _scoped(lines: list[c.Stmt]) -> list[c.Stmt]:
-    """In braces, if something is declared."""
-    return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
+            return [c.Declare(kind.c, name), *in_braces(lines)]
+    return [c.Declare(kind.c, name, zero(kind)), *in_braces(lines)]
 
 
 def lanes_added(low: Lowering, vector: c.Name, width: int, monoid: Monoid | None = None) -> c.Expr:

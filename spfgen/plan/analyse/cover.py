@@ -26,7 +26,7 @@ def covers_by_segments(instance: Instance, steps: Sequence[Step]) -> bool:
         return False
     waiting = {s.dim: s for s in steps if s.kind == "scan"}
     for place, extent in zip(instance.target.place, instance.target.extents, strict=True):
-        loop = next((d for d in waiting if _equal(instance, place, Var(d))), None)
+        loop = next((d for d in waiting if proved_equal(instance, place, Var(d))), None)
         while loop is not None:
             step = waiting.pop(loop)
             if step.low == (ZERO,) and step.high == (extent,):
@@ -48,9 +48,9 @@ def _parent(instance: Instance, step: Step, loops: dict[str, Step], extent: Expr
     if low is None or high is None or low.function != high.function or len(low.arguments) != 1:
         return None
     at = low.arguments[0]
-    if not _equal(instance, high.arguments[0], Bin("+", at, ONE)):
+    if not proved_equal(instance, high.arguments[0], Bin("+", at, ONE)):
         return None
-    loop = next((d for d in loops if _equal(instance, at, Var(d))), None)
+    loop = next((d for d in loops if proved_equal(instance, at, Var(d))), None)
     (length,) = instance.axioms.extents[low.function]
     try:
         last = linear(length).plus(-1)
@@ -79,7 +79,7 @@ def _call(instance: Instance, bound: Expr) -> Call | None:
     return instance.calls.get(bound.name) if isinstance(bound, Var) else None
 
 
-def _equal(instance: Instance, one: Expr, two: Expr) -> bool:
+def proved_equal(instance: Instance, one: Expr, two: Expr) -> bool:
     try:
         return instance.domain.implies(Constraint(True, linear(one) - linear(two)))
     except NotAffine:

@@ -27,6 +27,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, renam
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
+from spfgen.plan.analyse.cover import proved_equal
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.nodes import (
     PLANS,
@@ -161,11 +162,11 @@ def _gaps(instance: Instance, scan: Scan, disjoint: bool) -> tuple[tuple[Plan, .
     """
     target = instance.target
     calls = [n for n, c in instance.calls.items() if len(c.arguments) == 1]
-    called = next((n for n in calls if _same(instance, target.place[0], Var(n))), None) if target.place else None
+    called = next((n for n in calls if proved_equal(instance, target.place[0], Var(n))), None) if target.place else None
     if called is None or scan.low != (ZERO,) or len(scan.high) != 1:
         return None
     call, (end,), now = instance.calls[called], scan.high, Var(scan.dim)
-    if instance.axioms.extents[call.function] != (end,) or not _same(instance, call.arguments[0], now):
+    if instance.axioms.extents[call.function] != (end,) or not proved_equal(instance, call.arguments[0], now):
         return None
     at = Var(f"{scan.dim}'")
     before, this = Call(call.function, (Bin("-", at, ONE),)), Call(call.function, (at,))
@@ -225,13 +226,6 @@ def _row_by_row(target: Operand, scan: Scan, function: str, disjoint: bool) -> t
     return Clear(target.tensor, GAPS, Seq(inside)), (behind,)
 
 
-def _same(instance: Instance, one: Expr, two: Expr) -> bool:
-    try:
-        return instance.domain.implies(Constraint(True, linear(one) - linear(two)))
-    except NotAffine:
-        return False
-
-
 def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | None:
     """Loops over the places that are written for one value of the loop, and nowhere else; then those over the rows that
     the loop does not come to, where its values are rows."""
@@ -258,7 +252,7 @@ def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
     beside: tuple[Plan, ...] = ()
     if not all(c.value.names() <= set(space.names) and part.implies(c) for c in wanted):
         of_sizes = {v for e in (*scan.low, *scan.high) for v in variables(e)} <= {*instance.sizes}
-        if len(words) == 1 or not of_sizes or not _same(instance, instance.target.place[0], Var(scan.dim)):
+        if len(words) == 1 or not of_sizes or not proved_equal(instance, instance.target.place[0], Var(scan.dim)):
             return None  # a row of one place is as well cleared with all others
         beside = _beside(instance.target, scan)
     found = _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))

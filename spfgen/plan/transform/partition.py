@@ -286,7 +286,7 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
         return partition
     partition = replace(partition, weight=weight)
     alike = not isinstance(weight.each, Num) and mean_ratio(weight.each, ONE, context.stored) > tuning.UNSPLIT_CLEARING
-    target = _stored(loop)
+    target = stored(loop)
     if (
         alike
         or not context.makes(SPLIT_ROWS)
@@ -349,8 +349,8 @@ def _above_loop(loop: Loop) -> Iterable[Plan]:
         node = body(node)
 
 
-def _stored(plan: Plan) -> Operand:
-    """What the nest stores in."""
+def stored(plan: Plan) -> Operand:
+    """The place that a nest adds to, which ends in one addition."""
     do = list(chain(plan))[-1]
     assert isinstance(do, Do)
     return do.target

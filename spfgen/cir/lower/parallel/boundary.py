@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spfgen.cir.lower.parallel.parts import Loop, monoid_of, stored
+from spfgen.cir.lower.parallel.parts import Loop, monoid_of
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
@@ -14,6 +14,7 @@ from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
 from spfgen.ir import rewrite, with_children
 from spfgen.plan.nodes import Accumulate, Clear, Find, Finish, Guard, Plan, Scan, Slice, Version, Versions, chain
+from spfgen.plan.transform.partition import stored
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear

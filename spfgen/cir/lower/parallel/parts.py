@@ -186,13 +186,6 @@ def number_of_parts(low: Lowering, partition: Partition, scope: Scope, most: int
     return low.chosen("const int", "parts", value, comment)
 
 
-def stored(plan: Plan) -> Operand:
-    """The place that a nest adds to, which ends in one addition."""
-    do = list(chain(plan))[-1]
-    assert isinstance(do, Do)
-    return do.target
-
-
 def monoid_of(plan: Plan) -> Monoid | None:
     """How a nest combines values, if it does not add them."""
     return next((n.monoid for n in chain(plan) if isinstance(n, Do)), None)

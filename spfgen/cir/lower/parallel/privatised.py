@@ -8,17 +8,7 @@ from dataclasses import replace
 from spfgen import tuning
 from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.cost import cost_expr
-from spfgen.cir.lower.parallel.parts import (
-    THREADS,
-    Loop,
-    Parts,
-    memory,
-    monoid_of,
-    number_of_parts,
-    stored,
-    taken,
-    under_name,
-)
+from spfgen.cir.lower.parallel.parts import THREADS, Loop, Parts, memory, monoid_of, number_of_parts, taken, under_name
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
@@ -27,6 +17,7 @@ from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import ONE
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Copy, Partition, Scan
+from spfgen.plan.transform.partition import stored
 from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Operand
 from spfgen.space.typed import Scalar

@@ -247,7 +247,10 @@ class Tensor(Operators):
         >>> (A + 1).fill
         np.float64(1.0)
         """
-        return typed_fill(self.layout.fill, self.dtype)
+        known, dtype = form_of(self.layout).fills, self.dtype
+        if dtype not in known:
+            known[dtype] = typed_fill(self.layout.fill, dtype)
+        return known[dtype]
 
     @property
     def fill_value(self) -> Any:

@@ -219,8 +219,10 @@ def _in_one_layout(operands: Sequence[Tensor], function: np.ufunc) -> Sequence[T
     """Two tensors of one shape in the layout of the result, where entries lie in order there: to convert takes less
     time than to go by coordinates."""
     first, second = operands
+    if first.layout.name == second.layout.name or first.shape != second.shape:
+        return operands
     layout = layouts_of(operands, function)[0]
-    if first.shape != second.shape or first.layout.name == second.layout.name or not ordered.rises(layout):
+    if not ordered.rises(layout):
         return operands
     if any(t.nse < ENOUGH or t.layout.is_pattern or is_full(t.layout) for t in operands):
         return operands
@@ -425,7 +427,7 @@ def reduced(
     """The reduction by numpy's function of that name, as a dense array or a number."""
     if out is not None:
         return written(reduced(tensor, name, axis, keepdims, dtype, initial, where, None, ddof), out)
-    tensor = tensor_of(tensor, "the operand")
+    tensor = tensor if isinstance(tensor, Tensor) else tensor_of(tensor, "the operand")
     if where is not True:
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
     by_groups = name == "mean" or (name not in OF_PLACES and reductions.is_by_groups(getattr(np, name)))

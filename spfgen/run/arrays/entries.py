@@ -21,7 +21,7 @@ from spfgen.layout.fill import differs, differs_as_number
 from spfgen.layout.fill import filled as full
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.coordinates import Coordinates
-from spfgen.run.tensor import Array, Tensor
+from spfgen.run.tensor import DTYPES, Array, Tensor
 
 MOST = 2**63 - 1
 Stored = TypeVar("Stored", bound="Entries | Coordinates")
@@ -114,14 +114,14 @@ def pruned(entries: Stored) -> Stored:
 
 def in_c(values: Any, fill: Any) -> tuple[Any, Any]:
     """Both in a type that C has too (float16 becomes float32), the zero of the fill without a sign."""
-    if values.dtype.name not in TYPES:
+    if values.dtype not in DTYPES and values.dtype.name not in TYPES:
         if values.dtype == np.float16:
             values = values.astype(np.float32)
         elif values.dtype.kind not in "biufc":
             raise DataError(f"expected numbers, but they are {values.dtype}")
         else:
             values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
-    number = np.asarray(fill).astype(values.dtype)[()]
+    number = fill if type(fill) is values.dtype.type else np.asarray(fill).astype(values.dtype)[()]
     return values, values.dtype.type(0) if number == 0 else number
 
 

@@ -50,6 +50,22 @@ def scratch(name: str, count: int, dtype: np.dtype[Any]) -> Array:
     return found[begin : begin + count * dtype.itemsize].view(dtype)
 
 
+@lru_cache(maxsize=16)
+def _largest(kind: np.dtype[Any]) -> int:
+    return int(np.iinfo(kind).max)
+
+
+@lru_cache(maxsize=64)
+def _named(name: str, kind: np.dtype[Any]) -> str:
+    """Of the function for that type; numpy takes long to say how a type is called."""
+    return f"{name}_{kind.name}"
+
+
+def _plain(array: Array, kind: np.dtype[Any]) -> Array:
+    """numpy.ascontiguousarray, which takes its time for arrays that are so already."""
+    return array if array.dtype == kind and array.flags.c_contiguous else np.ascontiguousarray(array, kind)
+
+
 @dataclass(frozen=True)
 class Form:
     """The names of the arrays: of where segments begin, "" where there are none; of the coordinates; of the values.
@@ -134,9 +150,9 @@ def made(
     for name in signature.indexes:
         own = given[name]
         kind = own.dtype if own.dtype in signature.types[name] else np.dtype(layout.index(name).types[0])
-        if max(count, *shape) > np.iinfo(kind).max:
+        if max(count, *shape) > _largest(kind):
             return None
-        arrays[name] = np.ascontiguousarray(own, kind)
+        arrays[name] = _plain(own, kind)
         arrays[name].flags.writeable = False
     arrays[form.value] = np.ascontiguousarray(values)
     sizes = dict(zip(layout.parameters, map(int, shape), strict=True)) | {form.size: count}
@@ -251,7 +267,7 @@ def sides(extents: Sequence[int], first: Side, second: Side, only: tuple[bool, b
     parts = [p for s in (first, second) for p in (s.begin, *s.columns) if p is not None]
     if any(p.dtype != kind for p in parts):
         kind = np.dtype(np.int64)
-    if most > np.iinfo(kind).max:
+    if most > _largest(kind):
         return None
     count = 1 if first.begin is None else len(first.begin) - 1
     words: list[int] = [count, len(first.columns), *map(int, only)]
@@ -259,7 +275,7 @@ def sides(extents: Sequence[int], first: Side, second: Side, only: tuple[bool, b
     for side in (first, second):
         begin = np.array([0, len(side.values)]) if side.begin is None else side.begin
         values, fill = _words(side)
-        own = [np.ascontiguousarray(begin, kind), values, fill, *(np.ascontiguousarray(c, kind) for c in side.columns)]
+        own = [_plain(begin, kind), values, fill, *[_plain(c, kind) for c in side.columns]]
         held += own
         words += map(address, own)
     begin = np.empty(count + 1, kind)
@@ -268,7 +284,7 @@ def sides(extents: Sequence[int], first: Side, second: Side, only: tuple[bool, b
     words += map(address, (begin, *found, *columns))
     words += extents
     given = np.array(words, np.int64)
-    total = shared(f"merged_{kind.name}")(address(given))
+    total = shared(_named("merged", kind))(address(given))
     both = [_values(s, w[:total]) for s, w in zip((first, second), found, strict=True)]
     return Sides(None if first.begin is None else begin, [c[:total] for c in columns], both)
 

@@ -35,6 +35,8 @@ class LayoutSignature:
         """For callers that solve sizes: their results by shapes of arrays."""
         self.first: Layout | None = None
         """See `canonical`."""
+        self.fills: dict[Any, Any] = {}
+        """The fill value as a number of each type that was asked for."""
         self.pads: bool | None = None
         """See `conversion.pads`."""
         self.table: Any = False

@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, permutations, product
+from math import prod
 
 import numpy as np
 
 from spfgen.errors import DataError, SpfgenError, Unsupported
-from spfgen.facts.formula import Bin, Call, Compare, Expr, Forall, Formula, Num, Var, calls
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Forall, Formula, Num, Var, calls, variables
 from spfgen.ir import walk
 from spfgen.layout.loops import split
 from spfgen.layout.nodes import Layout
@@ -36,6 +37,9 @@ ATTEMPTS = 4096
 BETTER = 16
 """So many more for each rank, where the first one that is right stores more than the entries."""
 
+SMALL, MOST_SAMPLED = 4, 2**20
+"""The extents of samples of many dimensions, and how many values they may store."""
+
 FITTING = 12
 """So many samples are made of arrays that the prover finds."""
 OPEN = ("write", "start", "places", "most", "least", "given")
@@ -47,6 +51,9 @@ Option = tuple[int, KeyOrder]
 
 def orders_of(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
     """An order for each rank of the plan. Raises Unsupported when none is right."""
+    if _is_too_large(layout):
+        message = f"no packing for layout `{layout.name}`: it is tried on small data, but with {layout.rank} dimensions"
+        raise Unsupported(f"{message} these are more than {MOST_SAMPLED} elements", None, ("use coo",))
     attempts = ATTEMPTS // max(1, sum(len(r.keys) for r in plan.ranks))
     options = [list(islice(_options(plan, r), attempts)) for r in plan.ranks]
     reasons: list[tuple[bool, str]] = []
@@ -64,6 +71,13 @@ def orders_of(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
             if samples is _random_samples:
                 reasons.append(found)
     raise _refusal(layout, plan, reasons)
+
+
+def _is_too_large(layout: Layout) -> bool:
+    """Whether a sample stores so many values that it cannot be tried: for each element one, of many dimensions."""
+    sizes = dict.fromkeys(layout.parameters, SMALL)
+    known = [v for v in layout.values if all(variables(e) <= sizes.keys() and not calls(e) for e in v.extents)]
+    return any(prod(shape_of(v.extents, sizes)) > MOST_SAMPLED for v in known)
 
 
 def _with_less(

@@ -67,6 +67,7 @@ SKIPS = {
         for n in ("test_dlpack_device", "test_dunder_dlpack", "test_from_dlpack")
     },
     "array_api_tests/test_creation_functions.py::test_asarray_arrays": WRITES,
+    "array_api_tests/test_linalg.py::test_matrix_norm": "the orders 2, -2 and nuc need singular values",
     "array_api_tests/test_linalg.py::test_matrix_power": "negative powers need inverses",
     **{f"array_api_tests/test_special_cases.py::test_unary[{c}]": NUMPY for c in ONE},
     **{f"array_api_tests/test_special_cases.py::test_{c}": NUMPY for c in floor_divisions()},

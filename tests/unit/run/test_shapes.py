@@ -197,3 +197,14 @@ def test_where_something_is() -> None:
     tensor = spfgen.pack(dense, "csr")
     assert np.array_equal(np.argwhere(tensor), np.argwhere(dense))
     assert np.array_equal(tensor.ravel("F").to_numpy(), dense.ravel("F"))
+
+
+@pytest.mark.parametrize("rank", [21])
+def test_a_shape_of_very_many_dimensions(rank) -> None:
+    """A dense layout of so many is not tried out: small data have 4^rank elements."""
+    for source in (spfgen.array.asarray(np.array([5, 7])), spfgen.pack(np.array([5, 7]), "sv")):
+        found = spfgen.array.reshape(source, (1,) * (rank - 1) + (2,))
+        assert found.shape == (1,) * (rank - 1) + (2,)
+        assert found.to_numpy().ravel().tolist() == [5, 7]
+    with pytest.raises(spfgen.SpfgenError, match=r"more than 1048576 elements(.|\n)*use coo"):
+        spfgen.pack(np.ones((1,) * rank), "dense")

@@ -80,6 +80,8 @@ def _row(plan: Plan) -> _Row | None:
     outer, inner = tuple(nodes[:place]), nodes[place]
     if any(isinstance(n, Scan | Find) and n.parallel for n in walk(inner, PLANS)):
         return None
+    if any(isinstance(n, Scan) and n.collapse for n in nodes[place:]):
+        return None  # these loops are shared out as one with those around: nothing stands between them
     common = tuple(e for k, e in enumerate(does.coordinates) if k != axis)
     return _Row(outer, axis, common, does, inner)
 

@@ -141,3 +141,13 @@ def test_a_loop_of_which_one_iteration_is_split_off() -> None:
     found = kernel(A=spfgen.pack(a, "csr"), C=spfgen.pack(a, "csr"))
     assert found["s"] == a.sum()
     np.testing.assert_array_equal(found["C"].to_numpy(), np.where(np.arange(3)[:, None] != 1, 2 * a, 0))
+
+
+@pytest.mark.parametrize("layout", ["csr", "dense"])
+def test_fused_loops_around_the_sum_of_an_entry(layout: str) -> None:
+    """A row cannot be gathered between loops that run as one."""
+    a, b = np.array([[1.0, 0, 2], [3, 4, 0]]), np.array([[0.0, 1], [2, 0], [5, 6]])
+    schedule = "fuse i, j; order i, j; parallel i"
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A=layout, B=layout, C="csr", schedule=schedule, threads=2)
+    found = kernel(A=spfgen.pack(a, layout), B=spfgen.pack(b, layout))
+    np.testing.assert_array_equal(found.to_numpy(), a @ b)

@@ -11,7 +11,7 @@ from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import plus, simplified, times
 from spfgen.plan.analyse.trips import Trips, plans_inside
-from spfgen.plan.nodes import Append, Do, Gather, InPlace, Plan, Products, Scan, Versions
+from spfgen.plan.nodes import Append, Gather, InPlace, Plan, Products, Scan, Store, Versions
 from spfgen.space.nodes import Instance, Program, Tensor
 
 
@@ -80,13 +80,13 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
     return lines
 
 
-def _visits(plan: Plan, trips: Expr, counts: Trips) -> Iterator[tuple[Expr, Do]]:
+def _visits(plan: Plan, trips: Expr, counts: Trips) -> Iterator[tuple[Expr, Store]]:
     """How often each computation is done."""
     match plan:
-        case Do():
+        case Store():
             yield trips, plan
         case Append():
-            yield trips, plan.as_do
+            yield trips, plan.as_store
         case Versions(versions):
             usual = versions[0] if plan.by_cost else versions[-1]
             yield from _visits(usual.body, trips, counts)
@@ -99,5 +99,5 @@ def _visits(plan: Plan, trips: Expr, counts: Trips) -> Iterator[tuple[Expr, Do]]
                 yield from _visits(child, trips, counts)
 
 
-def _operations(do: Do) -> int:
+def _operations(do: Store) -> int:
     return sum(isinstance(n, Apply) for n in walk(do.value)) + (do.op != "=")

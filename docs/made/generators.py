@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any
@@ -40,6 +42,14 @@ def choices() -> Made:
     rows = ["| decision | level | what it does |", "| --- | --- | --- |"]
     rows += [f"| {c.name} | {c.level} | {c.about} |" for c in CHOICES]
     return "\n".join(rows), {}
+
+
+def nodes() -> Made:
+    """The nodes of plans, as they stand in their docstring."""
+    from spfgen.plan import nodes as plan_nodes
+
+    first, grammar, last = (inspect.getdoc(plan_nodes) or "").split("\n\n")
+    return f"`plan/nodes/`: {first}\n\n{last}\n\n```text\n{textwrap.dedent(grammar)}\n```", {}
 
 
 def folders() -> Made:
@@ -288,6 +298,7 @@ ALL: dict[str, Callable[[], Made]] = {
         pipeline,
         passes,
         choices,
+        nodes,
         folders,
         loop,
         gallery,

@@ -43,8 +43,8 @@ from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Append,
+    Block,
     Clear,
-    Do,
     Find,
     Finish,
     Guard,
@@ -53,7 +53,7 @@ from spfgen.plan.nodes import (
     RegisterTile,
     Scan,
     Segment,
-    Seq,
+    Store,
     Version,
     Versions,
     chain,
@@ -86,7 +86,7 @@ def plan_group(group: Group, context: Context) -> Plan:
 
 
 def _one_behind_the_other(parts: Sequence[Plan]) -> Plan:
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+    return parts[0] if len(parts) == 1 else Block(tuple(parts))
 
 
 def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] | None:
@@ -108,7 +108,7 @@ def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] |
         return None
     known = steps[-1].known if steps else point.domain.space.universe()
     target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
-    body: Plan = Do(target, "=", with_quotients(point.value, known))
+    body: Plan = Store(target, with_quotients(point.value, known))
     for step in reversed(own):
         body = wrapped(step, body)
     target = replace(added.target, tensor=group.target)
@@ -255,7 +255,7 @@ def _nest(
     target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
     value = with_quotients(instance.value, known)
     stored = stored and (summed or finish is None)
-    body: Plan = Do(target, "=" if stored and not summed else instance.op, value, monoid=instance.monoid)
+    body: Plan = Store(target, value, "=" if stored and not summed else instance.op, monoid=instance.monoid)
     if appends:
         body = Append(target.tensor, target.place, value, "its place is found when all entries are there")
     if instance.guards:

@@ -30,21 +30,22 @@ from spfgen.plan.choices import STARTED
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     Accumulate,
+    Block,
     Clear,
-    Do,
     Find,
     Guard,
     Levels,
     Plan,
     Row,
     Scan,
-    Seq,
     State,
+    Store,
     Table,
     Variable,
     Version,
     Workspace,
     is_temporary,
+    stores_in,
     with_body,
 )
 from spfgen.plan.transform.legal import Shared, refused
@@ -89,7 +90,7 @@ def plan_value(group: Group, context: Context, separate: Separate) -> Plan:
     first = [n for i in before for n in separate(i, context, False)]
     if group.op == "=" and not order.covers:
         first.append(Clear(group.target, "not every place is reached exactly once"))
-    whole = Seq((*first, plan)) if first else plan
+    whole = Block((*first, plan)) if first else plan
     for target in reversed(kept.values()):
         whole = Accumulate(target, "", whole, Workspace())
     return whole
@@ -381,7 +382,7 @@ class _Fusion:
         """The plan, read back: the value and each sum at their points, in the loops that they share."""
         wanted = [w for n in self.found_nests for w in n.wanted()]
         wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
-        does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
+        does = next(stores_in(self.stored(value)))
         self.known: set[tuple[Path, ...]] = set()
         self.wanted = [*wanted, Wanted(self.point, does)]
         try:
@@ -413,7 +414,7 @@ class _Fusion:
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""
         point, loop = self.point, mark.dim
-        inside = {n.target.tensor for n in walk(scan.body) if isinstance(n, Do)}
+        inside = {n.target.tensor for n in stores_in(scan.body)}
         inside -= {n.target.tensor for n in walk(scan.body) if _is_variable(n)}  # each iteration has its own
         shared = []
         if point.target.tensor in inside:
@@ -441,7 +442,7 @@ class _Fusion:
         order, point = self.order, self.point
         known = order.steps[-1].known if order.steps else point.domain.space.universe()
         target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
-        result: Plan = Do(target, "=", with_quotients(self.with_rows(value), known))
+        result: Plan = Store(target, with_quotients(self.with_rows(value), known))
         if point.guards:
             conditions = tuple(with_quotients(g, known) for g in point.guards)
             result = Guard(conditions, result, "the place in the value array could not be proved to lie within it")
@@ -546,7 +547,7 @@ def _is_variable(node: object) -> TypeGuard[Accumulate]:
 
 
 def _joined(plans: Sequence[Plan]) -> Plan:
-    return plans[0] if len(plans) == 1 else Seq(tuple(plans))
+    return plans[0] if len(plans) == 1 else Block(tuple(plans))
 
 
 def _replaced(value: Value, old: Value, new: Value) -> Value:

@@ -31,7 +31,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.layout.refusals import NoPlace
 from spfgen.pipeline import Generated, generate, resolve
-from spfgen.plan.nodes import Clear, Find, Plan, Scan, Seq, Versions
+from spfgen.plan.nodes import Block, Clear, Find, Plan, Scan, Versions
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -161,7 +161,7 @@ def drivers(plan: Plan) -> set[str]:
     """The outermost loop of each nest, of the first of its variants; but for those that clear a result: a schedule has
     no name for them."""
     match plan:
-        case Seq(parts):
+        case Block(parts):
             return {d for part in parts for d in drivers(part)}
         case Versions(versions):
             return drivers(versions[0].body)

@@ -19,23 +19,22 @@ from spfgen.plan.nodes import (
     Break,
     Clear,
     Define,
-    Do,
     Emptied,
     Find,
     Guard,
     If,
     Let,
     Load,
-    Locate,
     Plan,
+    Products,
     Repeat,
     Scan,
     Segment,
-    Seq,
     State,
     Store,
     Table,
     body,
+    goes_on,
     with_body,
 )
 from spfgen.space.nodes import Operand, Read
@@ -49,7 +48,7 @@ KINDS = (BOUND, DROPPED, NEGATED, SUBSCRIPT, OPERAND, OFFSET, CASE, PART, KEPT, 
 COSTS = frozenset("ahead rejected span when additions flatten weight work".split())
 """Fields that only decide how fast something is, or when."""
 LOOPS = Scan | Find | Repeat
-BINDING = Let | Define | Array | Break
+BINDING = Let | Array | Break
 """Statements that cannot go alone: what follows needs them, or the loop would not end."""
 
 
@@ -147,7 +146,7 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
                 yield UNCLEARED, replace(node, partition=replace(node.partition, clears=""))
         case Load(call=call):
             yield from ((k, replace(node, call=c)) for k, c in _calls(call, site.names))
-        case Locate(value=value) | Define(value=value):
+        case Define(value=value):
             yield OFFSET, replace(node, value=Bin("+", value, ONE))
             yield from ((SUBSCRIPT, replace(node, value=e)) for e in _renamed(value, site.names))
         case Operand(place=place):
@@ -162,17 +161,19 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
         case Array(fill=fill) if fill is not None:
             yield UNCLEARED, replace(node, fill=None)
         case Clear(body=inner):
-            yield UNCLEARED, Seq(()) if inner is None else inner
+            yield UNCLEARED, Block(()) if inner is None else inner
         case Emptied():
             yield UNCLEARED, Block(())
         case Accumulate(op="="):
             yield UNCLEARED, replace(node, op="+=")
-        case Do(op="="):
+        case Store(op="=") if any(isinstance(n, Products) for n in site.around):
             yield UNCLEARED, replace(node, op="+=")
-        case Block(parts) | Seq(parts):
+        case Block(parts):
             in_merge = any(isinstance(n, Repeat) for n in site.around)
             for k, part in enumerate(parts):
-                if not isinstance(part, BINDING) and not any(isinstance(n, Break) for n in walk(part, PLANS)):
+                if not (isinstance(part, BINDING) or goes_on(part)) and not any(
+                    isinstance(n, Break) for n in walk(part, PLANS)
+                ):
                     yield CASE if in_merge else PART, replace(node, parts=(*parts[:k], *parts[k + 1 :]))
     yield from ((KEPT, n) for n in _kept_longer(node))
 
@@ -221,7 +222,7 @@ def _bound(node: Any) -> Iterator[str]:
     match node:
         case Find(dim, loads=loads):
             yield from (dim, *(n for n, _ in loads))
-        case Scan(dim) | Locate(dim) | Load(dim) | Define(dim):
+        case Scan(dim) | Load(dim) | Define(dim):
             yield dim
 
 

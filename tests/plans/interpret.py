@@ -49,7 +49,7 @@ from spfgen.plan.nodes import (
     Bound,
     Cheapest,
     Clear,
-    Do,
+    Define,
     Find,
     Flatten,
     Gather,
@@ -58,7 +58,6 @@ from spfgen.plan.nodes import (
     Key,
     Levels,
     Load,
-    Locate,
     Needs,
     Partition,
     Plan,
@@ -70,14 +69,15 @@ from spfgen.plan.nodes import (
     Row,
     Scan,
     Segment,
-    Seq,
     State,
+    Store,
     Table,
     Transpose,
     Variable,
     Version,
     Versions,
     Workspace,
+    stores_in,
 )
 from spfgen.space.local_tensors import AT
 from spfgen.space.nodes import Group, Monoid, Operand, Program, Read, Tensor, Value, size_values
@@ -188,6 +188,8 @@ class _Interpreter:
         self.appended: dict[str, list[tuple[tuple[int, ...], Number]]] = {}
         self.counted: list[tuple[int, ...]] | None = None
         self.counts = False
+        self.products = False
+        """Whether a sum of products runs: values are computed as those are."""
         for tensor in program.tensors:
             own = size_values(tensor, program.fixed)
             if tensor.assembled is not None and not all_products:
@@ -227,7 +229,7 @@ class _Interpreter:
     def statement(self, group: Group, plan: Plan, env: Env) -> None:
         """Where the target cannot hold what is added to it, the sums are made in a type that can, and cast at last."""
         own = self.kinds[group.target]
-        dos = [n for n in walk(plan, PLANS) if isinstance(n, Do) and n.target.tensor == group.target]
+        dos = [n for n in stores_in(plan) if n.target.tensor == group.target]
         self.kinds[group.target] = _wide(own, [self.kind(d.value, own) for d in dos])
         targets = [m for (tensor, _), m in self.memories.items() if tensor == group.target]
         for memory in targets:
@@ -243,15 +245,10 @@ class _Interpreter:
 
     def plan(self, plan: Plan, env: Env) -> None:
         match plan:
-            case Seq(parts):
-                for part in parts:
-                    self.plan(part, env)
             case Clear():
                 self.clear(plan, env)
             case Scan():
                 self.scan(plan, env)
-            case Locate(dim, value, body):
-                self.plan(body, _bound(plan, env, dim, self.number(plan, value, env)))
             case Load(dim, call, body):
                 self.plan(body, _bound(plan, env, dim, self.number(plan, call, env)))
             case Guard():
@@ -297,8 +294,10 @@ class _Interpreter:
                 self.append(plan, env)
             case Products(asked, body):
                 self.kinds |= {t.name: t.value_type for t in asked.temporaries}
+                self.products = True
                 self.statement(asked.group, body, env)
-            case Do():
+                self.products = False
+            case Store(op=op, monoid=monoid) if self.products or op == "+=" or monoid is not None:
                 self.do(plan, env)
             case _ if isinstance(plan, STATEMENTS):
                 steps.statement(self, plan, env)
@@ -364,11 +363,11 @@ class _Interpreter:
         key = tuple(self.number(plan, c, env) for c in plan.segment_keys)
         inside: Env = env
         node = plan.body
-        while isinstance(node, Load | Locate):
+        while isinstance(node, Load | Define):
             value = node.call if isinstance(node, Load) else node.value
             inside = {**inside, node.dim: self.number(node, value, inside)}
             node = node.body
-        if isinstance(node, Do) and ran.setdefault(key, place := self.place(node, node.target, inside)) != place:
+        if isinstance(node, Store) and ran.setdefault(key, place := self.place(node, node.target, inside)) != place:
             raise WrongPlan(plan, f"its place changes from {ran[key]} to {place} where {key} stay the same")
 
     @contextmanager
@@ -703,11 +702,11 @@ class _Interpreter:
     def clearing(self, part: Plan, env: Env) -> None:
         """A nest that makes places zero."""
         for node in walk(part, PLANS):
-            if isinstance(node, Do) and (node.op != "=" or node.value != Constant(0)):
+            if isinstance(node, Store) and (node.op != "=" or node.value != Constant(0)):
                 raise WrongPlan(node, "a nest that clears does something else")
         self.plan(part, env)
 
-    def do(self, plan: Do, env: Env) -> None:
+    def do(self, plan: Store, env: Env) -> None:
         self.done += 1
         own = self.kinds[plan.target.tensor]
         if plan.monoid is not None:
@@ -750,7 +749,7 @@ class _Interpreter:
         if plan.tensor in self.appended:
             steps.append(self, plan, env)
             return
-        does = plan.as_do
+        does = plan.as_store
         own = self.kinds[plan.tensor]
         value = self.value(plan, does.value, self.kind(does.value, own), env)
         place = self.place(plan, does.target, env)

@@ -91,12 +91,15 @@ def statement(run: _Interpreter, plan: Plan, env: Env) -> Env:
         case Block(parts):
             inner = env
             for part in parts:
-                if isinstance(part, STATEMENTS) and not isinstance(part, Block):
+                if isinstance(part, STATEMENTS) and not isinstance(part, Block | Store):
                     inner = statement(run, part, inner)
                 else:
                     run.plan(part, inner)
-        case Define(dim, value):
-            return named(plan, env, dim, run.number(plan, value, env))
+        case Define(dim, value, body):
+            inner = named(plan, env, dim, run.number(plan, value, env))
+            if body is None:
+                return inner
+            run.plan(body, inner)
         case Let(name, kind, value):
             return named(plan, env, name, Box(name, kind, as_type(run, plan, value, kind, env), len(run.watches)))
         case Assign(name, kind, value):

@@ -16,16 +16,16 @@ from spfgen.cir.tree.elements import zero
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import (
     Accumulate,
-    Do,
+    Define,
     Find,
     Finish,
     Load,
-    Locate,
     Plan,
     Registers,
     RegisterTile,
     Row,
     Scan,
+    Store,
     Variable,
     Workspace,
     chain,
@@ -85,7 +85,7 @@ def finished(
 
 def _scatters(plan: Plan) -> bool:
     """Whether all there is in the nest are loops and values from the workspace of a scatter."""
-    inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Locate | Do)]
+    inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Define | Store)]
     return bool(inside) and all(isinstance(n, Find) and n.algorithm == "scatter" for n in inside)
 
 

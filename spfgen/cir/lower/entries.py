@@ -17,7 +17,7 @@ from spfgen.cir.tree.build import any_of, in_braces
 from spfgen.cir.tree.elements import converted
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Append, Gather, Plan, Seq
+from spfgen.plan.nodes import PLANS, Append, Block, Gather, Plan
 from spfgen.space.nodes import Tensor
 
 ROW = "spfgen_row"
@@ -100,7 +100,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     hashed = low.chosen("const bool", f"{plan.tensor}_hashed", many, why)
     common = c.Name(low.names.new("common"))
     inner = replace(scope, rows_of={**scope.rows_of, plan.tensor: (row, plan.axis)}, looped=True)
-    nests = plan.body.parts if isinstance(plan.body, Seq) else (plan.body,)
+    nests = plan.body.parts if isinstance(plan.body, Block) else (plan.body,)
     lines: list[c.Stmt] = [
         *(s for nest in nests for s in in_braces(low.plan(nest, inner))),
         c.Declare("int64_t", common.name, None, max(1, len(plan.common))),

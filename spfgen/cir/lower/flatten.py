@@ -12,7 +12,7 @@ from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Call, Num, Var, substitute, variables
-from spfgen.plan.nodes import Find, Flatten, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Define, Find, Flatten, Load, Plan, Scan, chain, with_body
 
 MANY = 2**31 - 1
 """More keys than it is worth comparing with one by one."""
@@ -57,7 +57,7 @@ def _at_position(plan: Scan) -> Plan:
     body: Plan = inner.body
     bounds = {v for e in (*inner.low, *inner.high) for v in variables(e)}
     for node in reversed(list(takewhile(lambda n: n is not inner, chain(plan.body)))):
-        if isinstance(node, Load | Locate) and node.dim not in bounds:
+        if isinstance(node, Load | Define) and node.dim not in bounds:
             body = with_body(node, body)
     return body
 
@@ -164,7 +164,7 @@ def _keys(low: Lowering, plan: Scan, find: Find, flatten: Flatten, scope: Scope)
     assert find.key is not None
     key = find.key.value
     values = {
-        n.dim: n.call if isinstance(n, Load) else n.value for n in chain(plan.body) if isinstance(n, Load | Locate)
+        n.dim: n.call if isinstance(n, Load) else n.value for n in chain(plan.body) if isinstance(n, Load | Define)
     }
     while isinstance(key, Var):
         key = values[key.name]

@@ -32,7 +32,7 @@ from spfgen.cir.lower.wide import wide_type, widened
 from spfgen.cir.lower.workspaces import given_back, taken
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
-from spfgen.cir.tree.build import INT, any_of, downwards, in_braces, joined, loop
+from spfgen.cir.tree.build import INT, any_of, downwards, joined, loop
 from spfgen.cir.tree.elements import converted, zero
 from spfgen.cir.tree.names import Names
 from spfgen.cir.tree.print import print_expr
@@ -50,14 +50,12 @@ from spfgen.plan.nodes import (
     Block,
     Bound,
     Clear,
-    Do,
     Find,
     Gather,
     Guard,
     InPlace,
     Levels,
     Load,
-    Locate,
     Needs,
     Plan,
     Prefetch,
@@ -65,13 +63,14 @@ from spfgen.plan.nodes import (
     Reach,
     Scan,
     Segment,
-    Seq,
     SkipZero,
     State,
+    Store,
     Table,
     Transpose,
     Versions,
     is_temporary,
+    stores_in,
 )
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
@@ -273,16 +272,12 @@ class KernelLowering(Lowering):
 
     def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
         match plan:
-            case Seq(parts):
-                return [s for p in parts for s in in_braces(self.plan(p, scope))]  # they may declare the same
             case Clear(tensor, part=None, shared=shared):
                 return self.clear(tensor, shared)
             case Clear(part=part, body=body) if part is not None and body is not None:
                 return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
             case Scan():
                 return self.scan(plan, scope)
-            case Locate(dim, value, body):
-                return [self.declare(dim, self.expr(value, scope)), *self.plan(body, scope)]
             case Load(dim, call, body, in_place):
                 if in_place:
                     return self.plan(body, scope.inlined(dim, call))
@@ -333,9 +328,9 @@ class KernelLowering(Lowering):
                 return entries.append(self, plan, scope)
             case Products():
                 return self.products(plan)
-            case Do(monoid=Monoid()):
+            case Store(monoid=Monoid()):
                 return [self.merged(plan, scope)]
-            case Do(target, op, value):
+            case Store(target, value, op) if op == "+=" or not self.steps:
                 stored = self.store(target, op, value, scope)
                 is_memory = scope.accumulator(target) is None
                 return [openmp.ATOMIC, stored] if scope.atomic and is_memory else [stored]
@@ -345,7 +340,7 @@ class KernelLowering(Lowering):
                 return self.plan(plan.meaning, scope)
         raise InternalError(f"unknown plan node {plan!r}")
 
-    def merged(self, plan: Do, scope: Scope) -> c.Stmt:
+    def merged(self, plan: Store, scope: Scope) -> c.Stmt:
         """A value combined with what the target has."""
         assert plan.monoid is not None
         kind = TYPES[plan.monoid.type]
@@ -464,12 +459,12 @@ class KernelLowering(Lowering):
         if plan.unroll > 1:
             written = unrolled(self, plan, scope, body, plan.unroll)
             return [self.loop(plan, scope, body)] if written is None else written
-        if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
+        if scope.atomic and not any(scope.running(n.target) for n in stores_in(plan.body)):
             plan = replace(plan, vector=False)  # one atomic addition after another
         made = self.loop(plan, scope, body)
         if plan.pieces:
             return sums.in_pieces(made, plan.pieces)
-        totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
+        totals = [scope.running(n.target) for n in stores_in(plan.body)] if plan.vector else []
         names = dict.fromkeys(t.variable for t in totals if t is not None)
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]
 
@@ -620,10 +615,10 @@ def work_of(plan: Plan) -> Expr | None:
         works = [work_of(v.body) for v in plan.versions]
         known = dict.fromkeys(w for w in works if w is not None)
         return None if None in works else reduce(lambda a, b: Bin("min", a, b), known)
-    if isinstance(plan, Seq):
+    if isinstance(plan, Block):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))
-    if isinstance(plan, Block) or any(isinstance(n, Levels) or is_temporary(n) for n in walk(plan, PLANS)):
+    if any(isinstance(n, Levels) or is_temporary(n) for n in walk(plan, PLANS)):
         return None
     found = next(
         (n.partition for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None), None
@@ -633,9 +628,9 @@ def work_of(plan: Plan) -> Expr | None:
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
-    if isinstance(plan, Products):
-        return _nests(plan.body)
-    return plan.parts if isinstance(plan, Seq) else (plan,)
+    if not isinstance(plan, Products):
+        return (plan,)
+    return plan.body.parts if isinstance(plan.body, Block) else (plan.body,)
 
 
 def _used_lines(lines: list[c.Stmt], plan: Find) -> list[c.Stmt]:

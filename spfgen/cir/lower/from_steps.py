@@ -43,8 +43,8 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
         case Block(parts):
             why: list[c.Stmt] = [c.Comment(plan.because)] if plan.because else []
             return [*why, *(s for p in parts for s in _part(low, p, scope))]
-        case Define(dim, value):
-            return [low.declare(dim, low.expr(value, scope))]
+        case Define(dim, value, inner):
+            return [low.declare(dim, low.expr(value, scope)), *([] if inner is None else low.plan(inner, scope))]
         case Let(name, kind, value):
             return [c.Declare(TYPES[kind].c, low.names[name], typed_as(low, value, scope, TYPES[kind]))]
         case Assign(name, kind, value) if name in FLAGS:  # several threads may say so
@@ -168,7 +168,11 @@ def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
 def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
     """What a nest declares outside of its loops is its own."""
     lines = low.plan(plan, scope)
-    return in_braces(lines) if isinstance(plan, Block) or not isinstance(plan, STATEMENTS) else lines
+    return (
+        lines
+        if isinstance(plan, STATEMENTS) and not isinstance(plan, Block) and plan.inner is None
+        else in_braces(lines)
+    )
 
 
 def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.Expr:

@@ -32,7 +32,6 @@ from spfgen.plan.nodes import (
     Let,
     Levels,
     Load,
-    Locate,
     Plan,
     Probe,
     Reach,
@@ -161,7 +160,7 @@ def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
     for node in walk(plan, PLANS):
-        if isinstance(node, Scan | Find | Locate | Load | Table | Reach | Levels):  # a find may have another
+        if isinstance(node, Scan | Find | Define | Load | Table | Reach | Levels):  # a find may have another
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]
@@ -169,7 +168,7 @@ def _dims(plan: Plan) -> list[str]:
             result += [node.start, node.end]
         if isinstance(node, State | Bound | Let | Array):
             result.append(node.name)
-        if isinstance(node, Define | Probe):
+        if isinstance(node, Probe):
             result.append(node.dim)
         if isinstance(node, Collect):
             result.append(f"{node.name}.{COUNT}")

@@ -23,12 +23,12 @@ from spfgen.plan.nodes import (
     LEFT,
     SEVERAL,
     Ahead,
-    Do,
+    Block,
     Find,
     Guard,
     Plan,
     Scan,
-    Seq,
+    Store,
     chain,
 )
 from spfgen.plan.transform.segmented_reduction import written_out
@@ -45,7 +45,7 @@ def partial_sums(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     if plan.partial == DISTINCT:
         return distinct_places(low, plan, scope)
     do = list(chain(plan.body))[-1]
-    assert isinstance(do, Do)
+    assert isinstance(do, Store)
     found = scope.running(do.target)
     assert found is not None
     if plan.partial in (ACROSS, IN_TURN):
@@ -61,7 +61,7 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     at = c.Name(low.names.new(f"{position}_next"))
     low.names.table[f"@{at.name}"] = at.name
     do = list(chain(plan.body))[-1]
-    assert isinstance(do, Do)
+    assert isinstance(do, Store)
     kind = low.kinds[do.target.tensor].c
     sums = [c.Name(low.names.new(f"{do.target.tensor}_{k + 1}")) for k in range(tuning.UNROLLED)]
     rest = low.plan(plan.body, scope)
@@ -207,7 +207,7 @@ def _by_vectors(
     """The loop with these vectors of sums, what is left of it, and all the sums together."""
     kind = total.type
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
-    target = next(n.target for n in chain(plan.body) if isinstance(n, Do))
+    target = next(n.target for n in chain(plan.body) if isinstance(n, Store))
 
     def of(vector: c.Name) -> Accumulator:
         return replace(total, place=c.Load(vector, lane))
@@ -237,8 +237,8 @@ def _by_vectors(
 
 def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     """A vector of sums for each of several totals of one type."""
-    dos = plan.body.parts if isinstance(plan.body, Seq) else ()
-    totals = [scope.running(n.target) for n in dos if isinstance(n, Do)]
+    dos = plan.body.parts if isinstance(plan.body, Block) else ()
+    totals = [scope.running(n.target) for n in dos if isinstance(n, Store)]
     found = [t for t in totals if t is not None]
     kind = found[0].type
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
@@ -254,7 +254,7 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
 
     inside = scope
     for do, vector in zip(dos, vectors, strict=True):
-        assert isinstance(do, Do)
+        assert isinstance(do, Store)
         inside = inside.accumulating(do.target, at=Accumulator(c.Load(vector, lane), kind))
     added = [lanes(low.plan(substitute(do, {plan.dim: place}), inside)) for do in dos]
     more = c.Bin("<=", c.Bin("+", at, c.Int(width)), end)
@@ -371,7 +371,7 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
     """Places come in order: where four positions begin and end with one, all of them belong to it. That is one question
     for four values, which go to two sums in turn."""
     do = list(chain(plan.body))[-1]
-    assert isinstance(do, Do)
+    assert isinstance(do, Store)
     kind, own = low.compute_type(plan.body, do.target), replace(do.target, place=(), extents=())
     body = without_unused(rewrite(lambda n: own if n == do.target else None, plan.body))
     words = (f"{low.names[plan.dim]}_next", f"{low.names[plan.dim]}_first", *[f"{do.target.tensor}_sum"] * 3)

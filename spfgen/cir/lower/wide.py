@@ -10,16 +10,16 @@ from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.elements import converted
-from spfgen.ir import children, walk
+from spfgen.ir import children
 from spfgen.lang.types import ElementType, promoted
-from spfgen.plan.nodes import PLANS, Accumulate, Do, Plan
+from spfgen.plan.nodes import Accumulate, Plan, Store, stores_in
 from spfgen.space.nodes import Group
 
 
 def wide_type(lowering: Lowering, group: Group, plan: Plan) -> ElementType | None:
     """The type in which the statement must add; None where its target can hold what is added to it."""
     own = lowering.kinds[group.target]
-    added = [n for n in walk(plan, PLANS) if isinstance(n, Do) and n.target.tensor == group.target]
+    added = [n for n in stores_in(plan) if n.target.tensor == group.target]
     parts = [lowering.value_type(n.value, own).name for n in added]
     kind = promoted([own.name, *parts])
     is_lossy = kind.kind != "b" if own.kind == "b" else own.kind in "iu" and kind.kind in "fc"
@@ -66,6 +66,6 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
 def _adds(node: object, tensor: str) -> bool:
     """Whether a place of the target may be added to in memory, rather than written once from a sum of its own."""
     match node:
-        case Accumulate(target, op) | Do(target, op):
+        case Accumulate(target, op) | Store(target, op=op):
             return op == "+=" and target.tensor == tensor
     return any(_adds(n, tensor) for n in children(node))  # variants are no plans, but have some

@@ -20,8 +20,6 @@ from spfgen.plan.nodes import (
     Assign,
     Block,
     Collect,
-    Define,
-    Do,
     Entry,
     Find,
     Guard,
@@ -31,9 +29,9 @@ from spfgen.plan.nodes import (
     Probe,
     Scan,
     Segment,
-    Seq,
     Store,
     Versions,
+    goes_on,
 )
 from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Program
@@ -80,7 +78,7 @@ def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
     for plan in plans:
         nodes = list(walk(plan))
         counts = {f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect)}
-        own = {n.dim for n in nodes if isinstance(n, Define) and variables(n.value) <= names}
+        own = {n.dim for n in nodes if goes_on(n) and variables(n.value) <= names}
         arrays = [*context.arrays, *(_names(n.extents) for n in nodes if isinstance(n, Array))]
         tensors = frozenset(t.name for t in program.every_tensor)
         stored = frozenset({*context.stored, *counts})
@@ -154,7 +152,7 @@ def _fits(wanted: Sequence[set[str]], extents: list[str], sizes: _Sizes) -> bool
 def _does(node: Plan) -> bool:
     """Whether something is done whenever the node is reached, not only where something is found or holds."""
     match node:
-        case Do() | Append() | Store() | Entry() | Assign():
+        case Append() | Store() | Entry() | Assign():
             return True
         case Guard() | Segment():
             return False
@@ -162,7 +160,7 @@ def _does(node: Plan) -> bool:
             return miss is not None and _does(miss)
         case If(then=then, otherwise=otherwise):
             return otherwise is not None and _does(then) and _does(otherwise)
-        case Block(parts) | Seq(parts):
+        case Block(parts):
             return any(_does(p) for p in parts)
         case Versions(versions):
             return _does(versions[0].body)

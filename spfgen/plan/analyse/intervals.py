@@ -16,7 +16,7 @@ from spfgen.facts.prove import implied
 from spfgen.ir import fresh
 from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.analyse.sorted_bounds import Limit, around, bound, falls, within_loop, without_implied
-from spfgen.plan.nodes import Bound, Guard, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Bound, Define, Guard, Load, Plan, Scan, chain, with_body
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import linear
@@ -77,7 +77,7 @@ def _loads(scan: Scan) -> list[Load]:
     for node in chain(scan.body):
         if isinstance(node, Load):
             found.append(node)
-        elif not isinstance(node, Guard | Locate):
+        elif not isinstance(node, Guard | Define):
             break
     return found
 

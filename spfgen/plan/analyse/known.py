@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from spfgen.facts.formula import Compare, Formula, Var
-from spfgen.plan.nodes import Bound, Cheapest, Guard, Levels, Load, Locate, Plan, Scan, Seq, Versions, body, with_body
+from spfgen.plan.nodes import Block, Bound, Cheapest, Define, Guard, Levels, Load, Plan, Scan, Versions, body, with_body
 
 Around = tuple[Plan, ...]
 """The nodes around one, from the outside in. The conditions of a version are a guard."""
@@ -17,7 +17,7 @@ def known_in(node: Plan) -> list[Formula]:
     match node:
         case Scan(dim, low, high) | Levels(dim, low, high):
             return [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
-        case Load(dim, value) | Locate(dim, value):
+        case Load(dim, value) | Define(dim, value):
             return [Compare("=", Var(dim), value)]
         case Bound(name, _, low):
             return [Compare(">=", Var(name), e) for e in low]
@@ -36,8 +36,8 @@ def rewritten(change: Callable[[Plan, Around], Plan | None], plan: Plan, around:
     if made is not None:
         return made
     match plan:
-        case Seq(parts):
-            return Seq(tuple(rewritten(change, p, around) for p in parts))
+        case Block(parts):
+            return Block(tuple(rewritten(change, p, around) for p in parts))
         case Versions(versions):
             found = []
             for version in versions:

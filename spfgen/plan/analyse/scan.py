@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan
+from spfgen.plan.nodes import Define, Guard, Load, Plan, Scan
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.eliminate import about
@@ -223,7 +223,7 @@ def wrapped(step: Step, body: Plan, parallel: tuple[str, str] | None = None) -> 
     match step.kind:
         case "locate":
             assert isinstance(step.value, Expr)
-            return Locate(step.dim, step.value, body, step.because)
+            return Define(step.dim, step.value, body, step.because)
         case "load":
             assert isinstance(step.value, Call)
             return Load(step.dim, step.value, body)

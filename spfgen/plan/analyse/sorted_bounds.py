@@ -9,7 +9,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, V
 from spfgen.facts.prove import implied
 from spfgen.ir import fresh
 from spfgen.plan.analyse.scan import Step, sources, with_quotients
-from spfgen.plan.nodes import Accumulate, Bound, Guard, Load, Locate, Plan, Scan, Seq, with_body
+from spfgen.plan.nodes import Accumulate, Block, Bound, Define, Guard, Load, Plan, Scan, with_body
 from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
@@ -36,7 +36,7 @@ def bounded(
     found = []
     asked = False
     for node in inside:
-        if isinstance(node, Locate):
+        if isinstance(node, Define):
             continue
         if isinstance(node, Guard):
             asked = True
@@ -144,7 +144,7 @@ def bound(
         Bin("-", limit.value, ONE) if descending else limit.value,
         descending,
         Compare(">=", expression(limit.constraint.value), ZERO),
-        Seq(()),
+        Block(()),
         f"{call.function} is {'decreasing' if descending else 'increasing'} within these bounds",
     )
 
@@ -156,6 +156,6 @@ def without_implied(plan: Plan, known: Piece) -> Plan:
             kept = tuple(f for f in conditions if not (found := comparisons([f])) or not all(map(known.implies, found)))
             body = without_implied(body, known)
             return replace(plan, conditions=kept, body=body) if kept else body
-        case Load() | Locate() | Accumulate():
+        case Load() | Define() | Accumulate():
             return with_body(plan, without_implied(plan.body, known))
     return plan

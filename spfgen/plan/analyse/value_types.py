@@ -8,7 +8,7 @@ from spfgen.ir import walk
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.lang.ops import QUOTIENT
 from spfgen.lang.types import ElementType, promoted
-from spfgen.plan.nodes import PLANS, Do, Plan
+from spfgen.plan.nodes import Plan, stores_in
 from spfgen.space.nodes import Read, Value
 
 PRODUCTS = ("multiply", "divide", "negative")
@@ -40,5 +40,5 @@ def made_in(value: Apply, kind: ElementType, types: Mapping[str, str]) -> Elemen
 
 def sum_type(body: Plan, own: ElementType, types: Mapping[str, str]) -> ElementType:
     """The type of a sum of what the body adds to a target of that type."""
-    values = (n.value for n in walk(body, PLANS) if isinstance(n, Do))
+    values = (n.value for n in stores_in(body))
     return promoted([own.name, *(value_type(v, own, types).name for v in values)])

@@ -9,7 +9,7 @@ from spfgen import tuning
 from spfgen.facts.formula import ONE, Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import Counts, nanoseconds, over, plus, times
-from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain, is_sum
+from spfgen.plan.nodes import Define, Find, Load, Plan, Scan, Store, chain, is_sum
 from spfgen.space.nodes import Read
 
 BY_VECTORS = nanoseconds(tuning.BY_VECTORS_TENTHS)
@@ -54,9 +54,9 @@ def _stands_in_order(loop: Scan) -> bool:
     """Whether all values of the loop lie side by side or are the same for all its iterations, as is what else is done
     in them."""
     *inside, do = chain(loop.body)
-    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Locate) and n.value == Var(loop.dim))}
+    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Define) and n.value == Var(loop.dim))}
     along: list[Expr] = [Var(n) for n in own]
-    if not isinstance(do, Do) or not all(_same(n, own) for n in inside):
+    if not isinstance(do, Store) or not all(_same(n, own) for n in inside):
         return False
     operands = [do.target, *(n.operand for n in walk(do.value) if isinstance(n, Read))]
     moving = [o.place for o in operands if any(own & variables(p) for p in o.place)]
@@ -72,7 +72,7 @@ def _same(node: Plan, own: Set[str]) -> bool:
     match node:
         case Scan(low=low, high=high):
             return not any(own & variables(e) for e in (*low, *high))
-        case Locate(dim, value):
+        case Define(dim, value):
             return dim in own or not own & variables(value)
         case Load(call=call):
             return not own & variables(call)

@@ -30,27 +30,12 @@ from spfgen.ir import rewrite, walk
 from spfgen.plan.assemble.forms import Form, Groups, Keys, Marks, form_of, forms_of
 from spfgen.plan.choices import IN_PLACE
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import (
-    PLANS,
-    Append,
-    Block,
-    Define,
-    Guard,
-    If,
-    InPlace,
-    Let,
-    Load,
-    Locate,
-    Plan,
-    Products,
-    Scan,
-    Seq,
-)
+from spfgen.plan.nodes import PLANS, Append, Block, Define, Guard, If, InPlace, Let, Load, Plan, Products, Scan, goes_on
 from spfgen.sets.affine import NotAffine, affine, expression
 from spfgen.space.instances import declared_facts
 from spfgen.space.nodes import Program, Tensor, size_values
 
-PLAIN = Scan | Load | Locate | Guard | Seq | Append | Block | Let | If | Define
+PLAIN = Scan | Load | Define | Guard | Append | Block | Let | If
 """What may run twice: it changes nothing but the tensor that it appends to, and looks nothing up."""
 
 
@@ -108,16 +93,16 @@ class _Wrapped:
         if isinstance(plan, Products):
             inner = self.of(plan.body)
             return None if inner is None else replace(plan, body=inner)
-        if not isinstance(plan, Seq | Block):
+        if not isinstance(plan, Block):
             return self.made(plan)
         places = [k for k, part in enumerate(plan.parts) if self.delivers(part)]
         first, last = places[0], places[-1] + 1
-        if first + 1 == last and isinstance(plan.parts[first], Seq | Block | Products):
+        if first + 1 == last and isinstance(plan.parts[first], Block | Products):
             inner = self.of(plan.parts[first])
-        elif isinstance(plan, Block) and any(isinstance(p, Let | Define) for p in plan.parts[first:last]):
+        elif any(isinstance(p, Let) or goes_on(p) for p in plan.parts[first:last]):
             inner = None  # what follows may speak of it
         else:
-            inner = self.made(plan.parts[first] if first + 1 == last else type(plan)(plan.parts[first:last]))
+            inner = self.made(plan.parts[first] if first + 1 == last else Block(plan.parts[first:last]))
         return None if inner is None else replace(plan, parts=(*plan.parts[:first], inner, *plan.parts[last:]))
 
     def delivers(self, plan: Plan) -> bool:
@@ -252,10 +237,10 @@ def _paths(plan: Plan) -> list[list[Plan]]:
     """The nodes around each entry that nests deliver, one nest after the other; none where it is more than that."""
     if isinstance(plan, Append):
         return [[plan]]
-    if isinstance(plan, Seq | Block):
+    if isinstance(plan, Block):
         found = [_paths(part) for part in plan.parts]
         return [path for paths in found for path in paths] if all(found) else []
-    if not isinstance(plan, Scan | Load | Locate | Guard):
+    if not isinstance(plan, Scan | Load | Define | Guard):
         return []
     return [[plan, *path] for path in _paths(plan.body)]
 
@@ -285,7 +270,7 @@ def _is_changed(node: Plan) -> bool:
 
 def _defines(node: object) -> tuple[str, ...]:
     match node:
-        case Scan(dim) | Load(dim) | Locate(dim) | Define(dim):
+        case Scan(dim) | Load(dim) | Define(dim):
             return (dim,)
     return ()
 
@@ -294,7 +279,7 @@ def _located(plan: Plan) -> dict[str, Expr]:
     """What is computed in a nest from indices around, if that is the same wherever it has that name."""
     found: dict[str, set[Expr]] = {}
     for node in walk(plan, PLANS):
-        if isinstance(node, Locate | Define):
+        if isinstance(node, Define):
             found.setdefault(node.dim, set()).add(node.value)
     return {dim: next(iter(values)) for dim, values in found.items() if len(values) == 1}
 
@@ -307,7 +292,7 @@ def _says(node: Plan) -> Iterator[Formula]:
             yield from (Compare("<", Var(dim), e) for e in high)
         case Load(dim, call):
             yield Compare("=", Var(dim), call)
-        case Locate(dim, value):
+        case Define(dim, value):
             yield Compare("=", Var(dim), value)
         case Guard(conditions):
             yield from conditions

@@ -27,7 +27,7 @@ from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.choices import LEAST_WORK
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import PLANS, Bound, Do, Find, Guard, Key, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Bound, Find, Guard, Key, Plan, Scan, Store, chain
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
@@ -318,7 +318,7 @@ def rough(instance: Instance, steps: Sequence[Step], again: bool = False, contex
 
 def _nest(instance: Instance, steps: Sequence[Step]) -> Plan:
     """The loops, with nothing said about who runs them."""
-    body: Plan = Do(instance.target, "+=", instance.value)
+    body: Plan = Store(instance.target, instance.value, "+=")
     for step in reversed(steps):
         body = wrapped(step, body)
     return body

@@ -16,14 +16,14 @@ from spfgen.plan.analyse.cost import plus
 from spfgen.plan.nodes import (
     PLANS,
     Append,
+    Block,
+    Define,
     Find,
     Gather,
     Load,
-    Locate,
     Partition,
     Plan,
     Scan,
-    Seq,
     Table,
     Versions,
     chain,
@@ -31,7 +31,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.space.nodes import Tensor
 
-OUTSIDE = Scan | Load | Locate | Table
+OUTSIDE = Scan | Load | Define | Table
 """What may stand around a row."""
 
 
@@ -117,7 +117,7 @@ def _fixed(nodes: Sequence[Plan], names: set[str]) -> int | None:
 
 def _defined(node: Plan) -> tuple[str, ...]:
     match node:
-        case Scan(dim) | Load(dim) | Locate(dim):
+        case Scan(dim) | Load(dim) | Define(dim):
             return (dim,)
         case Find(dim, loads=loads):
             return (dim, *(loaded.dim for loaded in loads))
@@ -137,7 +137,7 @@ def _same(one: Plan, other: Plan) -> bool:
             return marks[0] == marks[1]
         case Load(dim, call), Load(name, again):
             return (dim, call) == (name, again)
-        case Locate(dim, value), Locate(name, again):
+        case Define(dim, value), Define(name, again):
             return (dim, value) == (name, again)
     return False
 
@@ -150,7 +150,7 @@ def _made(rows: Sequence[_Row], target: Tensor, fixed: Mapping[str, int]) -> lis
     loops = sum(isinstance(n, Scan | Find) for n in chain(first.inner))
     if len(rows) == 1 and loops < 2:  # a row of its own, which nothing else adds to
         return [_around(rows, first.inner)]
-    inner = first.inner if len(rows) == 1 else Seq(tuple(r.inner for r in rows))
+    inner = first.inner if len(rows) == 1 else Block(tuple(r.inner for r in rows))
     why = "what is delivered here has all coordinates but one in common: each is appended once, in order"
     name = target.extents[first.axis]
     extent: Expr = Num(fixed[name]) if name in fixed else Var(name)

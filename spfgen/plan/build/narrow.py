@@ -28,7 +28,7 @@ from spfgen.plan.analyse.sorted_bounds import Limit, bound, bounded, falls, with
 from spfgen.plan.choices import NARROWED
 from spfgen.plan.context import Context
 from spfgen.plan.finds import search
-from spfgen.plan.nodes import Bound, Clear, Do, Plan, Reach, Scan, Seq, chain, is_sum, with_body
+from spfgen.plan.nodes import Block, Bound, Clear, Plan, Reach, Scan, Store, chain, is_sum, with_body
 from spfgen.sets.named import Piece
 from spfgen.space.nodes import Instance
 
@@ -69,7 +69,7 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
     moving = {*around, *(s.dim for s in steps[:position])}
     if not again and not made:
         return _begun(instance, scan, steps, outer, known, moving)
-    if any(isinstance(n, Do) and n.op == "=" for n in inside):
+    if any(isinstance(n, Store) and n.op == "=" for n in inside):
         return scan
     found = bounded(instance, scan, inside, outer, known)
     found = [(call, told) for call, about in found if (told := _telling(about, moving))]
@@ -170,4 +170,4 @@ def _reach(scan: Scan, call: Call, limits: Sequence[Limit], descending: bool) ->
     last = reduce(lambda a, b: Bin("min", a, b), [limit.value for limit in limits if limit.below])
     word = "decreasing" if descending else "increasing"
     why = f"what has nothing in the tile is passed over without a search, since {call.function} is {word} there"
-    return Reach(scan.dim, scan.low, scan.high, call, first, last, descending, Seq(()), why)
+    return Reach(scan.dim, scan.low, scan.high, call, first, last, descending, Block(()), why)

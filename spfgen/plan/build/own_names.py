@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Var, rename
 from spfgen.ir import fresh, rewrite, walk
-from spfgen.plan.nodes import PLANS, Bound, Find, Plan, Segment, Seq, State, Table
+from spfgen.plan.nodes import PLANS, Block, Bound, Find, Plan, Segment, State, Table
 
-NOTHING = Seq(())
+NOTHING = Block(())
 
 
 def with_own_names(nests: Iterable[Plan]) -> list[Plan]:

@@ -28,17 +28,17 @@ from spfgen.plan.finds.choose import choose_once
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
-    Do,
+    Block,
+    Define,
     Find,
     Guard,
     Load,
-    Locate,
     Needs,
     Plan,
     Scan,
     Segment,
-    Seq,
     State,
+    Store,
     Table,
     chain,
     is_sum,
@@ -67,9 +67,9 @@ class Part:
         return next(n.body for n in chain(self.nest) if is_sum(n))
 
     @property
-    def does(self) -> Do:
+    def does(self) -> Store:
         """What the nest does for each of its points."""
-        return next(n for n in chain(self.nest) if isinstance(n, Do))
+        return next(n for n in chain(self.nest) if isinstance(n, Store))
 
     def setups(self) -> dict[str, list[Plan]]:
         """What its finds need above the point's loops, by loop."""
@@ -94,7 +94,7 @@ class Part:
         nodes = list(chain(self.body))
         result: Plan = Needs(before)
         for node in reversed(nodes[:-1]):
-            if isinstance(node, Scan | Load | Locate) and node.dim not in variables(result):  # type: ignore[arg-type]
+            if isinstance(node, Scan | Load | Define) and node.dim not in variables(result):  # type: ignore[arg-type]
                 continue  # it makes no difference
             result = with_body(node, result)
         return result
@@ -112,7 +112,7 @@ def inside(instance: Instance, point: Instance, outer: Sequence[Step], context: 
     instance = with_equal_positions(_with_sizes(instance, point.sizes))
     first = [s.dim for s in outer if s.dim]
     dims = scan_order(instance, context.order, context.outside, context.named, first)
-    return Part(instance, tuple(steps_of(instance, dims, outer)), Seq(()))
+    return Part(instance, tuple(steps_of(instance, dims, outer)), Block(()))
 
 
 def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) -> Part | None:
@@ -136,7 +136,7 @@ def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) 
         dims = scan_order(instance, context.order, context.outside, context.named, first)
     except SpfgenError:
         return None
-    return Part(instance, tuple(steps_of(instance, dims, outer)), Seq(()), "after")
+    return Part(instance, tuple(steps_of(instance, dims, outer)), Block(()), "after")
 
 
 def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
@@ -144,7 +144,7 @@ def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
     instance, steps = part.instance, part.steps
     known = steps[-1].known
     target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
-    body: Plan = Do(target, "+=", with_quotients(instance.value, known))
+    body: Plan = Store(target, with_quotients(instance.value, known), "+=")
     if instance.guards:
         conditions = tuple(with_quotients(g, known) for g in instance.guards)
         body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
@@ -178,7 +178,7 @@ def _downwards(nest: Plan, need: Need, steps: Sequence[Step]) -> Plan:
     leading = sources(steps, {n for e in need.read.place for n in variables(e)})
     nodes = list(chain(nest))
     first = next(k for k, n in enumerate(nodes) if is_sum(n))
-    plain = (Scan, Load, Locate, Guard)
+    plain = (Scan, Load, Define, Guard)
     result = nodes[-1]
     is_plain = True
     for k in range(len(nodes) - 2, -1, -1):

@@ -15,7 +15,7 @@ from spfgen.facts.formula import rename, variables
 from spfgen.ir import rewrite
 from spfgen.plan.analyse.scan import Step, wrapped
 from spfgen.plan.build.parts import Part, renamed, renamed_all
-from spfgen.plan.nodes import Find, Guard, Load, Locate, Plan, Scan, Seq, chain, is_sum, with_body
+from spfgen.plan.nodes import Block, Define, Find, Guard, Load, Plan, Scan, chain, is_sum, with_body
 from spfgen.plan.verify.meaning import Fault, Wanted, compare_all
 
 
@@ -131,10 +131,10 @@ def _with_value(body: Plan, dim: str, value: Plan) -> Plan | None:
     """The nest with a value where this dimension is known; None where it has no such place of its own."""
     body = _loaded_apart(body, dim)
     nodes = list(chain(body))
-    at = next((k for k, n in enumerate(nodes) if isinstance(n, Scan | Load | Locate) and n.dim == dim), None)
+    at = next((k for k, n in enumerate(nodes) if isinstance(n, Scan | Load | Define) and n.dim == dim), None)
     if at is None:
         return None
-    result: Plan = with_body(nodes[at], Seq((nodes[at + 1], value)))
+    result: Plan = with_body(nodes[at], Block((nodes[at + 1], value)))
     for above in reversed(nodes[:at]):
         result = with_body(above, result)
     return result

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spfgen.facts.formula import Expr
-from spfgen.plan.nodes import Bound, Find, Rejected, Segment, Seq, State, Table
+from spfgen.plan.nodes import Block, Bound, Find, Rejected, Segment, State, Table
 
-NOTHING = Seq(())
+NOTHING = Block(())
 """The body of a setup before it is put in place."""
 
 

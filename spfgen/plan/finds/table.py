@@ -17,7 +17,7 @@ from spfgen.plan.analyse.cost import nanoseconds, plus, times
 from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
-from spfgen.plan.nodes import PLANS, Do, Key, Rejected, Table
+from spfgen.plan.nodes import Key, Rejected, Table, stores_in
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.local_tensors import COUNT
@@ -140,7 +140,7 @@ def scattered(query: Query, key: Known) -> Operand | str:
         return "something is done where nothing is found"
     if any(own & variables(f) for f in query.remaining(key)):
         return "more than the key decides whether a position is meant"
-    dos = [n for n in walk(find.hit, PLANS) if isinstance(n, Do)]
+    dos = list(stores_in(find.hit))
     if len(dos) != 1 or dos[0].op != "+=":
         return "the values are not only added"
     (do,) = dos

@@ -1,43 +1,41 @@
 """IR 3: in what order the points run, and how each dimension is found.
 
-    Plan ::= Seq(parts)            one after another
-           | Clear(tensor)         all values of an output become 0, or those that a nest of loops goes through
-           | Scan(dim, low, high)  dim runs over max(low) <= dim < min(high)
-           | Locate(dim, value)    dim has one value, computed
-           | Load(dim, call)       dim is read from an index array
-           | Guard(conditions)     the body runs where they hold
-           | Find(dim, low, high, loads, conditions, algorithm, hit, miss)
-           | Segment(start, end)   the positions of one key lie side by side, in [start, end)
-           | Bound(name)           the first position from which on a sorted index array holds a value or one behind it
-           | Reach(dim, low, high)  the body runs if a sorted index array has values there that lie within bounds
-           | State(name)           where a find by sequential iteration stands, kept over the loops inside
-           | Table(name)           where each value of an index array stands, for the finds inside
-           | Prefetch(dim)         the beginning of a later iteration's segment is fetched
-           | Accumulate(target, op, body, storage) what the body adds to the target is kept in an accumulator
-           | Finish(name, type, body) what is made of such a total, and stored
-           | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
-           | Needs(value)          this iteration of the levels needs that one
-           | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
-           | Versions(versions)    one of several plans that do the same: the first whose predicate holds in the call
-           | Do(target, value)     one value is added to (or stored in) the target
-           | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
-           | Gather(tensor, body)  what the body appends, each coordinate once and in order
-           | InPlace(tensor, body) what the body appends is counted, then inserted where it belongs
-           | Products(asked, body) a statement that is a sum of products, among other steps
-           | Block(parts)          statements of one scope, one after another
-           | Define(dim, value)    dim has one value in the rest of the block
-           | Let(name, type, value) a scalar for the rest of the block
-           | Assign(name, value)   the scalar has another value
-           | Store(target, value)  one value is stored
-           | If(condition, then, otherwise)
-           | Repeat(body)          until something in it breaks
-           | Break()               the innermost loop ends
-           | Array(name, type, extents, fill)   memory of the kernel, all of it `fill`
-           | Refuse(name)          the call fails if the scalar is true
-           | Collect(name, body)   entries in a hash table
-           | Entry(name, at, value) one of them
-           | Emptied(name)         the table has none any more
-           | Probe(dim, name, at)  dim is the entry at these coordinates, or -1
+    Block(parts)                              statements of one scope, one after another
+    Scan(dim, low, high, body)                dim runs over max(low) <= dim < min(high)
+    Levels(dim, low, high, body, inspect)     dim runs level by level; `inspect` says which iterations need which
+    Needs(value)                              this iteration of the levels needs that one
+    Repeat(body)                              again and again, until something in it breaks
+    Break()                                   the innermost loop ends
+    Guard(conditions, body)                   the body runs where they hold
+    If(condition, then, otherwise)            one of two, by a value
+    Versions(versions)                        one of several plans that do the same: the first that may run in this call
+    Define(dim, value, body)                  dim has one value, computed, in the body, or in the rest of the block
+    Load(dim, call, body)                     dim is read from an index array
+    Find(dim, low, high, loads, conditions, algorithm, hit, miss)
+    Segment(start, end, body)                 the positions of one key lie side by side, in [start, end)
+    Bound(name, body)                         where a value begins in a sorted index array, or those behind it
+    Reach(dim, low, high, body)               the body runs if a sorted index array has values there within bounds
+    State(name, body)                         where a find by sequential iteration stands, kept over the loops inside
+    Table(name, body)                         where each value of an index array stands, for the finds inside
+    Prefetch(dim, body)                       the beginning of a later iteration's segment is fetched
+    Transpose(operand, copy, body)            a copy of an operand in another order, which the body reads
+    SkipZero(value, other, body)              the body runs unless it would add nothing
+    Store(target, value, op, monoid)          a value is stored, added, or combined with what is there
+    Accumulate(target, op, body, storage)     what the body adds to the target is kept in an accumulator
+    Finish(name, type, body)                  what is made of such a total, and stored
+    Clear(tensor, part, body)                 all of an output becomes 0, or what a nest goes through
+    Append(tensor, coordinates, value)        one entry of a result whose pattern is computed is delivered
+    Gather(tensor, body)                      what the body appends, each coordinate once and in order
+    InPlace(tensor, body)                     what the body appends is counted, then inserted where it belongs
+    Products(asked, body)                     a statement that is a sum of products, among others
+    Let(name, type, value)                    a scalar for the rest of the block
+    Assign(name, value)                       the scalar has another value
+    Array(name, type, extents, fill)          memory of the kernel, all of it `fill`
+    Collect(name, body)                       entries in a hash table
+    Entry(name, at, value)                    one of them
+    Emptied(name)                             the table has none any more
+    Probe(dim, name, at)                      dim is the entry at these coordinates, or -1
+    Refuse(name)                              the call fails if the scalar is true
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -55,29 +53,10 @@ from spfgen.plan.nodes.accumulators import (
     is_sum,
     is_temporary,
     is_tile,
+    stores_in,
 )
-from spfgen.plan.nodes.base import (
-    Inside,
-    Nested,
-    Plan,
-    Seq,
-    body,
-    chain,
-    operands_read,
-    product,
-    with_body,
-)
-from spfgen.plan.nodes.finds import (
-    Bound,
-    Find,
-    Key,
-    Loaded,
-    Reach,
-    Rejected,
-    Segment,
-    State,
-    Table,
-)
+from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, body, chain, operands_read, product, with_body
+from spfgen.plan.nodes.finds import Bound, Find, Key, Loaded, Reach, Rejected, Segment, State, Table
 from spfgen.plan.nodes.loops import (
     ACROSS,
     DISTINCT,
@@ -93,7 +72,6 @@ from spfgen.plan.nodes.loops import (
     Guard,
     Levels,
     Load,
-    Locate,
     Needs,
     Partition,
     Prefetch,
@@ -108,11 +86,9 @@ from spfgen.plan.nodes.statements import (
     Append,
     Array,
     Assign,
-    Block,
     Break,
     Collect,
     Define,
-    Do,
     Emptied,
     Entry,
     Gather,
@@ -125,13 +101,9 @@ from spfgen.plan.nodes.statements import (
     Repeat,
     SkipZero,
     Store,
+    goes_on,
 )
-from spfgen.plan.nodes.versions import (
-    Cheapest,
-    Version,
-    Versions,
-    specialised,
-)
+from spfgen.plan.nodes.versions import Cheapest, Version, Versions, specialised
 
 PLANS = Plan | Version
 """What plans consist of, but for their expressions: `walk` and `rewrite` pass these over when told so."""
@@ -160,7 +132,6 @@ __all__ = [
     "Collect",
     "Copy",
     "Define",
-    "Do",
     "Emptied",
     "Entry",
     "Find",
@@ -176,7 +147,6 @@ __all__ = [
     "Levels",
     "Load",
     "Loaded",
-    "Locate",
     "Needs",
     "Nested",
     "Partition",
@@ -193,7 +163,6 @@ __all__ = [
     "Row",
     "Scan",
     "Segment",
-    "Seq",
     "SkipZero",
     "Slice",
     "State",
@@ -208,12 +177,14 @@ __all__ = [
     "Workspace",
     "body",
     "chain",
+    "goes_on",
     "is_sum",
     "is_temporary",
     "is_tile",
     "operands_read",
     "product",
     "specialised",
+    "stores_in",
     "with_body",
     "without_ends",
 ]

@@ -8,10 +8,10 @@ from typing import TypeGuard
 
 from spfgen.facts.formula import ZERO, Expr, Formula, Num
 from spfgen.facts.reach import Step
-from spfgen.ir import walk
-from spfgen.plan.nodes.base import Inside, Nested, Plan, Seq, product
+from spfgen.ir import children
+from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, product
 from spfgen.plan.nodes.loops import without_ends
-from spfgen.plan.nodes.statements import Do
+from spfgen.plan.nodes.statements import Store
 from spfgen.plan.nodes.versions import Version
 from spfgen.plan.text import interval, show_operand, show_value
 from spfgen.space.nodes import Monoid, Operand, Value
@@ -150,8 +150,8 @@ class Accumulate(Nested):
         if self.start is not None:
             yield Inside(heading=f"sum into {', '.join(map(show_operand, targets))}")
         tensors = {o.tensor for o in targets}
-        for part in inside.parts if isinstance(inside, Seq) else (inside,):
-            does = (n for n in walk(part, Plan | Version) if isinstance(n, Do) and n.op == "+=")
+        for part in inside.parts if isinstance(inside, Block) else (inside,):
+            does = (n for n in stores_in(part) if n.op == "+=")
             yield Inside(part, depth=any(n.target.tensor in tensors for n in does))
 
     def _alike(self) -> tuple[Plan, list[Operand]]:
@@ -187,3 +187,13 @@ def is_tile(node: object) -> TypeGuard[Accumulate]:
 def is_temporary(node: object) -> TypeGuard[Accumulate]:
     """Whether it is an accumulator that the body itself reads."""
     return isinstance(node, Accumulate) and not node.op
+
+
+def stores_in(plan: Plan) -> Iterator[Store]:
+    """What a nest does at its points; not what it makes of totals (Finish)."""
+    stack: list[object] = [plan]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Store):
+            yield node
+        stack += [n for n in reversed(children(node)) if isinstance(n, Plan | Version) and not isinstance(n, Finish)]

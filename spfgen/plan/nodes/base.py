@@ -83,11 +83,19 @@ class Nested(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Seq(Plan):
+class Block(Plan):
+    """Statements one after another; what one of them defines is known in those that follow."""
+
     parts: tuple[Plan, ...]
+    because: str = ""
 
     def shown(self) -> Iterator[Inside]:
-        yield from (Inside(part, depth=0) for part in self.parts)
+        yield from (Inside(heading=line) for line in self.because.splitlines())
+        yield from (Inside(part, depth=bool(self.because)) for part in self.parts)
+
+    @property
+    def reason(self) -> str:
+        return ""
 
 
 def body(plan: Plan) -> Plan | None:

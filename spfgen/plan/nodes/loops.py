@@ -9,7 +9,7 @@ from typing import Any
 from spfgen.facts.formula import ONE, Call, Expr, Formula, Var, show
 from spfgen.facts.reach import Step, compared
 from spfgen.ir import rewrite
-from spfgen.plan.nodes.base import Inside, Nested, Plan, Seq
+from spfgen.plan.nodes.base import Block, Inside, Nested, Plan
 from spfgen.plan.nodes.statements import Let
 from spfgen.plan.text import interval, show_conditions, show_operand, show_value
 from spfgen.space.nodes import Operand
@@ -39,7 +39,7 @@ class Clear(Nested):
 
     @property
     def meaning(self) -> Plan | None:
-        return Seq(()) if self.body is None else self.body
+        return Block(()) if self.body is None else self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,23 +276,6 @@ def without_ends(plan: Plan, start: str, low: tuple[Expr, ...], end: str = "", h
 
     result: Plan = rewrite(rule, plan)
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class Locate(Nested):
-    DEEPER = 0
-
-    dim: str
-    value: Expr
-    body: Plan
-    because: str = ""
-
-    def computed(self) -> Iterator[Step]:
-        yield Step((self.value,), self.dim)
-
-    @property
-    def label(self) -> str:
-        return f"locate {self.dim} = {show(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from spfgen.facts.formula import Expr, show
 from spfgen.facts.reach import Step
 from spfgen.layout.nodes import ENTRIES
-from spfgen.plan.nodes.base import Inside, Nested, Plan, operands_read, product
+from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, operands_read, product
 from spfgen.plan.text import show_operand, show_value
-from spfgen.space.nodes import Asked, Monoid, Operand, Value
+from spfgen.space.nodes import Asked, Monoid, Operand
 
 
 @dataclass(frozen=True, slots=True)
-class Do(Plan):
-    """`op` is `=`, `+=`, or that of the `monoid` by which the value is combined with what the target has."""
+class Store(Plan):
+    """The value becomes that of a place, converted to its type (`=`); or it is added to what is there (`+=`), or
+    combined with it by the `monoid`. In nests of sums of products (Products) it has the arithmetic of products."""
 
     target: Operand
-    op: str
-    value: Value
+    value: Any
+    op: str = "="
     because: str = ""
     monoid: Monoid | None = None
 
@@ -29,7 +30,8 @@ class Do(Plan):
 
     @property
     def label(self) -> str:
-        return f"do {show_operand(self.target)} {self.op} {show_value(self.value)}"
+        does = "store" if self.op == "=" else "do"
+        return f"{does} {show_operand(self.target)} {self.op} {show_value(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class SkipZero(Nested):
 @dataclass(frozen=True, slots=True)
 class Append(Plan):
     """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
-    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries. With `last` it gets an
+    tensor is packed. A leaf, as Store is, of a tensor that the program has as a list of entries. With `last` it gets an
     entry for each value of the coordinate number `axis` from the one given to this one. `without_fill`: unless the
     value is the tensor's fill."""
 
@@ -68,10 +70,10 @@ class Append(Plan):
     without_fill: bool = False
 
     @property
-    def as_do(self) -> Do:
+    def as_store(self) -> Store:
         """What it means: the value is added at the coordinates of a tensor that is 0 before."""
         target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
-        return Do(target, "+=", self.value, self.because)
+        return Store(target, self.value, "+=", self.because)
 
     def computed(self) -> Iterator[Step]:
         last = () if self.last is None else (self.last,)
@@ -145,22 +147,6 @@ class InPlace(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class Block(Plan):
-    """Statements one after another; what one of them defines is known in those that follow."""
-
-    parts: tuple[Plan, ...]
-    because: str = ""
-
-    def shown(self) -> Iterator[Inside]:
-        yield from (Inside(heading=line) for line in self.because.splitlines())
-        yield from (Inside(part, depth=bool(self.because)) for part in self.parts)
-
-    @property
-    def reason(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
 class Products(Nested):
     """The nests of a statement that is a sum of products: they are made and rewritten as if it were all of the kernel,
     and compared with the points of its instances."""
@@ -175,15 +161,22 @@ class Products(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class Define(Plan):
-    """`dim` is the integer `value` in the rest of the block."""
+class Define(Nested):
+    """`dim` is the integer `value` in the body; without one, in the rest of the block."""
+
+    DEEPER = 0
 
     dim: str
     value: Expr
+    body: Any = None
+    because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.value,), self.dim)
 
     @property
     def label(self) -> str:
-        return f"let {self.dim} = {show(self.value)}"
+        return f"locate {self.dim} = {show(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +204,6 @@ class Assign(Plan):
     @property
     def label(self) -> str:
         return f"{self.name} = {show_value(self.value)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Store(Plan):
-    """The value becomes that of a place, converted to its type."""
-
-    target: Operand
-    value: Any
-    because: str = ""
-
-    @property
-    def label(self) -> str:
-        return f"store {show_operand(self.target)} = {show_value(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,3 +351,8 @@ STATEMENTS = (
     Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
 )
 """The statements of steps: what is lowered and carried out beside the nests."""
+
+
+def goes_on(node: object) -> TypeGuard[Define]:
+    """Whether it defines something for the rest of the block."""
+    return isinstance(node, Define) and node.body is None

@@ -14,7 +14,7 @@ from spfgen.facts.formula import ZERO, Bin, Expr, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.plan.nodes import Assign, Block, Break, Define, Guard, If, Let, Load, Locate, Plan, Scan
+from spfgen.plan.nodes import Assign, Block, Break, Define, Guard, If, Let, Load, Plan, Scan
 from spfgen.space.typed import Scalar
 
 EARLY = ("logical_and", "logical_or", "bitwise_and", "bitwise_or")
@@ -99,7 +99,7 @@ def ends(operator: lang.Apply, kind: ElementType) -> list[Any]:
 
 def _is_innermost(body: Plan) -> bool:
     """Whether a `break` in the body leaves this loop, and no other."""
-    return all(isinstance(n, Block | Assign | Define | Guard | If | Let | Load | Locate) for n in walk(body, Plan))
+    return all(isinstance(n, Block | Assign | Define | Guard | If | Let | Load) for n in walk(body, Plan))
 
 
 def _names(value: Any) -> set[str]:

@@ -18,7 +18,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import kind_of, settled
-from spfgen.plan.nodes import Assign, Block, Define, Guard, If, Let, Load, Locate, Plan, Probe, Scan
+from spfgen.plan.nodes import Assign, Block, Define, Guard, If, Let, Load, Plan, Probe, Scan
 from spfgen.plan.steps.invariant import ends_loop
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.uf import linear, solved_for
@@ -187,7 +187,7 @@ def _speaks(part: Any, name: str) -> bool:
 def _declared(part: Plan) -> set[str]:
     """What a part of a block declares for the rest of it."""
     match part:
-        case Let(name) | Define(name) | Probe(name):
+        case Let(name) | Define(name, body=None) | Probe(name):
             return {name}
     return set()
 
@@ -201,7 +201,7 @@ def _is_empty(plan: Plan | None) -> bool:
             return all(map(_is_empty, parts))
         case If(_, then, otherwise):
             return _is_empty(then) and _is_empty(otherwise)
-        case Scan(body=body) | Load(body=body) | Locate(body=body) | Guard(body=body):
+        case Scan(body=Plan() as body) | Load(body=body) | Define(body=Plan() as body) | Guard(body=body):
             return _is_empty(body)
     return False
 
@@ -211,7 +211,7 @@ def _bound(body: Plan) -> Iterator[str]:
     for node in walk(body, Plan):
         if isinstance(node, Let | Assign):
             yield node.name
-        elif isinstance(node, Define | Probe):
+        elif isinstance(node, Probe):
             yield node.dim
         yield from (step.name for step in node.computed() if step.name)
 

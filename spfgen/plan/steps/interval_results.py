@@ -14,7 +14,7 @@ from typing import Any
 from spfgen.facts.formula import ONE, Bin, Expr, Var, substitute
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
-from spfgen.plan.nodes import Append, Assign, Block, Define, If, Let, Locate, Plan, Scan
+from spfgen.plan.nodes import Append, Assign, Block, Define, If, Let, Plan, Scan, goes_on
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 
@@ -49,7 +49,7 @@ def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, in
         case Block(parts):
             done: list[Plan] = []
             for part in parts:
-                if isinstance(part, Define) and _moves(part.value, moving):
+                if goes_on(part) and _moves(part.value, moving):
                     moving[part.dim] = substitute(part.value, moving)
                     continue
                 found = _once(part, scan, moving, axes)
@@ -57,7 +57,7 @@ def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, in
                     return None
                 done.append(found)
             return replace(plan, parts=tuple(done))
-        case Locate(dim, value, body) if _moves(value, moving):
+        case Define(dim, value, body) if _moves(value, moving):
             return _once(body, scan, {**moving, dim: substitute(value, moving)}, axes)
         case Let(_, _, value) | Assign(_, _, value):
             return None if _moves(value, moving) else plan

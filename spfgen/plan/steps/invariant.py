@@ -22,7 +22,6 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
-    Do,
     Emptied,
     Entry,
     Find,
@@ -30,7 +29,6 @@ from spfgen.plan.nodes import (
     If,
     Let,
     Load,
-    Locate,
     Plan,
     Probe,
     Refuse,
@@ -45,7 +43,7 @@ from spfgen.space.nodes import Operand
 from spfgen.space.typed import Holds, Scalar
 
 LOOPS = Scan | Find | Repeat
-MOVABLE = Block | Let | Assign | Define | If | Guard | Scan | Find | Segment | Load | Locate | Repeat | Break | Probe
+MOVABLE = Block | Let | Assign | Define | If | Guard | Scan | Find | Segment | Load | Repeat | Break | Probe
 """Nodes that change nothing but scalars."""
 
 
@@ -92,9 +90,9 @@ def _parted(scan: Scan) -> Plan | None:
     return Block((*lets, If(some, Block(tuple(done)), None, why), replace(scan, body=left)))
 
 
-def _chain(plan: Plan) -> tuple[list[Load | Locate], Plan]:
-    found: list[Load | Locate] = []
-    while isinstance(plan, Load | Locate):
+def _chain(plan: Plan) -> tuple[list[Load | Define], Plan]:
+    found: list[Load | Define] = []
+    while isinstance(plan, Load | Define):
         found.append(plan)
         plan = plan.body
     return found, plan
@@ -138,7 +136,7 @@ def _effects(part: Plan) -> Effects:
     inner: set[str] = set()
     for node in walk(part):
         match node:
-            case Let(name) | Define(name) | Probe(name) if node is part:  # known in the rest of the block
+            case Let(name) | Define(name, body=None) | Probe(name) if node is part:  # known in the rest of the block
                 found.declared.add(name)
                 found.plain = isinstance(node, Let) and isinstance(node.value, lang.Constant)
             case Let(name) | Define(name):
@@ -178,7 +176,7 @@ def ends_loop(plan: Plan) -> bool:
 
 def _bound_by(node: Plan) -> Iterator[str]:
     match node:
-        case Scan(dim) | Load(dim) | Locate(dim):
+        case Scan(dim) | Load(dim) | Define(dim):
             yield dim
             if isinstance(node, Scan):
                 yield from (p.name for p in node.private)
@@ -198,7 +196,7 @@ def written(nodes: Iterable[Any]) -> Iterator[str]:
     """The tensors and tables that nodes change."""
     for node in nodes:
         match node:
-            case Store(target) | Do(target):
+            case Store(target):
                 yield target.tensor
             case Append(tensor) | Clear(tensor):
                 yield tensor

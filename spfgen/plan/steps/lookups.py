@@ -26,7 +26,6 @@ from spfgen.plan.nodes import (
     If,
     Let,
     Load,
-    Locate,
     Plan,
     Probe,
     Scan,
@@ -53,9 +52,9 @@ class _Lookups:
 
     def parted(self, scan: Scan) -> Plan | None:
         """The finds that move, then the loop; None where nothing does."""
-        around: list[Load | Locate] = []
+        around: list[Load | Define] = []
         inside = scan.body
-        while isinstance(inside, Load | Locate):
+        while isinstance(inside, Load | Define):
             around.append(inside)
             inside = inside.body
         if scan.collapse:
@@ -102,9 +101,9 @@ class _Lookups:
         moved[name] = around(replace(part, hit=Assign(name, "int64", lang.Index(Var(part.dim)))))
         known = set(changed) - {part.dim, *part.calls()}
         there = Holds(Compare(">=", Var(name), ZERO))
-        loads: list[Load | Locate] = [Load(dim, call, Block(())) for dim, call in part.calls().items()]
+        loads: list[Load | Define] = [Load(dim, call, Block(())) for dim, call in part.calls().items()]
         inner = part.hit
-        while isinstance(inner, Load | Locate) and not _free(with_body(inner, Block(()))) & known:
+        while isinstance(inner, Load | Define) and not _free(with_body(inner, Block(()))) & known:
             loads.append(inner)
             known.discard(inner.dim)
             inner = inner.body
@@ -135,7 +134,7 @@ def changed_in_iterations(scan: Scan) -> set[str]:
     found = {p.name for p in scan.private}
     for node in nodes:
         match node:
-            case Let(name) | Define(name) | Assign(name) | Probe(name) | Entry(name) | Emptied(name) | Collect(name):
+            case Let(name) | Assign(name) | Probe(name) | Entry(name) | Emptied(name) | Collect(name):
                 found.add(name)
     return found | _bound(nodes)
 
@@ -149,7 +148,7 @@ def _free(plan: Plan) -> set[str]:
     """The names that a plan speaks of, and tables, but for those of its own."""
     nodes = list(walk(plan))
     own = _bound([n for n in nodes if isinstance(n, Plan)])
-    own |= {n.name for n in nodes if isinstance(n, Let)} | {n.dim for n in nodes if isinstance(n, Define | Probe)}
+    own |= {n.name for n in nodes if isinstance(n, Let)} | {n.dim for n in nodes if isinstance(n, Probe)}
     used = {n.name for n in nodes if isinstance(n, Var | Scalar)}
     return (used - own) | {n.function.partition(".")[0] for n in nodes if isinstance(n, Call)}
 

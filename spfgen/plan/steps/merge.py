@@ -54,17 +54,16 @@ from spfgen.plan.nodes import (
     Bound,
     Break,
     Define,
-    Do,
     Find,
     Guard,
     If,
     Let,
     Load,
-    Locate,
     Plan,
     Repeat,
     Scan,
     Segment,
+    Store,
     chain,
     with_body,
 )
@@ -195,7 +194,7 @@ class Merging(Driving):
         check_nest(instance, arranged)
         nodes = [part for node in chain(arranged) for part in opened(node)]
         found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
-        if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Do):
+        if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Store):
             return None
         before, scan, after, does = nodes[: found[0]], nodes[found[0]], nodes[found[0] + 1 : -1], nodes[-1]
         along = [n for n in after if isinstance(n, Scan)]
@@ -203,13 +202,13 @@ class Merging(Driving):
         while before and isinstance(outermost := before[0], Guard):
             given += outermost.conditions
             del before[0]
-        plain = all(isinstance(n, Load | Locate | Guard) for n in after if n not in along)
-        if not plain or not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
+        plain = all(isinstance(n, Load | Define | Guard) for n in after if n not in along)
+        if not plain or not all(isinstance(n, Load | Define | Segment) and not _is_kept(n) for n in before):
             return None
         values: dict[str, Expr] = {}
         inside: list[Formula] = []
         for node in after:
-            if isinstance(node, Load | Locate):
+            if isinstance(node, Load | Define):
                 values[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, values)
             elif isinstance(node, Guard):
                 inside += [substitute(c, values) for c in node.conditions]
@@ -255,7 +254,7 @@ class Merging(Driving):
         """The streams gone through together, the other indices known. Of several `regions` one has to be there."""
         outside = env
         sides = sides_of(conditions, index, {v for s in streams for v in names_of(s.before)})
-        loads = {n.dim for s in streams if not s.given for n in s.before if isinstance(n, Load | Locate)}
+        loads = {n.dim for s in streams if not s.given for n in s.before if isinstance(n, Load | Define)}
         env = replace(env, loaded=env.loaded | loads)
         if any(s.stop is not None for s in streams):
             by_intervals = self.interval_by_interval(streams, regions, index, conditions, leaf, env, sides)
@@ -409,7 +408,7 @@ class Merging(Driving):
         """The merge with what is known before it. Streams begin at the first coordinate that is no less than `low`."""
         lines: list[Plan] = []
         around = [n for s in streams if not s.given for n in s.before]
-        known = set(env.loaded) | {n.dim for n in around if isinstance(n, Load | Locate)}
+        known = set(env.loaded) | {n.dim for n in around if isinstance(n, Load | Define)}
         searches: list[Bound] = []
         for s in streams:
             if not s.given:
@@ -472,7 +471,7 @@ def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sid
 
 def _once(plan: Plan, done: set[str]) -> Plan:
     """Without what is loaded a second time, or was further out."""
-    if isinstance(plan, Load | Locate):
+    if isinstance(plan, Load | Define):
         inner = _once(plan.body, done | {plan.dim})
         return inner if plan.dim in done else with_body(plan, inner)
     return with_body(plan, _once(plan.body, done)) if isinstance(plan, Segment) else plan
@@ -488,7 +487,7 @@ def opened(node: Plan) -> list[Plan]:
 
 def names_of(nodes: Sequence[Plan]) -> set[str]:
     """What they read, compute and find."""
-    found = {n.dim for n in nodes if isinstance(n, Load | Locate | Segment)}
+    found = {n.dim for n in nodes if isinstance(n, Load | Define | Segment)}
     return found | {name for n in nodes if isinstance(n, Segment) for name in (n.start, n.end)}
 
 
@@ -496,7 +495,7 @@ def _offset(place: Expr, dim: str, nodes: Sequence[Plan]) -> Expr | None:
     """What the place is besides the dimension, where it is their sum."""
     located: dict[str, Expr] = {}
     for node in nodes:
-        if isinstance(node, Locate):
+        if isinstance(node, Define):
             located[node.dim] = substitute(node.value, located)
     try:
         whole = linear(substitute(place, located))

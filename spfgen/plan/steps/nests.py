@@ -33,7 +33,7 @@ from spfgen.plan.choices import LOOKUP_EXITS
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_once
-from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Block, Define, Find, Guard, If, Load, Plan, Scan, Store, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
 from spfgen.plan.steps.said import said_of, written_in
 from spfgen.plan.steps.state import State
@@ -312,8 +312,8 @@ class Nests(State):
         check_nest(instance, plan)
         nodes = list(chain(plan))
         does = nodes[-1]
-        assert isinstance(does, Do)
-        kept = [n for n in nodes[:-1] if not (isinstance(n, Load | Locate) and n.dim in env.loaded)]  # done further out
+        assert isinstance(does, Store)
+        kept = [n for n in nodes[:-1] if not (isinstance(n, Load | Define) and n.dim in env.loaded)]  # done further out
         compared.note_nest([*paths(plan)], made_of(kept, does))
         lines: list[Plan] = []
         for index, value in zip(unknown, does.target.place, strict=True):
@@ -322,7 +322,7 @@ class Nests(State):
         assert isinstance(does.value, lang.Apply)
         found = dict(zip(map(key_of, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
-        loads = {n.dim for n in nodes if isinstance(n, Load | Locate)}
+        loads = {n.dim for n in nodes if isinstance(n, Load | Define)}
         loads |= {loaded.dim for n in nodes if isinstance(n, Find) for loaded in n.loads}
         shared = any(isinstance(n, Scan | Find) and n.parallel for n in nodes)
         wanted = loops and not shared and any(m.word == "parallel" for m in self.context.marks)
@@ -356,7 +356,7 @@ class Nests(State):
                 continue
             parallel = self.parallel(instance, steps, distinct, env, context) if env.parallel else None
             known = steps[-1].known if steps else instance.domain.space.universe()
-            body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))
+            body: Plan = Store(instance.target, with_quotients(instance.value, known), "+=")
             if instance.guards:
                 conditions = tuple(with_quotients(g, known) for g in instance.guards)
                 body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")

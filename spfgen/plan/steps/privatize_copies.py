@@ -18,12 +18,12 @@ from spfgen.plan.nodes import (
     Assign,
     Block,
     Copy,
+    Define,
     Find,
     Guard,
     If,
     Let,
     Load,
-    Locate,
     Plan,
     Repeat,
     Scan,
@@ -52,7 +52,7 @@ def with_copies(
             return replace(plan, parts=tuple(inside(p) for p in parts))
         case If(_, then, otherwise):
             return replace(plan, then=inside(then), otherwise=None if otherwise is None else inside(otherwise))
-        case Repeat(body) | Load(body=body) | Locate(body=body) | Guard(body=body):
+        case Repeat(body) | Load(body=body) | Define(body=Plan() as body) | Guard(body=body):
             return replace(plan, body=inside(body))
         case Scan(dim, parallel=False) if not is_serial(dim):
             copies = _copies(plan, kinds, sizes, exactly)
@@ -69,7 +69,7 @@ def _copies(scan: Scan, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exa
     stores = [n for n in nodes if isinstance(n, Store)]
     for node in nodes:
         kept = isinstance(node, Find | Segment) and bool(node.place)
-        if isinstance(node, Plan) and (kept or not isinstance(node, MOVABLE | Store)):
+        if isinstance(node, Plan) and (kept or not isinstance(node, MOVABLE | Store) or _combines(node)):
             return ()
         if isinstance(node, Assign) and node.name not in own and node.name not in FLAGS:
             return ()
@@ -97,3 +97,7 @@ def _copy(store: Store, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exa
     whole = replace(target, place=(), subscripts=(), positions=(), extents=extents)
     operator: Any = replace(value, arguments=(), span=None)
     return Copy(whole, kind.name, neutral, operator)
+
+
+def _combines(node: Plan) -> bool:
+    return isinstance(node, Store) and (node.op != "=" or node.monoid is not None)

@@ -20,7 +20,7 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.choices import ONE_REDUCTION
 from spfgen.plan.context import Context
 from spfgen.plan.from_space import plan_instance, plan_reduction
-from spfgen.plan.nodes import PLANS, Assign, Block, Do, Finish, Let, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Assign, Block, Finish, Let, Plan, Scan, Store, chain
 from spfgen.plan.steps.annihilator_exit import ends, shortened
 from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
@@ -54,9 +54,9 @@ def _repeats(plan: Plan) -> bool:
     """Whether an innermost loop combines one value again and again, as along a run: that is done at once elsewhere."""
     for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan)):
         *inside, last = chain(scan.body)
-        if isinstance(last, Do) and not any(isinstance(n, Scan) for n in inside):
+        if isinstance(last, Store) and not any(isinstance(n, Scan) for n in inside):
             own = {scan.dim, *(s.name for n in inside for s in n.computed())}
-            if last.monoid is not None and last.target.array != OWN and not variables(last.value) & own:  # type: ignore[arg-type]
+            if last.monoid is not None and last.target.array != OWN and not variables(last.value) & own:
                 return True
     return False
 

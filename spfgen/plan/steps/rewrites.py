@@ -19,7 +19,6 @@ from spfgen.plan.steps.privatize_copies import with_copies
 from spfgen.plan.steps.scalarize_tables import Apart, Grouped, streamed
 from spfgen.plan.steps.unswitching import with_conditions_outside
 from spfgen.plan.transform.passes import Pass, passed
-from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.whole import WHOLE
 from spfgen.plan.verify.compared import note_planned, note_rewritten
 from spfgen.plan.verify.meaning import Fault
@@ -115,14 +114,6 @@ STEPS: tuple[Pass[Given, Made], ...] = (
         "runs a loop that only updates an array on several threads, each with a copy",
         lambda given, made: made.with_parts(
             lambda p: with_copies(p, given.kinds, given.computed, given.is_serial, given.context.deterministic)
-        ),
-        1,
-    ),
-    Pass(
-        "reads in place of steps",
-        "puts a load that is used once where it is used",
-        lambda _, made: replace(made, first=tuple(map(with_reads_in_place, made.first))).with_parts(
-            with_reads_in_place
         ),
         1,
     ),

@@ -18,19 +18,18 @@ from spfgen.plan.context import Context, out_of_order
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.nodes import (
     PLANS,
+    Block,
     Bound,
     Clear,
     Define,
-    Do,
     Find,
     Levels,
     Load,
-    Locate,
     Plan,
     Products,
     Scan,
     Segment,
-    Seq,
+    stores_in,
 )
 from spfgen.space.nodes import Instance, Mark, Steps
 
@@ -77,7 +76,7 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str], steps: 
         return [n for n in of if name in (n.dim, written.get(n.dim, n.dim))]  # type: ignore[attr-defined]
 
     found = [n for n in nodes if isinstance(n, Find | Segment)]
-    known = [n for n in nodes if isinstance(n, Load | Locate | Define)]
+    known = [n for n in nodes if isinstance(n, Load | Define)]
     ordered = _ordered(steps, written)
     errors = []
     for mark in context.marks:
@@ -175,8 +174,8 @@ def _no_levels(mark: Mark, own: Sequence[Plan]) -> SpecError:
 
 def _adds_behind(node: object) -> bool:
     """Whether something is added to behind what is stored there."""
-    if not isinstance(node, Seq):
+    if not isinstance(node, Block):
         return False
-    ops = [[n.op for n in walk(part, PLANS) if isinstance(n, Do)] for part in node.parts]
+    ops = [[n.op for n in stores_in(part)] for part in node.parts]
     first = next((k for k, found in enumerate(ops) if "=" in found), len(ops))
     return any("+=" in found for found in ops[first + 1 :])

@@ -27,11 +27,11 @@ from spfgen.plan.nodes import (
     If,
     Let,
     Load,
-    Locate,
     Plan,
     Probe,
     Scan,
     State,
+    goes_on,
     with_body,
 )
 from spfgen.plan.steps.env import number_of
@@ -117,7 +117,6 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
     """The nest that fills a table, with what is done for an entry where all of it is there; None where that is not
     proved."""
     bound = {s.name for n in walk(nest, Plan) for s in n.computed() if s.name}
-    bound |= {n.dim for n in walk(nest, Plan) if isinstance(n, Define)}
     done = _for_entry(loop, table, table.name, bound)
     completed = None if completing is None else _for_entry(completing, table, table.counts, bound)
     entries = [n for n in walk(nest, Plan) if isinstance(n, Entry) and n.name in table.names]
@@ -155,9 +154,9 @@ def _within(
     match plan:
         case Scan(dim, parallel=False) | Find(dim, miss=None, parallel=False) if apart(dim, at):
             pass
-        case Load() | Locate() | Guard():
+        case Load() | Define() | Guard():
             pass
-        case Block((*defined, last)) if all(isinstance(p, Define) for p in defined):
+        case Block((*defined, last)) if all(map(goes_on, defined)):
             names = {p.dim for p in defined if isinstance(p, Define)}
             inner = _within(last, needed - names, at, apart, rule)
             return None if inner is None else replace(plan, parts=(*defined, inner))
@@ -175,7 +174,7 @@ def _shared(nest: Plan, loop: Scan) -> Plan | None:
         case Scan():
             own = replace(nest, private=loop.private, combined=loop.combined, partition=loop.partition)
             return replace(own, parallel=True, because=loop.because)
-        case Load() | Locate() | Guard():
+        case Load() | Define() | Guard():
             inner = _shared(nest.body, loop)
             return None if inner is None else with_body(nest, inner)
     return None

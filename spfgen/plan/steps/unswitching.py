@@ -11,7 +11,7 @@ from typing import Any
 from spfgen.facts.formula import Compare, Var, conjunction
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
-from spfgen.plan.nodes import Assign, Block, Break, Define, If, Load, Locate, Plan, Scan, Store, with_body
+from spfgen.plan.nodes import Assign, Block, Break, Define, If, Load, Plan, Scan, Store, goes_on, with_body
 from spfgen.plan.steps.env import joined
 from spfgen.plan.steps.invariant import written
 from spfgen.plan.steps.lookups import changed_in_iterations
@@ -46,10 +46,10 @@ def _asked_before(scan: Scan) -> Plan | None:
 def _condition(node: Plan) -> tuple[Any, Plan] | None:
     """A condition without which the plan does nothing, and the plan where it holds."""
     match node:
-        case Load() | Locate():
+        case Load() | Define():
             found = _condition(node.body)
             return None if found is None else (found[0], with_body(node, found[1]))
-        case Block((*defined, last)) if all(isinstance(p, Define) for p in defined):
+        case Block((*defined, last)) if all(map(goes_on, defined)):
             found = _condition(last)
             return None if found is None else (found[0], replace(node, parts=(*defined, found[1])))
         case Block((first, If(then=Break(), otherwise=None) as ends)):  # where nothing changes, it may as well end
@@ -57,7 +57,7 @@ def _condition(node: Plan) -> tuple[Any, Plan] | None:
             return None if found is None else (found[0], replace(node, parts=(found[1], ends)))
         case If(condition, then, None):
             return condition, then
-        case Store(target, lang.Apply(op, (Read(old), value)) as combined) if old == target:
+        case Store(target, lang.Apply(op, (Read(old), value)) as combined, monoid=None) if old == target:
             return _of_value(node, combined, op, value)
         case Assign(name, _, lang.Apply(op, (Scalar(own), value)) as combined) if own == name:
             return _of_value(node, combined, op, value)

@@ -14,7 +14,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.analyse.comparisons import looks_at_all
-from spfgen.plan.nodes import Assign, Block, Define, If, Let, Plan, Probe
+from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe, goes_on
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, cast, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.local_tensors import COUNT
@@ -54,7 +54,7 @@ class Values(Merging):
                 return self.unless(earlier, leaf, inner)
 
             made = self.driven_by(region, indices, conditions, once, env, distinct)
-            shared = len(found) > 1 and any(isinstance(p, Define | Let) for p in made)
+            shared = len(found) > 1 and any(isinstance(p, Let) or goes_on(p) for p in made)
             parts += [Block(tuple(made))] if shared else made  # another region may find the same by a loop
         return parts
 

@@ -23,7 +23,7 @@ from spfgen.plan.analyse.depend import distinct_by_facts, distinct_places
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.build.drivers import steps_in_order
-from spfgen.plan.nodes import PLANS, Ahead, Do, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Ahead, Define, Load, Plan, Scan, Store, chain
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import linear, with_floors
@@ -89,10 +89,10 @@ def fetched(plan: Plan) -> Plan:
         if not isinstance(node, Scan):
             return None
         inside = list(chain(node.body))
-        if not all(isinstance(n, Load | Locate | Do) for n in inside):
+        if not all(isinstance(n, Load | Define | Store) for n in inside):
             return None
         reads = {n.operand for n in walk(inside[-1]) if isinstance(n, Read)}
-        here = {node.dim, *(n.dim for n in inside if isinstance(n, Load | Locate))}
+        here = {node.dim, *(n.dim for n in inside if isinstance(n, Load | Define))}
         once = [o for o in reads if len(o.place) > 1 and _goes_along(o, node.dim, here)]
         if len(once) != 1:
             return None

@@ -31,18 +31,18 @@ from spfgen.plan.analyse.cover import proved_equal
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.nodes import (
     PLANS,
+    Block,
     Clear,
-    Do,
+    Define,
     Find,
     Guard,
     Load,
-    Locate,
     Partition,
     Plan,
     Prefetch,
     Scan,
-    Seq,
     State,
+    Store,
     Table,
     chain,
     is_sum,
@@ -65,7 +65,7 @@ def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | Non
     threads may clear it with copies that they have of it."""
     nodes = list(chain(nest))
     place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan | Find)), None)
-    if place is None or not all(isinstance(n, Load | Locate | State | Table) for n in nodes[:place]):
+    if place is None or not all(isinstance(n, Load | Define | State | Table) for n in nodes[:place]):
         return None
     loop = nodes[place]
     assert isinstance(loop, Scan | Find)
@@ -76,7 +76,7 @@ def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | Non
         return None
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
-    return Seq((*rest, result)) if rest else result
+    return Block((*rest, result)) if rest else result
 
 
 def past_caches(nest: Plan, added: Expr) -> Plan:
@@ -119,7 +119,7 @@ def _with_clearing(scan: Scan, clear: Clear) -> Scan:
 
 def _cleared_with_copies(instance: Instance, loop: Scan | Find, does: Plan) -> Plan | None:
     """The loop whose threads clear the target as they clear their copies of it; None where they have no copies."""
-    if loop.partition is None or loop.partition.adds != "copies" or not loop.parallel or not isinstance(does, Do):
+    if loop.partition is None or loop.partition.adds != "copies" or not loop.parallel or not isinstance(does, Store):
         return None
     return replace(loop, partition=replace(loop.partition, clears=instance.target.tensor))
 
@@ -148,7 +148,7 @@ def _stored(scan: Scan) -> Plan | None:
             for outer in reversed(above):
                 result = with_body(outer, result)
             return result if node.op == "+=" else None
-        if not isinstance(node, Load | Locate):
+        if not isinstance(node, Load | Define):
             break
         above.append(node)
     return None
@@ -190,7 +190,7 @@ def _between(target: Operand, scan: Scan, function: str) -> Clear:
     at the first place that there is, and the last one ends at the last."""
     first, past = scan.ends_of_part
     word = f"{target.tensor}.{target.array} 1"
-    zero = Do(replace(target, place=(Var(word),)), "=", Constant(0))
+    zero = Store(replace(target, place=(Var(word),)), Constant(0))
     (end,), (extent,) = scan.high, target.extents
     here, there = Call(function, (Var(first),)), Call(function, (Var(past),))
     parts = (
@@ -198,7 +198,7 @@ def _between(target: Operand, scan: Scan, function: str) -> Clear:
         Guard((Compare("<", Var(past), end),), Scan(word, (here,), (there,), zero)),
         Guard((Compare("=", Var(past), end),), Scan(word, (here,), (extent,), zero)),
     )
-    part = Guard((Compare("<", Var(first), Var(past)),), Seq(parts))
+    part = Guard((Compare("<", Var(first), Var(past)),), Block(parts))
     return Clear(target.tensor, SPAN, part)
 
 
@@ -220,10 +220,10 @@ def _row_by_row(target: Operand, scan: Scan, function: str, disjoint: bool) -> t
         rows(Compare(">", now, ZERO), after(Bin("-", now, ONE)), after(now)),
     )
     if disjoint:
-        parts = Seq((*inside, rows(Compare("=", now, last), after(now), target.extents[0])))
+        parts = Block((*inside, rows(Compare("=", now, last), after(now), target.extents[0])))
         return Clear(target.tensor, GAPS, parts), ()
     behind = rows(Compare(">", end, ZERO), after(last), target.extents[0])
-    return Clear(target.tensor, GAPS, Seq(inside)), (behind,)
+    return Clear(target.tensor, GAPS, Block(inside)), (behind,)
 
 
 def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | None:
@@ -266,14 +266,14 @@ def _beside(target: Operand, scan: Scan) -> tuple[Plan, ...]:
     end = reduce(lambda a, b: Bin("min", a, b), scan.high)
     before = Scan(words[0], (ZERO,), (first, target.extents[0]), row)
     behind = Scan(words[0], tuple(dict.fromkeys((ZERO, *scan.low, end))), (target.extents[0],), row)
-    rows = behind if scan.low == (ZERO,) else Seq((before, behind))
-    return (Clear(target.tensor, REST, rows, Seq(())),)
+    rows = behind if scan.low == (ZERO,) else Block((before, behind))
+    return (Clear(target.tensor, REST, rows, Block(())),)
 
 
 def _row(target: Operand) -> tuple[list[str], Plan]:
     """Loops over one row of the target with a zero stored at each place, and the names of all subscripts."""
     words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
-    row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))
+    row: Plan = Store(replace(target, place=tuple(map(Var, words))), Constant(0))
     for word, extent in reversed(list(zip(words[1:], target.extents[1:], strict=True))):
         row = Scan(word, (ZERO,), (extent,), row)
     return words, row
@@ -376,7 +376,7 @@ def _loops(instance: Instance, part: Piece, scan: Scan, places: Mapping[tuple[st
         prefix.add(name)
     if not known.is_subset(part):
         return None
-    body: Plan = Do(replace(instance.target, place=tuple(target)), "=", Constant(0))
+    body: Plan = Store(replace(instance.target, place=tuple(target)), Constant(0))
     for node in reversed(opened):
         body = with_body(node, body)
     return body

@@ -15,18 +15,7 @@ from spfgen.facts.formula import ZERO, Compare, Formula, Num, Or, Var, rename, v
 from spfgen.facts.prove import implied
 from spfgen.ir import walk
 from spfgen.plan.analyse.known import Around, known_in, rewritten
-from spfgen.plan.nodes import (
-    DISTINCT,
-    PLANS,
-    Accumulate,
-    Do,
-    Load,
-    Locate,
-    Plan,
-    Scan,
-    Versions,
-    chain,
-)
+from spfgen.plan.nodes import DISTINCT, PLANS, Accumulate, Define, Load, Plan, Scan, Store, Versions, chain
 from spfgen.space.nodes import Instance, Operand, Read
 
 
@@ -52,28 +41,28 @@ def _target(scan: Scan, tensor: str) -> Operand | None:
     if scan.parallel or scan.down or scan.vector or scan.unroll or scan.collapse or scan.segment_keys or scan.flatten:
         return None
     *inside, do = chain(scan.body)
-    if not isinstance(do, Do) or do.op != "+=" or do.target.tensor != tensor:
+    if not isinstance(do, Store) or do.op != "+=" or do.target.tensor != tensor:
         return None
-    if any(isinstance(e, Num) for e in scan.high) or not all(isinstance(n, Load | Locate) for n in inside):
+    if any(isinstance(e, Num) for e in scan.high) or not all(isinstance(n, Load | Define) for n in inside):
         return None
     if any(isinstance(n, Read) and n.operand.tensor == tensor for n in walk(do.value)):
         return None
     loaded = {n.dim for n in inside if isinstance(n, Load)}
     for node in inside:
-        if isinstance(node, Locate) and variables(node.value) & loaded:
+        if isinstance(node, Define) and variables(node.value) & loaded:
             loaded.add(node.dim)
     return do.target if any(variables(e) & loaded for e in do.target.place) else None
 
 
 def _differ(instance: Instance, scan: Scan, target: Operand, above: Sequence[Plan]) -> bool:
     """Whether two iterations of the loop add to different places, by what is declared of the arrays it reads."""
-    inside = [n for n in chain(scan.body) if isinstance(n, Load | Locate)]
+    inside = [n for n in chain(scan.body) if isinstance(n, Load | Define)]
     own = {scan.dim, *(n.dim for n in inside)}
     one = [f for node in (scan, *inside) for f in known_in(node)]
     spoken = {v for f in one for v in variables(f)} - own
     outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     for node in reversed(above):  # what the bounds are made of
-        if isinstance(node, Load | Locate | Scan) and node.dim in spoken:
+        if isinstance(node, Load | Define | Scan) and node.dim in spoken:
             found = known_in(node)
             outside += found
             spoken |= {v for f in found for v in variables(f)}

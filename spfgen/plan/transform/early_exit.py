@@ -14,7 +14,7 @@ from dataclasses import replace
 from spfgen.facts.formula import ZERO, Compare, Formula, Num, Var, rename, show, variables
 from spfgen.facts.prove import implied
 from spfgen.plan.analyse.known import known_in
-from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Define, Guard, Load, Plan, Scan, chain, with_body
 from spfgen.space.nodes import Instance
 
 
@@ -40,7 +40,7 @@ def with_early_exits(instance: Instance, nest: Plan) -> Plan:
 def _loop_around(nodes: Sequence[Plan], guard: int) -> int | None:
     """The loop whose iterations do nothing but what is guarded, if it runs upwards, one iteration after the other."""
     k = guard - 1
-    while k >= 0 and isinstance(nodes[k], Load | Locate):
+    while k >= 0 and isinstance(nodes[k], Load | Define):
         k -= 1
     node = nodes[k] if k >= 0 else None
     if not isinstance(node, Scan) or node.parallel or node.down or node.vector or node.unroll or node.collapse:
@@ -54,7 +54,7 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
     """Whether, where the condition holds, it holds in all earlier iterations of the last loop of `around` too."""
     loop = around[-1]
     assert isinstance(loop, Scan)
-    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Load | Locate))}
+    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Load | Define))}
     if not own & variables(condition):
         return False
     outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]

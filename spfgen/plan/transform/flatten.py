@@ -25,15 +25,15 @@ from spfgen.plan.analyse.segments import segments
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
+    Block,
     Clear,
-    Do,
+    Define,
     Find,
     Flatten,
     Load,
-    Locate,
     Plan,
     Scan,
-    Seq,
+    Store,
     chain,
     is_sum,
     with_body,
@@ -55,7 +55,7 @@ def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
         inner = inner.body
     if not isinstance(inner, Scan) or not _is_plain(inner) or inner.parallel or outer.collapse or not _is_plain(outer):
         return None
-    if not all(isinstance(n, Load | Locate | Do) for n in chain(inner.body)):
+    if not all(isinstance(n, Load | Define | Store) for n in chain(inner.body)):
         return None
     pointer = segments(outer, inner, above)
     used = variables(inner.body)  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def with_flattened_searches(instance: Instance, plan: Plan) -> Plan:
         node = replace(find, hit=result) if k == found else made.get(k, nodes[k])
         result = result if is_sum(node) else with_body(node, result)
     if stored is not None and stored.op == "=":
-        return Seq((Clear(stored.target.tensor, "what is found is added at once"), result))
+        return Block((Clear(stored.target.tensor, "what is found is added at once"), result))
     return result
 
 
@@ -120,7 +120,7 @@ def _asks_bitmap(find: Find, before: Sequence[Plan], position: str) -> bool:
     if find.key is None or not (find.key.inside and find.key.unique):
         return False
     key: Expr = find.key.value
-    values = {n.dim: n.call if isinstance(n, Load) else n.value for n in before if isinstance(n, Load | Locate)}
+    values = {n.dim: n.call if isinstance(n, Load) else n.value for n in before if isinstance(n, Load | Define)}
     while isinstance(key, Var) and key.name in values:
         key = values[key.name]
     return isinstance(key, Call) and key.arguments == (Var(position),)
@@ -128,12 +128,12 @@ def _asks_bitmap(find: Find, before: Sequence[Plan], position: str) -> bool:
 
 def _only_hits_ask(rows: Scan, between: Sequence[Plan], before: Sequence[Plan], find: Find) -> bool:
     """Whether nothing but a hit asks for the row."""
-    if not all(isinstance(n, Load | Locate) or is_sum(n) for n in between):
+    if not all(isinstance(n, Load | Define) or is_sum(n) for n in between):
         return False
-    if not all(isinstance(n, Load | Locate) for n in before):
+    if not all(isinstance(n, Load | Define) for n in before):
         return False
-    row = {rows.dim, *(n.dim for n in between if isinstance(n, Load | Locate))}
-    asked = [n.call if isinstance(n, Load) else n.value for n in before if isinstance(n, Load | Locate)]
+    row = {rows.dim, *(n.dim for n in between if isinstance(n, Load | Define))}
+    asked = [n.call if isinstance(n, Load) else n.value for n in before if isinstance(n, Load | Define)]
     assert find.key is not None
     return not any(variables(e) & row for e in (*asked, find.key.value, *find.low, *find.high))
 

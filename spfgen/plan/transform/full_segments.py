@@ -12,27 +12,27 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, show, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Scan, chain, specialised, with_body
+from spfgen.plan.nodes import PLANS, Define, Guard, Load, Plan, Scan, Store, chain, specialised, with_body
 from spfgen.plan.transform.simplify import without_unused
 
 
 def with_full_segments(plan: Plan) -> Plan:
     """The plan with a version of such loops for segments that are full."""
-    inside = {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate)}
+    inside = {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Define)}
     result: Plan = rewrite(lambda n: _loop(n, inside) if isinstance(n, Scan) else None, plan, PLANS)
     return result
 
 
 def _loop(scan: Scan, inside: set[str]) -> Plan | None:
     """The versions of a loop that does nothing but what is guarded; `inside` are the dimensions of the nest."""
-    looked_up: list[Load | Locate] = []
+    looked_up: list[Load | Define] = []
     node = scan.body
-    while isinstance(node, Load | Locate):
+    while isinstance(node, Load | Define):
         looked_up.append(node)
         node = node.body
     if not isinstance(node, Guard) or not node.exits or len(scan.low) != 1 or len(scan.high) != 1:
         return None
-    if not all(isinstance(n, Load | Locate | Do) for n in chain(node.body)):
+    if not all(isinstance(n, Load | Define | Store) for n in chain(node.body)):
         return None
     (low,), (high,) = scan.low, scan.high
     if (variables(low) | variables(high)) & inside:

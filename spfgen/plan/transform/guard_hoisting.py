@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
 from spfgen.plan.analyse.known import Around, known_in, known_within, rewritten
-from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, Seq, specialised, with_body
+from spfgen.plan.nodes import Block, Define, Guard, Load, Plan, Scan, specialised, with_body
 from spfgen.plan.transform.simplify import without_unused
 
 _WORDS = {"<": "before", ">": "after"}
@@ -40,12 +40,12 @@ def _loop(scan: Scan, facts: Facts, known: Sequence[Formula]) -> _Loop | None:
     """The loop, if it runs one iteration after the other and every part of it is asked for."""
     if scan != Scan(scan.dim, scan.low, scan.high, scan.body, because=scan.because, down=scan.down):
         return None
-    looked_up: list[Load | Locate] = []
+    looked_up: list[Load | Define] = []
     node = scan.body
-    while isinstance(node, Load | Locate):
+    while isinstance(node, Load | Define):
         looked_up.append(node)
         node = node.body
-    parts = node.parts if isinstance(node, Seq) else (node,)
+    parts = node.parts if isinstance(node, Block) else (node,)
     guards = tuple(n for n in parts if isinstance(n, Guard))
     if len(guards) < len(parts) or len(scan.low) != 1 or len(scan.high) != 1:
         return None
@@ -57,7 +57,7 @@ class _Loop:
     """What is looked up at each position, and the parts of the body."""
 
     scan: Scan
-    looked_up: tuple[Load | Locate, ...]
+    looked_up: tuple[Load | Define, ...]
     parts: tuple[Guard, ...]
     facts: Facts
     known: tuple[Formula, ...]
@@ -116,11 +116,11 @@ class _Loop:
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
         why = f"the last entry has {asked}: the others need no test"
-        return specialised(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
+        return specialised(when, without_unused(Block((rest, last))), scan, why, by_order=True)
 
     def above(self, parts: Sequence[Plan]) -> Plan:
         """The parts behind what is looked up."""
-        result = parts[0] if len(parts) == 1 else Seq(tuple(parts))
+        result = parts[0] if len(parts) == 1 else Block(tuple(parts))
         for node in reversed(self.looked_up):
             result = with_body(node, result)
         return result

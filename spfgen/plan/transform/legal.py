@@ -27,16 +27,16 @@ from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     PLANS,
-    Do,
+    Block,
+    Define,
     Find,
     Guard,
     Levels,
     Load,
-    Locate,
     Plan,
     Prefetch,
     Scan,
-    Seq,
+    Store,
     is_sum,
     is_temporary,
     with_body,
@@ -165,7 +165,7 @@ def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
         kind = shared.meeting.kind
         if kind == DEPENDENCE or (kind == REDUCTION and not shared.summed):
             raise refused(shared.steps, mark, shared.meeting, "be vectorized")
-    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq) or is_temporary(n) for n in inside):
+    if not all(isinstance(n, Load | Define | Guard | Store | Prefetch | Block) or is_temporary(n) for n in inside):
         hints = ("loops that search or have sums of their own are not vectorized: leave `vectorize` out",)
         message = f"expected a loop that does nothing but compute, but `{mark.dim}` does more"
         raise SpecError(message, mark.span, hints)
@@ -190,14 +190,14 @@ def _fused(scan: Scan, mark: Mark) -> Scan:
     between: list[Plan] = []
     for dim in mark.inner:
         node: Plan = loops[-1].body
-        while isinstance(node, Load | Locate):
+        while isinstance(node, Load | Define):
             between.append(node)
             node = node.body
         if not isinstance(node, Scan) or node.dim != dim:
             message = f"expected `{dim}` directly inside of `{mark.dim}`, but there is more between them"
             hints = ("between fused loops values are read and computed, and nothing else is done",)
             raise SpecError(message, mark.span, hints)
-        known = {n.dim for n in (*loops, *between) if isinstance(n, Scan | Load | Locate)}
+        known = {n.dim for n in (*loops, *between) if isinstance(n, Scan | Load | Define)}
         if any(variables(e) & known for e in (*node.low, *node.high)):
             hint = "loops are fused when the inner one runs from and to the same places in each iteration"
             raise SpecError(f"expected bounds of `{dim}` that do not change, but they do", mark.span, (hint,))

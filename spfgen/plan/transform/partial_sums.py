@@ -27,16 +27,17 @@ from spfgen.plan.nodes import (
     PLANS,
     SEVERAL,
     Accumulate,
-    Do,
+    Block,
+    Define,
     Find,
     Guard,
     Load,
-    Locate,
     Plan,
     Scan,
-    Seq,
+    Store,
     Variable,
     chain,
+    stores_in,
 )
 from spfgen.space.nodes import Operand, Read
 
@@ -82,7 +83,7 @@ def _in_parts(scan: Scan, types: Mapping[str, str]) -> Scan:
         return scan
     if any(rest != ZERO for rest in partition.slice.rest):
         return scan  # there are several places
-    target = next(n.target for n in walk(scan, PLANS) if isinstance(n, Do))
+    target = next(n.target for n in stores_in(scan))
     body = rewrite(
         lambda n: replace(n, op="+=") if isinstance(n, Accumulate) and n.op == "=" else None, scan.body, PLANS
     )
@@ -98,7 +99,7 @@ def _partial(scan: Scan, sums: _Sums) -> str:
     if scan.unroll or scan.vector:
         return ""
     *nodes, last = chain(scan.body)
-    if isinstance(last, Do):
+    if isinstance(last, Store):
         found = _sum(last.target, sums)
         if found is None or not _combines(last, found.type) or found.type.kind not in "fc":
             return ""
@@ -108,22 +109,22 @@ def _partial(scan: Scan, sums: _Sums) -> str:
         if short or not all(map(_is_plain, nodes)):
             return ""
         return ACROSS if _side_by_side(scan) else IN_TURN
-    dos = scan.body.parts if isinstance(scan.body, Seq) else ()
-    several = [_sum(n.target, sums) for n in dos if isinstance(n, Do)]
+    dos = scan.body.parts if isinstance(scan.body, Block) else ()
+    several = [_sum(n.target, sums) for n in dos if isinstance(n, Store)]
     if not dos or len(several) != len(dos) or None in several:
         return ""
     kinds = {s.type.name if s.type.kind in "fciu" else "" for s in several if s is not None}
     return SEVERAL if len(kinds) == 1 and "" not in kinds and _side_by_side(scan) else EACH
 
 
-def _combines(does: Do, kind: ElementType) -> bool:
+def _combines(does: Store, kind: ElementType) -> bool:
     """Whether it adds, or combines with what the target has in a way for which the order does not matter."""
     return does.op == "+=" or (does.monoid is not None and does.monoid.operator.operator.is_orderless(kind))
 
 
 def _taken_off(scan: Scan, nodes: list[Plan], found: _Sum) -> str:
     """A loop that is known to be short gains only where one around goes on with the sum."""
-    if not all(isinstance(n, Load | Locate) for n in nodes):
+    if not all(isinstance(n, Load | Define) for n in nodes):
         return ""
     if any(isinstance(e, Num) and e.value < tuning.PREFETCH_LONG for e in scan.high):
         return FEW_LEFT if found.carried else ""
@@ -135,7 +136,7 @@ def _sum(target: Operand, sums: _Sums) -> _Sum | None:
 
 
 def _is_plain(node: Plan) -> bool:
-    return isinstance(node, Load | Locate | Guard) or (isinstance(node, Find) and node.algorithm == "scatter")
+    return isinstance(node, Load | Define | Guard) or (isinstance(node, Find) and node.algorithm == "scatter")
 
 
 def _side_by_side(plan: Scan) -> bool:

@@ -47,21 +47,21 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
+    Block,
     Bound,
     Clear,
-    Do,
+    Define,
     Find,
     Guard,
     Load,
-    Locate,
     Partition,
     Plan,
     Prefetch,
     Scan,
     Segment,
-    Seq,
     Slice,
     State,
+    Store,
     Table,
     Weight,
     body,
@@ -121,7 +121,7 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
     nodes, first, loop, partition = found
     if loop.parallel:
         return plan
-    if not any(isinstance(n, Do) for n in chain(loop)):
+    if not any(isinstance(n, Store) for n in chain(loop)):
         return _around(nodes[:first], replace(loop, partition=None))
     adding = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, partition, context)
     if adding is not None:
@@ -140,8 +140,8 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
 def with_split_rows(instance: Instance, plan: Plan, context: Context) -> Plan:
     """The plan whose parallel loop, where its iterations write different places, counts all that an iteration does; and
     of which threads split an iteration that is long, where that is right."""
-    if isinstance(plan, Seq):
-        return Seq(tuple(with_split_rows(instance, p, context) for p in plan.parts))
+    if isinstance(plan, Block):
+        return Block(tuple(with_split_rows(instance, p, context) for p in plan.parts))
     found = _shared_out(plan)
     if found is None:
         return plan
@@ -149,7 +149,7 @@ def with_split_rows(instance: Instance, plan: Plan, context: Context) -> Plan:
     if not loop.parallel or partition.adds:
         return plan
     partition = replace(partition, fixed=context.deterministic, weight=_counted(partition.weight, ZERO))
-    if any(isinstance(n, Do) for n in chain(loop)):
+    if any(isinstance(n, Store) for n in chain(loop)):
         partition = _disjoint(instance, loop, partition, context)
     return _around(nodes[:first], replace(loop, partition=partition))
 
@@ -180,7 +180,7 @@ def _compares(node: Plan) -> bool:
     return isinstance(node, Find) and node.key is None
 
 
-BETWEEN = Load | Locate | Accumulate | Clear | Guard | Prefetch | State | Table
+BETWEEN = Load | Define | Accumulate | Clear | Guard | Prefetch | State | Table
 """What may stand between a loop whose iterations are split and the loop inside."""
 
 # --- what iterations cost ---------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
     """The array whose neighbouring values (or what is as far from both) bound the first inner loop that depends on the
     scan's own position; and those of the loops in that one."""
     loaded = {n.dim: n.call for n in walk(scan.body, PLANS) if isinstance(n, Load)}
-    copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Locate)}
+    copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Define)}
     near = [n for n in walk(scan.body, PLANS) if isinstance(n, Bound) and n.near]
     begun: dict[tuple[Expr, ...], tuple[Expr, ...]] = {(Var(n.name),): n.low for n in near}
     own = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
@@ -236,7 +236,7 @@ def _is_uneven(scan: Scan) -> bool:
     known = {scan.dim}
     for node in chain(scan.body):
         match node:
-            case Load(dim, made) | Locate(dim, made) if variables(made) & known:
+            case Load(dim, made) | Define(dim, made) if variables(made) & known:
                 known.add(dim)
             case Scan(low=low, high=high) | Find(low=low, high=high):
                 if any(variables(e) & known for e in (*low, *high)) and _span(low, high) is None:
@@ -258,7 +258,7 @@ def _cleared(loop: Loop) -> Expr:
     total: list[Expr] = []
     for node in walk(body(loop), PLANS):
         if isinstance(node, Clear) and node.part is not None:
-            part = node.part.parts[0] if isinstance(node.part, Seq) else node.part  # about a row
+            part = node.part.parts[0] if isinstance(node.part, Block) else node.part  # about a row
             loops = [n for n in walk(part, PLANS) if isinstance(n, Scan) and not any(calls(e) for e in n.high)]
             total.append(times(*(_span(n.low, n.high) or n.high[0] for n in loops if n.low)))
     return plus(*(t for t in total if not isinstance(t, Num)))
@@ -331,7 +331,7 @@ def _divides(instance: Instance, inner: Scan, between: Sequence[Plan]) -> bool:
     """Whether threads may share an iteration: the loop inside writes different places, too, and nothing else is done
     that would be done twice. Where its iterations are short, they are not worth the question where they begin."""
     loops = any(isinstance(n, Scan) for n in chain(inner.body))
-    plain = all(isinstance(n, Load | Locate | Guard | Prefetch | State | Table) for n in between)
+    plain = all(isinstance(n, Load | Define | Guard | Prefetch | State | Table) for n in between)
     return loops and plain and distinct_places(instance, inner.dim)
 
 
@@ -344,7 +344,7 @@ def _one_behind_the_other(found: Slice, target: Operand) -> bool:
 def _above_loop(loop: Loop) -> Iterable[Plan]:
     """The nodes between a loop and the first one in it."""
     node = body(loop)
-    while node is not None and not isinstance(node, Scan | Find | Segment | Do):
+    while node is not None and not isinstance(node, Scan | Find | Segment | Store):
         yield node
         node = body(node)
 
@@ -352,7 +352,7 @@ def _above_loop(loop: Loop) -> Iterable[Plan]:
 def stored(plan: Plan) -> Operand:
     """The place that a nest adds to, which ends in one addition."""
     do = list(chain(plan))[-1]
-    assert isinstance(do, Do)
+    assert isinstance(do, Store)
     return do.target
 
 
@@ -369,7 +369,7 @@ def _slice(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
             case Load(dim, call) if above:
                 fixed.add(dim)
                 values[dim] = substitute(call, values)
-            case Locate(dim, value):
+            case Define(dim, value):
                 values[dim] = substitute(value, values)
                 if above:
                     fixed.add(dim)
@@ -430,7 +430,7 @@ def _adding(
 ) -> tuple[Partition, str] | None:
     """How the loop adds on threads, and why; None where it does more than add, or would not gain."""
     do, loop = nodes[-1], nodes[first]
-    if not isinstance(do, Do) or do.op == "=" or any(isinstance(n, Find) and n.miss is not None for n in nodes):
+    if not isinstance(do, Store) or do.op == "=" or any(isinstance(n, Find) and n.miss is not None for n in nodes):
         return None
     if instance.monoid is not None and not _is_orderless(instance.monoid, context.deterministic):
         return None
@@ -465,7 +465,7 @@ def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     where rest adds to a subscript, as in `i + j`, it must not reach the next key's."""
     if not isinstance(loop, Scan) or loop.partition is None or loop.partition.weight is not None:
         return None
-    if not all(isinstance(n, Load | Locate | Guard | Prefetch) or is_sum(n) for n in _above_loop(loop)):
+    if not all(isinstance(n, Load | Define | Guard | Prefetch) or is_sum(n) for n in _above_loop(loop)):
         return None
     found = _slice(instance, loop, target)
     if found is None:
@@ -509,7 +509,7 @@ def _divisions(expr: Expr) -> Expr:
     return result
 
 
-def _scattered(nodes: Sequence[Plan], do: Do) -> bool:
+def _scattered(nodes: Sequence[Plan], do: Store) -> bool:
     """Whether the last subscript of the place is made of what an index array holds: such additions are scattered
     anyway, while others run by vectors, which atomic ones cannot."""
     if not do.target.place:
@@ -519,7 +519,7 @@ def _scattered(nodes: Sequence[Plan], do: Do) -> bool:
         match node:
             case Load(dim):
                 loaded.add(dim)
-            case Locate(dim, value) if variables(value) & loaded:
+            case Define(dim, value) if variables(value) & loaded:
                 loaded.add(dim)
             case Find(loads=loads):
                 loaded |= {d for d, _ in loads}

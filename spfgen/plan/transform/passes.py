@@ -21,7 +21,7 @@ from spfgen.plan import unproved_passes
 from spfgen.plan.analyse.depend import is_apart
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import PLANS, Find, Plan, Scan, Seq, Version, Versions
+from spfgen.plan.nodes import PLANS, Block, Find, Plan, Scan, Version, Versions
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
 from spfgen.plan.transform.clearing import initialised, past_caches
@@ -34,7 +34,6 @@ from spfgen.plan.transform.legal import Sharing, annotated, annotated_by
 from spfgen.plan.transform.partial_sums import with_partial_sums
 from spfgen.plan.transform.partition import measured, on_threads, partitioned, with_split_rows
 from spfgen.plan.transform.prefetch import fetched_ahead, with_first
-from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.transform.register_blocks import with_sums
 from spfgen.plan.transform.register_tile import tiled, tiled_in_pieces
 from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
@@ -201,7 +200,7 @@ def _initialised(given: Given, nests: Nests) -> Nests:
     inside = [initialised(given.instance, nest, copies) for nest in nests.nests]
     if not any(inside):
         return nests
-    done = [own or Seq((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
+    done = [own or Block((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
     return replace(nests.with_nests(done), before=())
 
 
@@ -411,13 +410,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         of_each(lambda given, nest: with_partial_sums(nest, given.context.types)),
         2,
         on=(SUM, VALUE),
-    ),
-    Pass(
-        "reads in place",
-        "puts a load that is used once where it is used",
-        of_each(lambda given, nest: with_reads_in_place(nest)),
-        1,
-        on=EVERY,
     ),
 )
 """All passes, the first one first."""

@@ -43,17 +43,17 @@ from spfgen.plan.nodes import (
     Accumulate,
     Ahead,
     Append,
-    Do,
+    Block,
+    Define,
     Find,
     Guard,
     Levels,
     Load,
-    Locate,
     Plan,
     Prefetch,
     RegisterTile,
     Scan,
-    Seq,
+    Store,
     Variable,
     chain,
     is_sum,
@@ -81,7 +81,7 @@ def fetched_as_said(scan: Scan, ahead: int, made: Collection[str] = ()) -> Plan 
     for node in chain(scan.body):
         if isinstance(node, Load) and variables(node.call) & {scan.dim, *_defined(scan.body)} == {scan.dim}:
             starts[node.dim] = node.call
-        elif not (isinstance(node, Load | Locate | Guard) or is_sum(node)):
+        elif not (isinstance(node, Load | Define | Guard) or is_sum(node)):
             break
     later = Bin("+", Var(scan.dim), Num(ahead))
     body = scan.body
@@ -127,7 +127,7 @@ class _First:
                     self.starts[dim] = substitute(call, self.starts)
                     self.loads.update(calls(self.starts[dim]))
                 self.visit(inner, sure)
-            case Locate(dim, value, inner):
+            case Define(dim, value, inner):
                 self.starts[dim] = substitute(value, self.starts)
                 self.visit(inner, sure)
             case Scan(dim, (low,), body=inner):
@@ -135,7 +135,7 @@ class _First:
                 self.visit(inner, False)
             case Guard(body=inner):
                 self.visit(inner, False)
-            case Seq(parts):
+            case Block(parts):
                 for part in parts:
                     self.visit(part, sure)
             case Accumulate(target, "", inner, start=start):
@@ -146,7 +146,7 @@ class _First:
             case Append(value=value):
                 for operand in (n for n in walk(value) if isinstance(n, Operand)):
                     self.note(operand)
-            case Do(target, value=value):
+            case Store(target, value=value):
                 for operand in (*(n for n in walk(value) if isinstance(n, Operand)), target):
                     self.note(operand)
 
@@ -188,7 +188,7 @@ def _streamed(outer: Scan) -> Plan | None:
         match node:
             case Load(dim, call):
                 loaded[dim] = call
-            case Locate() | Accumulate(storage=Variable()):
+            case Define() | Accumulate(storage=Variable()):
                 pass
             case Scan(low=(low,), high=high) if shifted(low)[0] in loaded:
                 begin, further = shifted(low)
@@ -216,7 +216,7 @@ def _stored(outer: Scan) -> Plan | None:
         not is_tile(tile)
         or not isinstance(tile.storage, RegisterTile)
         or tile.op != "="
-        or not all(isinstance(n, Load | Locate) for n in above)
+        or not all(isinstance(n, Load | Define) for n in above)
     ):
         return None
     *rows, _ = tile.target.place
@@ -257,7 +257,7 @@ def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Scan | None:
     numbers: so that the next iteration of the outer loop goes on where this one ends."""
     inside = list(chain(inner.body))
     if (
-        not all(isinstance(n, Load | Locate | Guard | Do) for n in inside)
+        not all(isinstance(n, Load | Define | Guard | Store) for n in inside)
         or len(outer.low) != 1
         or len(outer.high) != 1
     ):
@@ -297,7 +297,7 @@ def _ahead(outer: Scan) -> Plan | None:
         match node:
             case Load(dim, call):
                 loaded[dim] = substitute(call, loaded)
-            case Locate(dim, value):
+            case Define(dim, value):
                 loaded[dim] = substitute(value, loaded)
             case Scan(low=(Var(begin),)) if begin in loaded:
                 found = _segment(outer, node, loaded[begin], loaded)
@@ -329,5 +329,5 @@ def _segment(outer: Scan, inner: Scan, begin: Expr, loaded: Mapping[str, Expr]) 
 
 def _defined(plan: Plan) -> set[str]:
     """The dimensions that get their value in the plan."""
-    found = {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Locate | Find)}
+    found = {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Define | Find)}
     return found | {d for n in walk(plan) if isinstance(n, Find) for d, _ in n.loads}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Var, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Do, Find, Guard, Load, Locate, Plan, Scan, State, Table, is_sum
+from spfgen.plan.nodes import PLANS, Define, Find, Guard, Load, Plan, Scan, State, Store, Table, is_sum
 
 
 def with_reads_in_place(plan: Plan) -> Plan:
@@ -51,7 +51,7 @@ def _is_used_here(dim: str, body: Plan) -> bool:
                 if dim in variables(call):
                     return True
                 node = inner
-            case Locate(value=value, body=inner):
+            case Define(value=value, body=inner):
                 if dim in variables(value):
                     return True
                 node = inner
@@ -65,7 +65,7 @@ def _is_used_here(dim: str, body: Plan) -> bool:
                 node = node.body
             case State(body=inner) | Table(body=inner):
                 node = inner
-            case Do():
+            case Store():
                 return True
             case _:
                 return False

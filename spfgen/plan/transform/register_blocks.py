@@ -22,14 +22,14 @@ from spfgen.plan.nodes import (
     Accumulate,
     Cheapest,
     Clear,
-    Do,
+    Define,
     Find,
     Guard,
     Load,
-    Locate,
     Plan,
     Registers,
     Scan,
+    Store,
     Version,
     Versions,
     chain,
@@ -79,14 +79,14 @@ def with_sums(plan: Plan, disjoint: Disjoint) -> Plan:
 
 
 def _defined(plan: Plan) -> set[str]:
-    return {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate | Find)}
+    return {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Define | Find)}
 
 
 def _from_zero(outer: Scan) -> tuple[Scan, dict[str, str]]:
     """The nest with small loops over [low, low + n) counted from 0, where low is known outside; and what those loops
     were over before."""
     origin: dict[str, str] = {}
-    inside = [n for n in chain(outer.body) if isinstance(n, Scan | Load | Locate)]
+    inside = [n for n in chain(outer.body) if isinstance(n, Scan | Load | Define)]
     for scan in inside:
         if (
             isinstance(scan, Scan)
@@ -141,14 +141,14 @@ def _counted(scan: Scan, dim: str) -> Scan | None:
 def _sums(outer: Scan) -> Accumulate | None:
     """The loop with a sum for each place that a small loop inside goes through."""
     inside = list(chain(outer.body))
-    if outer.parallel or not all(isinstance(n, Scan | Load | Locate | Guard | Do) or is_sum(n) for n in inside):
+    if outer.parallel or not all(isinstance(n, Scan | Load | Define | Guard | Store) or is_sum(n) for n in inside):
         return None
     do = inside[-1]
-    if not isinstance(do, Do) or do.op != "+=" or any(is_sum(n) and n.op != "+=" for n in inside):
+    if not isinstance(do, Store) or do.op != "+=" or any(is_sum(n) and n.op != "+=" for n in inside):
         return None
     if any(isinstance(n, Read) and n.operand.tensor == do.target.tensor for n in walk(do.value)):
         return None
-    located = {n.dim: n.value for n in inside if isinstance(n, Locate)}
+    located = {n.dim: n.value for n in inside if isinstance(n, Define)}
     located |= {n.dim: n.call for n in inside if isinstance(n, Load)}
     place = tuple(_written_out(p, located) for p in do.target.place)
     named = {v for p in place for v in variables(p)}
@@ -172,7 +172,7 @@ def _stored(clear: Clear) -> Plan | None:
     are not whole are cleared."""
     above: list[Plan] = []
     node = clear.body
-    while isinstance(node, Load | Locate):
+    while isinstance(node, Load | Define):
         above.append(node)
         node = node.body
     if not isinstance(node, Versions) or node.by_cost or len(node.versions) != 2:
@@ -192,7 +192,7 @@ def _are_places(part: Plan | None, whole: Version, sums: Accumulate) -> bool:
     registers = _registers(sums)
     conditions = () if isinstance(whole.when, Cheapest) else whole.when
     match part:
-        case Scan(dim, (low,), high, Do(target)) if len(target.place) == len(sums.target.place) == 1:
+        case Scan(dim, (low,), high, Store(target)) if len(target.place) == len(sums.target.place) == 1:
             pass
         case _:
             return False
@@ -265,7 +265,7 @@ def _wholes_inside(plan: Plan, dim: str) -> Plan:
         if not isinstance(node, Scan) or node.dim != dim:
             return None
         inside = list(chain(node.body))
-        defined = {node.dim, *(n.dim for n in inside if isinstance(n, Scan | Load | Locate))}
+        defined = {node.dim, *(n.dim for n in inside if isinstance(n, Scan | Load | Define))}
         needs: tuple[Formula, ...] = ()
         whole: Plan = node
         rest: Plan = node

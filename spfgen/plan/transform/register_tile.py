@@ -26,13 +26,13 @@ from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
-    Do,
+    Define,
     Guard,
     Load,
-    Locate,
     Plan,
     RegisterTile,
     Scan,
+    Store,
     chain,
     is_sum,
     with_body,
@@ -88,13 +88,13 @@ def tiled(plan: Plan, types: Mapping[str, str]) -> Plan:
 
 def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     *around, do = chain(scan.body)
-    before = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
+    before = next((k for k, n in enumerate(around) if not isinstance(n, Load | Define)), len(around))
     total = around.pop(before) if before < len(around) else do
     if not is_sum(total) or scan.parallel or scan.vector or scan.unroll or scan.down:
         return None
-    if not isinstance(do, Do) or do.op != "+=" or do.target.place != total.target.place:
+    if not isinstance(do, Store) or do.op != "+=" or do.target.place != total.target.place:
         return None
-    if not all(isinstance(n, Scan | Load | Locate | Guard) and not getattr(n, "parallel", False) for n in around):
+    if not all(isinstance(n, Scan | Load | Define | Guard) and not getattr(n, "parallel", False) for n in around):
         return None
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     if not all(_side_by_side(o, scan.dim) for o in (do.target, *reads)):
@@ -110,7 +110,7 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     bounds = frozenset(v for e in (*scan.low, *scan.high) for v in variables(e))  # a search has such names, too
     start, end = fresh(f"{scan.dim} from", bounds), fresh(f"{scan.dim} to", bounds)
     inner: Plan = Scan(scan.dim, (Var(start),), (Var(end),), do, vector=True)
-    above = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
+    above = next((k for k, n in enumerate(around) if not isinstance(n, Load | Define)), len(around))
     for node in reversed(around[above:]):
         inner = with_body(node, inner)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
@@ -135,7 +135,7 @@ def _own(node: Plan) -> Iterator[set[str]]:
             yield from map(variables, (*low, *high))
         case Load(call=call):
             yield variables(call)
-        case Locate(value=value):
+        case Define(value=value):
             yield variables(value)
         case Guard(conditions):
             yield from map(variables, conditions)
@@ -168,5 +168,5 @@ def _may_be_cut(tile: Accumulate, tiles: RegisterTile, types: Mapping[str, str])
     if any(isinstance(e, Num) and e.value <= 2 * tuning.TILE_ROUND for e in scan.high):
         return False
     loops = [n.dim for n in others if isinstance(n, Scan)]
-    plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
+    plain = all(isinstance(n, Load | Define | Guard | Scan | Store) for n in others)
     return plain and loops == [tiles.dim]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Call, Expr, Num, Var, calls, substitute, variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Define, Load, Plan, Scan, Store, chain
 
 
 def with_segmented_reductions(plan: Plan) -> Plan:
@@ -25,7 +25,7 @@ def _run(scan: Scan) -> Plan | None:
     if scan.partition is None or scan.partition.adds != "segments":
         return None
     *above, do = chain(scan.body)
-    if not isinstance(do, Do) or do.op != "+=" or not all(isinstance(n, Load | Locate) for n in above):
+    if not isinstance(do, Store) or do.op != "+=" or not all(isinstance(n, Load | Define) for n in above):
         return None
     place = written_out(scan.body, do.target.place)
     keys = tuple(dict.fromkeys(c for p in place for c in calls(p)))
@@ -42,7 +42,7 @@ def written_out(body: Plan, place: tuple[Expr, ...]) -> tuple[Expr, ...]:
         match node:
             case Load(dim, call):
                 values[dim] = call
-            case Locate(dim, value):
+            case Define(dim, value):
                 values[dim] = value
     while any(variables(p) & values.keys() for p in place):
         place = tuple(substitute(p, values) for p in place)

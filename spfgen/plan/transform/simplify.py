@@ -18,12 +18,12 @@ from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Bound,
+    Define,
     Find,
     Key,
     Levels,
     Load,
     Loaded,
-    Locate,
     Plan,
     Reach,
     Scan,
@@ -86,7 +86,7 @@ def _renamed(plan: Plan, known: _Known) -> Plan:
 
 
 @_renamed.register
-def _(plan: Locate, known: _Known) -> Plan:
+def _(plan: Define, known: _Known) -> Plan:
     value = known.new(plan.value)
     if isinstance(value, Var):
         return _renamed(plan.body, known.naming(plan.dim, value.name))
@@ -227,7 +227,7 @@ def _copy_of(dim: str, body: Plan, indices: frozenset[str]) -> str:
     found: list[str] = []
     others: set[str] = set()
     for node in walk(body, PLANS) if dim not in indices else ():
-        if isinstance(node, Locate) and isinstance(node.value, Var) and node.value.name in copies:
+        if isinstance(node, Define) and isinstance(node.value, Var) and node.value.name in copies:
             copies.add(node.dim)
             found += [node.dim] if node.dim in indices and node.value.name == dim else []
         else:
@@ -240,7 +240,7 @@ def _bound(node: object) -> set[str]:
     match node:
         case Find(dim, loads=loads):
             return {dim, *(loaded for loaded, _ in loads)}
-        case Scan(dim) | Locate(dim) | Load(dim) | Levels(dim):
+        case Scan(dim) | Define(dim) | Load(dim) | Levels(dim):
             return {dim}
     return set()
 
@@ -248,7 +248,7 @@ def _bound(node: object) -> set[str]:
 def without_unused(plan: Plan) -> Plan:
     """Without the loads and computed dimensions that nothing needs."""
     result: Plan = with_children(without_unused, plan, PLANS)
-    if isinstance(result, Locate | Load) and result.dim not in used(result.body):
+    if isinstance(result, Define | Load) and result.dim not in used(result.body):
         return result.body
     return result
 

@@ -16,7 +16,7 @@ from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.small_blocks import extent_of_block
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Scan, Segment, SkipZero, State, chain, with_body
+from spfgen.plan.nodes import Define, Find, Guard, Load, Plan, Scan, Segment, SkipZero, State, Store, chain, with_body
 from spfgen.space.nodes import Operand, Read, Value
 
 
@@ -26,7 +26,7 @@ def without_zeros(plan: Plan, context: Context) -> Plan:
     known = (n.partition.additions for n in nodes if isinstance(n, Scan | Find) and n.partition is not None)
     additions = next(known, None)
     do = nodes[-1]
-    if additions is None or not isinstance(do, Do) or do.op != "+=":
+    if additions is None or not isinstance(do, Store) or do.op != "+=":
         return plan
     reads = _factors(do.value)
     kinds = [TYPES[context.types[o.tensor]].kind for o in (*reads, do.target)]
@@ -62,7 +62,8 @@ def _place(nodes: Sequence[Plan], one: Operand) -> int:
     at = max((k + 1 for k, n in enumerate(nodes) if getattr(n, "dim", "") in wanted), default=0)
     inside = nodes[at:]
     plain = all(
-        isinstance(n, Scan | Load | Locate | Guard | Segment | State | Do) or (isinstance(n, Find) and n.miss is None)
+        isinstance(n, Scan | Load | Define | Guard | Segment | State | Store)
+        or (isinstance(n, Find) and n.miss is None)
         for n in inside
     )
     long = any(isinstance(n, Scan | Find) and not _is_in_block(n) for n in inside)

@@ -17,7 +17,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, var
 from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.cost import THREADS, Counts, is_ever_less, nanoseconds, plus, times
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Cheapest, Do, Guard, Load, Locate, Plan, Scan, Transpose, Version, chain, is_sum
+from spfgen.plan.nodes import Cheapest, Define, Guard, Load, Plan, Scan, Store, Transpose, Version, chain, is_sum
 from spfgen.space.nodes import Instance, Operand, Read
 
 ACROSS, ALONG, COPIED = map(
@@ -76,7 +76,8 @@ def _across(plan: Plan) -> tuple[Operand, int] | None:
     """The only operand that a sum is not along, and the subscript that is."""
     nodes = list(chain(plan))
     do = nodes[-1]
-    if not all(isinstance(n, Scan | Load | Locate | Guard | Do) or is_sum(n) for n in nodes) or not isinstance(do, Do):
+    plain = all(isinstance(n, Scan | Load | Define | Guard | Store) or is_sum(n) for n in nodes)
+    if not plain or not isinstance(do, Store):
         return None
     scans = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
     if not scans or not any(map(is_sum, nodes)):

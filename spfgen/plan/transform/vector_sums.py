@@ -20,13 +20,13 @@ from spfgen.plan.analyse.known import Around, known_in, known_within, rewritten
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
-    Do,
+    Define,
     Guard,
     Load,
-    Locate,
     Plan,
     Registers,
     Scan,
+    Store,
     Version,
     Versions,
     chain,
@@ -90,7 +90,7 @@ def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, know
 
 def _times(scan: Scan) -> int:
     """How often a loop runs that does nothing but add up what lies side by side, if that is a number; else 0."""
-    plain = all(isinstance(n, Load | Locate | Do) for n in chain(scan.body))
+    plain = all(isinstance(n, Load | Define | Store) for n in chain(scan.body))
     match scan:
         case Scan(low=(Num(0),), high=(Num(count),)) if plain:
             return count

@@ -1,4 +1,4 @@
-"""Passes over the whole plan of a statement, whichever way its loops were made: marks for what is tuned at the end."""
+"""Passes over the whole plan of a statement, whichever way its loops were made: marks for C."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from spfgen.ir import rewrite
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import PLANS, Clear, Partition, Plan
+from spfgen.plan.nodes import PLANS, Clear, Find, Load, Partition, Plan
 from spfgen.plan.transform.passes import Pass, passed
+from spfgen.plan.transform.read_in_place import with_reads_in_place
 from spfgen.plan.verify.meaning import Fault
 
 
@@ -31,6 +32,12 @@ def _in_turn(plan: Plan, in_turn: bool = True) -> Plan:
 
 
 WHOLE: tuple[Pass[Context, Plan], ...] = (
+    Pass(
+        "reads in place",
+        "puts a load that is used once where it is used",
+        lambda _, plan: with_reads_in_place(plan),
+        1,
+    ),
     Pass(
         "clear on threads",
         "clears on all threads what is cleared before the loops",
@@ -60,5 +67,20 @@ def with_marks(plan: Plan, context: Context) -> Plan:
     return passed(WHOLE, context, plan, context, unchanged)
 
 
+def _declared(plan: Plan) -> Plan:
+    """The plan whose loads all have names."""
+
+    def rule(node: object) -> Plan | None:
+        match node:
+            case Load(in_place=True):
+                return replace(node, in_place=False)
+            case Find(loads=loads):
+                return replace(node, loads=tuple(replace(x, in_place=False) for x in loads))
+        return None
+
+    result: Plan = rewrite(rule, plan, PLANS)
+    return result
+
+
 def _bare(plan: Plan) -> Plan:
-    return _in_turn(_marked(plan, False), False)
+    return _in_turn(_marked(_declared(plan), False), False)

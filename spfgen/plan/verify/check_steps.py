@@ -26,7 +26,6 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
-    Do,
     Emptied,
     Entry,
     Find,
@@ -35,7 +34,6 @@ from spfgen.plan.nodes import (
     If,
     Let,
     Load,
-    Locate,
     Plan,
     Prefetch,
     Probe,
@@ -153,9 +151,10 @@ class _Checker:
                 for part in parts:
                     inner = self.statement(part, inner)
                 return replace(scope, arrays=inner.arrays, functions=inner.functions, tables=inner.tables)
-            case Define(dim, value):
+            case Define(dim, value, body):
                 self.known(plan, scope, value)
-                return self.new(plan, scope, [dim], [value])
+                inner = self.new(plan, scope, [dim], [value])
+                return inner if body is None else self.made(scope, self.statement(body, inner))
             case Let(name, kind, value):
                 self.value(plan, scope, value)
                 scalars = {**scope.scalars, name: (kind, len(scope.parallel))}
@@ -163,7 +162,7 @@ class _Checker:
             case Assign(name, kind, value):
                 self.value(plan, scope, value)
                 self.assigned(plan, scope, name, kind)
-            case Store(target, value):
+            case Store(target, value, monoid=None):
                 self.value(plan, scope, value)
                 self.operand(plan, scope, target)
                 if (target.tensor, target.array) not in scope.copied:
@@ -206,7 +205,7 @@ class _Checker:
                 return self.new(plan, scope, [dim], at)
             case Products():
                 return scope  # compared with what is asked for as that which is no step (whole.py)
-            case Do(target, _, value):
+            case Store(target, value):
                 self.value(plan, scope, value)
                 self.operand(plan, scope, target)
                 self.combined(plan, scope)
@@ -241,9 +240,6 @@ class _Checker:
                 inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})
                 found = self.statement(body, inner)
                 return found if finish is None else self.made(found, self.statement(finish, scope))
-            case Locate(dim, value, body):
-                self.known(plan, scope, value)
-                return self.statement(body, self.new(plan, scope, [dim], [value]))
             case Load(dim, call, body):
                 self.known(plan, scope, call)
                 return self.statement(body, self.new(plan, scope, [dim], [call]))
@@ -377,7 +373,7 @@ class _Checker:
         if scope.scalars[name][1] < len(scope.parallel) and not told:
             raise fault(plan, "iterations of a parallel loop have it in common")
 
-    def combined(self, plan: Do, scope: Scope) -> None:
+    def combined(self, plan: Store, scope: Scope) -> None:
         """Iterations of a parallel loop that combine values in one place say how."""
         own = scope.totals.get(plan.target.tensor, 0)
         together = (p for p in scope.parallel[own:] if isinstance(p, Scan | Find))
@@ -392,7 +388,7 @@ class _Checker:
         if changes and scope.tables[name] < len(scope.parallel):
             raise fault(plan, f"iterations of a parallel loop have the table {name} in common")
 
-    def apart(self, plan: Store | Do, scope: Scope, place: tuple[Expr, ...]) -> None:
+    def apart(self, plan: Store, scope: Scope, place: tuple[Expr, ...]) -> None:
         if scope.parallel and not scope.alone and not any(variables(p) & scope.varies for p in place):
             raise fault(plan, "iterations of a parallel loop store at one place")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from spfgen.ir import children
 from spfgen.lang.nodes import Constant
-from spfgen.plan.nodes import Accumulate, Append, Clear, Do, Find, Plan, Scan, Version, Versions
+from spfgen.plan.nodes import Accumulate, Append, Clear, Find, Plan, Scan, Store, Version, Versions
 from spfgen.plan.verify.meaning import Fault
 
 
@@ -25,7 +25,7 @@ def _cleared(node: Plan | Version, target: str, before: bool) -> bool:
                 return True
             _check_clears(part, target)
             return _cleared(body, target, True)
-        case Do(operand, op) if operand.tensor == target:
+        case Store(operand, op=op) if operand.tensor == target:
             if op == "+=" and not before:
                 raise Fault(f"{target} is added to before it is cleared")
             return True
@@ -51,7 +51,7 @@ def _cleared(node: Plan | Version, target: str, before: bool) -> bool:
 
 def _check_clears(part: Plan, target: str) -> None:
     """That a nest makes places of the target zero, and does nothing else."""
-    does = [n for n in _leaves(part) if isinstance(n, Do)]
+    does = [n for n in _leaves(part) if isinstance(n, Store)]
     if not does or not all(d.target.tensor == target and d.op == "=" and d.value == Constant(0) for d in does):
         raise Fault(f"what is to clear {target} does something else")
 

@@ -23,21 +23,21 @@ from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Append,
+    Block,
     Bound,
     Cheapest,
     Clear,
-    Do,
+    Define,
     Find,
     Guard,
     Load,
     Loaded,
-    Locate,
     Partition,
     Plan,
     Registers,
     Scan,
     Segment,
-    Seq,
+    Store,
     Variable,
     Versions,
 )
@@ -48,7 +48,7 @@ from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Instance, Operand, Read
 
 N = TypeVar("N")
-NOTHING = Seq(())
+NOTHING = Block(())
 ZERO_VALUE = Constant(0)
 
 
@@ -65,7 +65,7 @@ class Wanted:
     """What a plan is to do, once at each point of the instance."""
 
     instance: Instance
-    does: Do
+    does: Store
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Path:
     where these hold, so it has only those points. `finish` is the total that something is made of afterwards."""
 
     nodes: tuple[Plan, ...]
-    does: Do
+    does: Store
     when: tuple[Formula, ...] = ()
     finish: str = ""
 
@@ -82,12 +82,12 @@ class Path:
 def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = ()) -> Iterator[Path]:
     """The ways through a plan. Raises Fault for a node that is not known."""
     match plan:
-        case Do(op=op, value=value):
+        case Store(op=op, value=value):
             if op != "=" or value != ZERO_VALUE:  # else a place is cleared
                 yield Path(above, plan, when)
         case Append():
-            yield Path(above, plan.as_do, when)
-        case Seq(parts):
+            yield Path(above, plan.as_store, when)
+        case Block(parts):
             for part in parts:
                 yield from paths(part, above, when)
         case Versions(versions):
@@ -104,8 +104,8 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             plain = tuple(Loaded(*x) for x in loads)
             found = Find(dim, low, high, plain, conditions, "", NOTHING, key=key, given=given)
             yield from paths(hit, (*above, found), when)
-        case Locate(dim, value, body):
-            yield from paths(body, (*above, Locate(dim, value, NOTHING)), when)
+        case Define(dim, value, body):
+            yield from paths(body, (*above, Define(dim, value, NOTHING)), when)
         case Load(dim, call, body):
             yield from paths(body, (*above, Load(dim, call, NOTHING)), when)
         case Guard(conditions, body):
@@ -146,7 +146,7 @@ def without_unused(path: Path) -> Path:
     used = variables(path.does)  # type: ignore[arg-type]
     kept: list[Plan] = []
     for node in reversed(path.nodes):
-        if not isinstance(node, Load | Locate) or node.dim in used:
+        if not isinstance(node, Load | Define) or node.dim in used:
             kept.insert(0, node)
             used |= variables(node)  # type: ignore[arg-type]
     return replace(path, nodes=tuple(kept))
@@ -158,7 +158,7 @@ def begins(plan: Plan, tensor: str) -> bool:
         match node:
             case Clear(tensor=found) if found == tensor:
                 return True
-            case Do(target, "=") | Accumulate(target, "=") if target.tensor == tensor:
+            case Store(target, op="=") | Accumulate(target, "=") if target.tensor == tensor:
                 return True
             case Scan(partition=Partition(clears=found)) | Find(partition=Partition(clears=found)) if found == tensor:
                 return True
@@ -338,7 +338,7 @@ class _Comparison:
                     self.require(Compare("=", Var(key.dim), key.value))
                 self.use(*conditions)
                 self.require(*inside, *conditions)
-            case Locate(dim, value):
+            case Define(dim, value):
                 self.use(value)
                 self.define(dim)
                 self.require(Compare("=", Var(dim), value))
@@ -574,7 +574,7 @@ def _number(expr: Expr, point: Mapping[str, int]) -> int | None:
     return value.constant + sum(k * point[str(name)] for name, k in value.terms)
 
 
-def _operands(does: Do) -> list[Operand]:
+def _operands(does: Store) -> list[Operand]:
     return [does.target, *(n.operand for n in walk(does.value) if isinstance(n, Read))]
 
 
@@ -582,7 +582,7 @@ def _defined(node: Plan) -> Iterator[str]:
     match node:
         case Find(dim, loads=loads):
             yield from (dim, *(n for n, _ in loads))
-        case Scan(dim) | Locate(dim) | Load(dim):
+        case Scan(dim) | Define(dim) | Load(dim):
             yield dim
 
 

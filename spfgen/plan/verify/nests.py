@@ -23,7 +23,6 @@ from spfgen.plan.nodes import (
     Block,
     Bound,
     Define,
-    Do,
     Entry,
     Find,
     Guard,
@@ -31,15 +30,14 @@ from spfgen.plan.nodes import (
     Let,
     Load,
     Loaded,
-    Locate,
     Plan,
     Probe,
     Products,
     Scan,
     Segment,
-    Seq,
     Store,
     Version,
+    goes_on,
 )
 from spfgen.plan.verify.compared import Compared, Made
 from spfgen.plan.verify.unchanged import changed
@@ -47,7 +45,7 @@ from spfgen.space.nodes import Operand, Read, Steps
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds
 
-NOTHING = Seq(())
+NOTHING = Block(())
 EFFECTS = Assign | Store | Entry | Append | Let
 Pending = tuple[Hashable, ...]
 
@@ -68,7 +66,7 @@ class Unknown:
         return any(own > others for own, others in pairs)
 
 
-def made_of(nodes: Sequence[Plan], does: Do) -> Made:
+def made_of(nodes: Sequence[Plan], does: Store) -> Made:
     """A nest as it is used."""
     headers = tuple(h for n in nodes for h in [header(n)] if h is not None)
     means = _meanings(nodes)
@@ -84,8 +82,8 @@ def header(node: Plan) -> Hashable | None:
         case Find(dim, low, high, loads, conditions, _, _, miss, key=key, given=given) if miss is None:
             plain = tuple(Loaded(*x) for x in loads)
             return Find(dim, low, high, plain, conditions, "", NOTHING, key=key, given=given)
-        case Locate(dim, value):
-            return Locate(dim, value, NOTHING)
+        case Define(dim, value, Plan()):
+            return Define(dim, value, NOTHING)
         case Load(dim, call):
             return Load(dim, call, NOTHING)
         case Guard(conditions):
@@ -115,7 +113,7 @@ def _not_written(plan: Plan, steps: Steps) -> list[Equation]:
     """The equations of which nothing in the plan says that it writes their target."""
     written: dict[str, bool] = {}
     for block in (n for n in walk(plan, Plan | Version) if isinstance(n, Block) and n.because):
-        does = any(isinstance(n, Store | Entry | Append | Do) for n in walk(block, Plan | Version))
+        does = any(isinstance(n, Store | Entry | Append) for n in walk(block, Plan | Version))
         written[block.because] = written.get(block.because, True) and does
     equations = (n for step in steps.body for n in walk(step) if isinstance(n, Equation))
     return [eq for eq in equations if not written.get(eq.text, False)]
@@ -160,7 +158,7 @@ class _Nests:
             case Block(parts):
                 for part in parts:
                     self.visit(part, around)
-                    if isinstance(part, Define):
+                    if goes_on(part):
                         around = around.naming(part.dim, part.value)
                     elif isinstance(part, Array) and part.fill is None:
                         self.unfilled.add(part.name)
@@ -170,7 +168,7 @@ class _Nests:
                 return
             case Products():
                 return
-            case Load(dim, value) | Locate(dim, value):
+            case Load(dim, value) | Define(dim, value):
                 around = around.naming(dim, value)
             case Find():
                 around = replace(around, means=_meanings([node], around.means))
@@ -184,7 +182,7 @@ class _Nests:
         if found is not None:
             assert isinstance(node, Plan)
             around = replace(around, pending=frozenset(self.within(found, around.pending, node)))
-        if isinstance(node, EFFECTS):
+        if isinstance(node, EFFECTS) and getattr(node, "monoid", None) is None:  # else it is a path of its nest
             self.statement(node, around)
         for inner in children(node):
             if isinstance(inner, Plan | Version):
@@ -196,7 +194,7 @@ class _Nests:
             if now in self.begun:
                 yield now
             if now in self.whole:
-                if any(isinstance(n, EFFECTS | Do) for n in walk(node, Plan | Version)):
+                if any(isinstance(n, EFFECTS) for n in walk(node, Plan | Version)):
                     self.seen |= {*self.whole[now]}
                 yield ()
 
@@ -249,7 +247,7 @@ def _meanings(nodes: Sequence[Plan], means: Mapping[str, Expr] | None = None) ->
     found: dict[str, Expr] = dict(means or {})
     for node in nodes:
         match node:
-            case Load(dim, value) | Locate(dim, value):
+            case Load(dim, value) | Define(dim, value):
                 found[dim] = substitute(value, found)
             case Find(loads=loads):
                 for dim, call in loads:

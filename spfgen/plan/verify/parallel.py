@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from spfgen.ir import children, walk
-from spfgen.plan.nodes import PLANS, Accumulate, Do, Find, Plan, Scan, Version, Workspace
+from spfgen.plan.nodes import PLANS, Accumulate, Find, Plan, Scan, Version, Workspace, stores_in
 from spfgen.plan.verify.meaning import Fault
 
 Loop = Scan | Find
@@ -18,7 +18,7 @@ Loop = Scan | Find
 def check_parallel(plan: Plan, apart: Callable[[Loop, str], bool]) -> None:
     """Raises Fault; `apart` is asked whether iterations of a loop write different places of a tensor."""
     for loop, kept in _shared(plan, frozenset()):
-        written = {n.target.tensor for n in walk(loop, PLANS) if isinstance(n, Do)}
+        written = {n.target.tensor for n in stores_in(loop)}
         inside = {n.target.tensor for n in walk(loop, PLANS) if isinstance(n, Accumulate) and not n.op}
         for tensor in sorted(written - inside):
             if tensor in kept:

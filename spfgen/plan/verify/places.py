@@ -18,16 +18,16 @@ from spfgen.plan.nodes import (
     Block,
     Bound,
     Define,
-    Do,
     Find,
     Load,
-    Locate,
     Plan,
     Scan,
     Segment,
     State,
     Table,
     Version,
+    goes_on,
+    stores_in,
 )
 from spfgen.plan.verify.meaning import Fault
 from spfgen.space.nodes import Operand, Read
@@ -62,7 +62,7 @@ def _visit(node: Plan | Version, around: _Around) -> None:
     if isinstance(node, Block):
         for part in node.parts:
             _visit(part, around)
-            if isinstance(part, Define):
+            if goes_on(part):
                 around = around.naming(part.dim, part.value)
         return
     around = _inside(node, around)
@@ -75,7 +75,7 @@ def _inside(node: Plan | Version, around: _Around) -> _Around:
     match node:
         case Load(dim, call):
             return around.naming(dim, call)
-        case Locate(dim, value):
+        case Define(dim, value):
             return around.naming(dim, value)
         case State(name) | Table(name):
             here = (node, around.loops, around.names, around.means)
@@ -130,7 +130,7 @@ def _check_values(node: Find, table: Table, around: _Around, place: tuple[Expr, 
     """A scatter copies what the find reads."""
     own = table.values
     assert own is not None
-    reads = [n.operand for d in walk(node.hit) if isinstance(d, Do) for n in walk(d.value) if isinstance(n, Read)]
+    reads = [n.operand for d in stores_in(node.hit) for n in walk(d.value) if isinstance(n, Read)]
     found = [o for o in reads if _is_of(o, own)]
     same = {node.dim: table.dim}
     if found and not any(tuple(around.plain(rename(e, same)) for e in o.place) == place for o in found):

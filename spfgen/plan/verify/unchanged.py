@@ -23,11 +23,9 @@ from spfgen.plan.nodes import (
     InPlace,
     Let,
     Load,
-    Locate,
     Plan,
     Products,
     Scan,
-    Seq,
     Version,
     Versions,
 )
@@ -38,8 +36,8 @@ FAST = frozenset(
     "partial between flatten in_place exits loops algorithm rising shared additions".split()
 )
 """Fields that say how fast something is, or why; check_steps.py, parallel.py and places.py look at those of threads."""
-NAMES = Load | Locate | Define
-BARE = Block | Seq | Version | Versions
+NAMES = Load | Define
+BARE = Block | Version | Versions
 """Nodes that do nothing themselves."""
 
 
@@ -155,7 +153,7 @@ class _Facts:
         match node:
             case Define(dim, Var(name)) if self.held.get(name) == dim and f"{name} is there" in known:
                 return {k: v for k, v in known.items() if k != dim}
-            case Load(dim, value) | Locate(dim, value) | Define(dim, value):
+            case Load(dim, value) | Define(dim, value):
                 return {**known, dim: self.forms.number(value, known)}
             case Let(name, value=value) if name not in self.moving:
                 return {**known, name: self.forms.number(value, known)}

@@ -13,7 +13,7 @@ from functools import partial
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite, walk
 from spfgen.lang.expressions import counted
-from spfgen.plan.nodes import PLANS, Clear, Find, Gather, Plan, Products, Scan, Seq, Versions
+from spfgen.plan.nodes import PLANS, Block, Clear, Find, Gather, Plan, Products, Scan, Versions
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared, note_unknown
@@ -84,9 +84,9 @@ class _Sums:
     def done(self, plan: Plan) -> list[Instance]:
         """What a plan does."""
         match plan:
-            case Seq(parts):
+            case Block(parts):
                 return [i for part in parts for i in self.done(part)]
-            case Versions(versions) if any(isinstance(v.body, Seq) for v in versions):
+            case Versions(versions) if any(isinstance(v.body, Block) for v in versions):
                 found = [self.done(v.body) for v in versions if not v.by_order]
                 return found[0]
             case Clear(body=None):

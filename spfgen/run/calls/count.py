@@ -13,8 +13,8 @@ from spfgen.layout.nodes import SCALAR
 from spfgen.plan.nodes import (
     Accumulate,
     Append,
+    Block,
     Clear,
-    Do,
     Find,
     Gather,
     InPlace,
@@ -22,7 +22,7 @@ from spfgen.plan.nodes import (
     Products,
     Registers,
     Scan,
-    Seq,
+    Store,
     Variable,
     Versions,
 )
@@ -63,14 +63,14 @@ def _counting(plan: Plan) -> Plan:
 
     def rule(node: object) -> Plan | None:
         match node:
-            case Do(_, op, value):
-                return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
+            case Store(_, value, op):
+                return Store(target, Constant(_cost(value) + (op == "+=")), "+=")
             case Append(value=value):
-                return Do(target, "+=", Constant(_cost(value) + 1))
+                return Store(target, Constant(_cost(value) + 1), "+=")
             case Accumulate(body=body, storage=Variable() | Registers()) | Gather(body=body) | InPlace(body=body):
                 return body
             case Clear(body=body):
-                return body or Seq(())
+                return body or Block(())
             case Versions() if not node.by_cost:
                 return node.versions[-1].body
             case Scan():

@@ -12,7 +12,7 @@ from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, print_kernel, resolve
-from spfgen.plan.nodes import Do, Find
+from spfgen.plan.nodes import Find, Store
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import build, load
 from spfgen.run.tensor import make_tensor
@@ -38,8 +38,8 @@ def test_a_find_has_a_hit_and_a_miss(stored: list[int], algorithm: str) -> None:
 
     def with_miss(node: object) -> object:
         if isinstance(node, Find):
-            do = next(n for n in [node.hit] if isinstance(n, Do))
-            return replace(node, miss=Do(do.target, "+=", Constant(1000)))
+            do = next(n for n in [node.hit] if isinstance(n, Store))
+            return replace(node, miss=Store(do.target, "+=", Constant(1000)))
         return None
 
     plans = tuple(rewrite(with_miss, p) for p in make_plans(program))

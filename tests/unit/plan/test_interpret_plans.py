@@ -13,7 +13,7 @@ from spfgen.facts.formula import Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Scan, Seq, Version, is_sum
+from spfgen.plan.nodes import PLANS, Block, Clear, Define, Find, Load, Plan, Scan, Store, Version, is_sum
 from spfgen.space.from_lang import join
 from tests.plans.interpret import Choices, interpret
 from tests.plans.memory import WrongPlan
@@ -108,7 +108,7 @@ def test_operands_stay_as_they_are() -> None:
 
 
 def test_values_outside_of_their_array() -> None:
-    with pytest.raises(WrongPlan, match=r"Do y: x.val\[3\] lies outside of its array of \[3\]"):
+    with pytest.raises(WrongPlan, match=r"Store y: x.val\[3\] lies outside of its array of \[3\]"):
         run(PRODUCT, A=rows([0, 2, 3], [0, 3, 1]), x=X, y=Y)
 
 
@@ -121,7 +121,7 @@ def test_a_place_twice() -> None:
     """Not by what is found, but by what a plan that is wrong does."""
 
     def twice(node: object) -> Plan | None:
-        return Seq((node, node)) if is_sum(node) else None
+        return Block((node, node)) if is_sum(node) else None
 
     with pytest.raises(WrongPlan, match=r"Accumulate y: y.val\[0\] is stored twice"):
         run(PRODUCT, twice, A=rows([0, 2, 3], [0, 2, 1]), x=X, y=Y)
@@ -138,7 +138,7 @@ def test_a_place_that_is_left_out() -> None:
 
 def test_a_place_that_is_never_cleared() -> None:
     def uncleared(node: object) -> Plan | None:
-        return (node.body or Seq(())) if isinstance(node, Clear) else None
+        return (node.body or Block(())) if isinstance(node, Clear) else None
 
     with pytest.raises(WrongPlan, match="added to, but never cleared"):
         run(ADDED, uncleared, A=entries([0, 0, 1], [0, 2, 1]), x=X, y=Y)
@@ -156,9 +156,9 @@ def test_a_name_that_is_bound_twice() -> None:
     """C would read the inner one where the outer one is meant."""
 
     def hidden(node: object) -> Plan | None:
-        return Locate("i", Var("i"), node) if isinstance(node, Do) else None
+        return Define("i", Var("i"), node) if isinstance(node, Store) else None
 
-    with pytest.raises(WrongPlan, match="Locate i: i is bound where it has a value already"):
+    with pytest.raises(WrongPlan, match="Define i: i is defined where it has a value already"):
         run(PRODUCT, hidden, A=rows([0, 2, 3], [0, 2, 1]), x=X, y=Y)
 
 
@@ -243,7 +243,7 @@ def test_a_loop_that_ends_too_early() -> None:
 
 def test_a_sum_that_is_stored_into() -> None:
     def store(node: object) -> Plan | None:
-        return replace(node, op="=") if isinstance(node, Do) else None
+        return replace(node, op="=") if isinstance(node, Store) else None
 
     with pytest.raises(WrongPlan, match="is stored within its sum"):
         run(PRODUCT, store, A=rows([0, 2, 3], [0, 2, 1]), x=X, y=Y)
@@ -269,7 +269,7 @@ def test_what_is_made_for_some_data(special: bool) -> None:
 
 def test_what_is_made_for_some_data_is_carried_out() -> None:
     def lost(node: object) -> Plan | None:
-        return replace(node, body=Seq(())) if isinstance(node, Version) and node.when else None
+        return replace(node, body=Block(())) if isinstance(node, Version) and node.when else None
 
     operands = {"A": BLOCKED, "x": vector([1, 2, 3, 4]), "y": vector([1.0] * 3)}
     text = BLOCKS.replace("y[i] =", "y[i] +=")

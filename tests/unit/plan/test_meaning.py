@@ -15,18 +15,7 @@ from spfgen.explain import explain_json, explain_text
 from spfgen.facts.formula import Bin, Num
 from spfgen.ir import rewrite, walk
 from spfgen.plan import unproved_passes
-from spfgen.plan.nodes import (
-    PLANS,
-    Accumulate,
-    Clear,
-    Do,
-    Find,
-    Guard,
-    Load,
-    Plan,
-    Scan,
-    Seq,
-)
+from spfgen.plan.nodes import PLANS, Accumulate, Block, Clear, Find, Guard, Load, Plan, Scan, Store
 from spfgen.plan.transform import passes as all_passes
 from spfgen.plan.transform.passes import PASSES, SUM, VALUE, Nests, Pass
 from spfgen.plan.verify.meaning import Fault, Path, _Comparison, begins, paths
@@ -69,7 +58,7 @@ def first(kind: type, change: Callable[[Any], Any]) -> Callable[[Plan], Plan]:
     return sabotaged
 
 
-def reads(do: Do) -> list[Read]:
+def reads(do: Store) -> list[Read]:
     return [n for n in walk(do.value) if isinstance(n, Read)]
 
 
@@ -82,14 +71,14 @@ SABOTAGE: dict[str, Callable[[Plan], Plan]] = {
     ),
     "another key": first(Find, lambda n: replace(n, key=replace(n.key, value=more(n.key.value))) if n.key else None),
     "another place": first(
-        Do,
+        Store,
         lambda n: (
             replace(n, target=replace(n.target, place=(more(n.target.place[0]), *n.target.place[1:])))
             if n.op == "+=" and n.target.place
             else None
         ),
     ),
-    "another value": first(Do, lambda n: replace(n, value=reads(n)[0]) if n.op == "+=" else None),
+    "another value": first(Store, lambda n: replace(n, value=reads(n)[0]) if n.op == "+=" else None),
 }
 
 
@@ -182,7 +171,7 @@ def test_an_example_is_one_that_can_be() -> None:
     kernel = spfgen.compile("y[i] = A[i, j]*A[j, k]*x[k]", A="bcsr(R=2,C=2)", x="dense", y="dense")
     assert kernel.generated is not None
     instance = kernel.generated.program.groups[0].instances[0]
-    plan = next(n for n in walk(kernel.generated.plans[0], PLANS) if isinstance(n, Do))
+    plan = next(n for n in walk(kernel.generated.plans[0], PLANS) if isinstance(n, Store))
     comparison = _Comparison(instance, Path((), plan))
     (half,) = instance.quotients
     one, other = "A.bcolidx(A.pb)", "A.bcolidx(A_2.pb)"
@@ -199,8 +188,8 @@ def test_what_is_cleared_stays_so(monkeypatch: pytest.MonkeyPatch, name: str) ->
     def uncleared(node: object) -> Plan | None:
         match node:
             case Clear(body=body):
-                return body or Seq(())
-            case Accumulate() | Do() if node.op == "=":
+                return body or Block(())
+            case Accumulate() | Store() if node.op == "=":
                 return replace(node, op="+=")
         return None
 
@@ -222,8 +211,8 @@ def test_a_node_that_nobody_knows() -> None:
         body: Plan
 
     with pytest.raises(Fault, match="what the node means is not known: Unheard"):
-        list(paths(Unheard(Seq(()))))
-    assert not begins(Unheard(Seq(())), "y")
+        list(paths(Unheard(Block(()))))
+    assert not begins(Unheard(Block(())), "y")
 
 
 @pytest.mark.sampled(1)

@@ -18,7 +18,7 @@ from spfgen.pipeline import resolve
 from spfgen.plan import fused
 from spfgen.plan.build import reduction_fusion
 from spfgen.plan.context import context_of
-from spfgen.plan.nodes import Do, Guard, Plan, Scan, Seq
+from spfgen.plan.nodes import Block, Guard, Plan, Scan, Store
 from spfgen.plan.verify.meaning import Fault, compare_all
 from spfgen.space.from_lang import join
 from tests.fuzz import unseen
@@ -86,14 +86,14 @@ def test_two_sums_share_a_loop(checked: tuple[Plan, Any]) -> None:
     compare_all(wanted, plan, set())
 
 
-def _conditional(does: Do) -> Plan:
+def _conditional(does: Store) -> Plan:
     return Guard((Compare(">", Var("i"), Num(0)),), does)
 
 
 CHANGES = {
-    "a condition too many": (Do, _conditional),
-    "something is left out": (Seq, lambda n: n.parts[0]),
-    "something is done twice": (Seq, lambda n: Seq((*n.parts, n.parts[0]))),
+    "a condition too many": (Store, _conditional),
+    "something is left out": (Block, lambda n: n.parts[0]),
+    "something is done twice": (Block, lambda n: Block((*n.parts, n.parts[0]))),
     "the loop is shorter": (Scan, lambda n: replace(n, low=(*n.low, Num(1)))),
 }
 

@@ -13,7 +13,7 @@ import spfgen
 import spfgen.lang.nodes
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import IN_TURN, PLANS, Accumulate, Do, Scan
+from spfgen.plan.nodes import IN_TURN, PLANS, Accumulate, Scan, Store
 from spfgen.plan.verify.meaning import Fault, compare
 from spfgen.space.nodes import Monoid
 
@@ -133,7 +133,7 @@ def test_what_is_verified() -> None:
     other = Monoid(spfgen.lang.nodes.Apply("minimum", ()), "float64", np.inf)
 
     def by_another(node: Any) -> Any:
-        return replace(node, monoid=other) if isinstance(node, Do | Accumulate) and node.monoid is not None else None
+        return replace(node, monoid=other) if isinstance(node, Store | Accumulate) and node.monoid is not None else None
 
     def unfinished(node: Any) -> Any:
         return replace(node, finish=None) if isinstance(node, Accumulate) else None

@@ -8,7 +8,7 @@ import pytest
 import spfgen
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import Accumulate, Load, Locate, RegisterTile, Scan, Seq, chain, is_tile
+from spfgen.plan.nodes import Accumulate, Block, Define, Load, RegisterTile, Scan, chain, is_tile
 
 SPMM = "kernel k {{ tensor A : {layout} tensor B, C : dense C[i, c] {op} A[i, j]*B[j, c] {schedule} }}"
 
@@ -137,7 +137,7 @@ def test_who_runs_a_loop_leaves_its_tiles() -> None:
 def test_tiles_of_a_schedule_have_register_tiles_inside(schedule: str, loops: list[str]) -> None:
     made = spmm(schedule=f"schedule {{ {schedule} }}")
     (tile,) = tiles(made)
-    nests = [n for plan in made.generated.plans for n in (plan.parts if isinstance(plan, Seq) else [plan])]
+    nests = [n for plan in made.generated.plans for n in (plan.parts if isinstance(plan, Block) else [plan])]
     (nest,) = (n for n in nests if any(m is tile for m in walk(n)))
     assert [n.dim for n in chain(nest) if isinstance(n, Scan)] == loops
     left = matrix((7, 12), 0.4, "float64", 1)
@@ -199,7 +199,7 @@ def test_a_tree_with_two_factors() -> None:
 
 def test_where_segments_begin_and_end_is_read_above_the_tiles() -> None:
     (found,) = tiles(kernel("kernel k { tensor A : csf3 tensor B, C : dense C[i, j, r] = A[i, j, k]*B[k, r] }"))
-    assert not isinstance(found.body, Load | Locate)
+    assert not isinstance(found.body, Load | Define)
 
 
 def test_tiles_have_names_of_their_own() -> None:

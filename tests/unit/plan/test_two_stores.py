@@ -13,7 +13,7 @@ import spfgen
 from spfgen.ir import rewrite, walk
 from spfgen.pipeline import make_plans, print_kernel
 from spfgen.plan import from_space
-from spfgen.plan.nodes import PLANS, Do, Plan, Seq
+from spfgen.plan.nodes import PLANS, Block, Plan, Store
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
 from spfgen.run.calls.call import Bound
@@ -36,9 +36,9 @@ OTHER = "other"
 
 def twice(node: object) -> Plan | None:
     """What is stored is stored in another tensor, too."""
-    if not isinstance(node, Do):
+    if not isinstance(node, Store):
         return None
-    return Seq((node, replace(node, target=replace(node.target, tensor=OTHER, label=OTHER))))
+    return Block((node, replace(node, target=replace(node.target, tensor=OTHER, label=OTHER))))
 
 
 def doubled(_: Given, nests: Nests) -> Nests:
@@ -83,7 +83,7 @@ def test_both_are_stored(name: str, level: int, monkeypatch: pytest.MonkeyPatch)
     )
     program = with_other(kernel.generated.program)
     plans = make_plans(program)
-    assert any(isinstance(n, Do) and n.target.tensor == OTHER for p in plans for n in walk(p, PLANS))
+    assert any(isinstance(n, Store) and n.target.tensor == OTHER for p in plans for n in walk(p, PLANS))
     library = load(build(print_kernel(program, plans).whole, optimise=False))
 
     for size in (9, 200):

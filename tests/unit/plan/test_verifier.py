@@ -12,7 +12,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import resolve
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Scan
+from spfgen.plan.nodes import Define, Find, Guard, Load, Plan, Scan, Store
 from spfgen.plan.verify.meaning import check_nest
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import ForcedFind, Instance, Operand
@@ -83,9 +83,9 @@ CHANGES = {
     "a shorter find": (Find, lambda n: replace(n, high=tuple(Bin("-", e, Num(1)) for e in n.high))),
     "a find without conditions": (Find, lambda n: replace(n, conditions=(), key=None)),
     "a find of another value": (Find, lambda n: replace(n, key=replace(n.key, value=Bin("+", n.key.value, Num(1))))),
-    "a condition too many": (Do, lambda n: Guard((Compare("=", Var("i"), Num(0)),), n)),
-    "another value": (Locate, lambda n: replace(n, value=Bin("+", n.value, Num(1)))),
-    "a value that is not defined": (Locate, lambda n: n.body if n.dim in used(n.body) else None),
+    "a condition too many": (Store, lambda n: Guard((Compare("=", Var("i"), Num(0)),), n)),
+    "another value": (Define, lambda n: replace(n, value=Bin("+", n.value, Num(1)))),
+    "a value that is not defined": (Define, lambda n: n.body if n.dim in used(n.body) else None),
     "a load that is left out": (Load, lambda n: n.body),
     "a value defined twice": (Load, lambda n: Load(n.dim, n.call, n)),
 }

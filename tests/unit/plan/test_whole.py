@@ -14,21 +14,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.nodes import (
-    PLANS,
-    Accumulate,
-    Assign,
-    Block,
-    Clear,
-    Do,
-    Find,
-    Guard,
-    Load,
-    Plan,
-    Scan,
-    Seq,
-    Store,
-)
+from spfgen.plan.nodes import PLANS, Accumulate, Assign, Block, Clear, Find, Guard, Load, Plan, Scan, Store
 from spfgen.plan.nodes import State as Kept
 from spfgen.plan.nodes import Table as Index
 from spfgen.plan.verify import compared
@@ -89,7 +75,7 @@ def kept_longer(plan: Plan) -> Plan:
 
 def not_cleared(plan: Plan) -> Plan:
     result: Plan = rewrite(
-        lambda n: Seq(()) if isinstance(n, Clear) and n.part is None else None,
+        lambda n: Block(()) if isinstance(n, Clear) and n.part is None else None,
         rewrite(
             lambda n: (
                 replace(n, partition=replace(n.partition, clears=""))
@@ -123,11 +109,11 @@ WRONG: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "threads that share a sum": (
         SPMV,
-        first(Scan, lambda n: replace(n, parallel=True, because="so") if isinstance(n.body, Load | Do) else None),
+        first(Scan, lambda n: replace(n, parallel=True, because="so") if isinstance(n.body, Load | Store) else None),
         "add to one sum|write different places",
     ),
     "nothing is cleared": (TRANSPOSED, not_cleared, "before it is cleared"),
-    "a term is left out": (TWO, first(Seq, lambda n: Seq(n.parts[:-1])), "leaves out a part"),
+    "a term is left out": (TWO, first(Block, lambda n: Block(n.parts[:-1])), "leaves out a part"),
     "a table of other positions": (
         FOUND.format("hash"),
         first(Index, lambda n: replace(n, low=tuple(map(more, n.low)))),
@@ -140,7 +126,7 @@ WRONG: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "a subscript that nothing says": (
         SPMV,
-        first(Do, lambda n: replace(n, value=rewrite(lambda p: Var("nosuch") if p == Var("j") else None, n.value))),
+        first(Store, lambda n: replace(n, value=rewrite(lambda p: Var("nosuch") if p == Var("j") else None, n.value))),
         "which nothing around it says",
     ),
     "a state that is kept too long": (FOUND.format("sequential"), kept_longer, "is kept"),

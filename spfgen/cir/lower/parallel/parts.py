@@ -15,7 +15,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT
 from spfgen.facts.formula import ONE, Num, Var
-from spfgen.plan.nodes import Do, Find, Partition, Plan, Scan, chain
+from spfgen.plan.nodes import Find, Partition, Plan, Scan, Store, chain
 from spfgen.space.nodes import Monoid, Operand
 
 THREADS = c.Name("threads")
@@ -188,7 +188,7 @@ def number_of_parts(low: Lowering, partition: Partition, scope: Scope, most: int
 
 def monoid_of(plan: Plan) -> Monoid | None:
     """How a nest combines values, if it does not add them."""
-    return next((n.monoid for n in chain(plan) if isinstance(n, Do)), None)
+    return next((n.monoid for n in chain(plan) if isinstance(n, Store)), None)
 
 
 def memory(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:

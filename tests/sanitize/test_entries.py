@@ -154,6 +154,46 @@ def test_entries_stay_within_their_memory_and_give_it_back(name: str, tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+COPIED = """
+static const int32_t rowptr[] = {%(rowptr)s}, colidx[] = {%(colidx)s};
+static double val[] = {%(val)s};
+int main(void) {
+    const csr_f64_i32_t A = {40, 40, %(count)d, rowptr, colidx, val};
+    for (int round = 0; round < 2; round++) {
+        int64_t allowed = 0, status;
+        %(struct)s_t made = {0};
+        do {
+            left = round < 1 ? INT64_MAX : allowed++;
+            status = kernel(&A, &made, 3);
+            if (status == SPFGEN_ERROR_MEMORY && (round < 1 || live != 0 || made.val)) {
+                return 6;
+            }
+        } while (status == SPFGEN_ERROR_MEMORY && allowed < 500);
+        %(struct)s_free(&made);
+        if (status != SPFGEN_OK || live != 0 || (round >= 1 && allowed < 5)) {
+            return 7;
+        }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("target", ["bcsr(R=2, C=2)", "csf"])
+def test_marks_and_keys_give_their_memory_back(target: str, tmp_path: Path) -> None:
+    """Positions that are marked, and keys that are listed: every allocation fails in turn."""
+    kernel = spfgen.compile("C[i,j] = A[i,j]", A="csr", C=target)
+    source = re.sub(r"(?<!\w)(calloc|malloc|realloc|free)\(", r"counted_\1(", eager_source(kernel.generated.whole))
+    struct = re.findall(r"int kernel\(const csr_f64_i32_t \*A, (\w+)_t \*C", source)[0]
+    held = scipy.sparse.csr_array(A)
+    arrays = {"rowptr": held.indptr, "colidx": held.indices, "val": held.data}
+    words = {n: numbers(v) for n, v in arrays.items()} | {"count": held.nnz, "struct": struct}
+    flags = list(FLAGS) if has(list(FLAGS), tmp_path) else ["-std=c99", "-O1"]
+    done = ran(f"{COUNTED}{source}{COPIED % words}", flags, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_threads_do_not_race(tmp_path: Path) -> None:
     """All kernels, one after the other, under the thread sanitizer."""
     if shutil.which("clang") is None or not test_races.archer():

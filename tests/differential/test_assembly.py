@@ -776,6 +776,7 @@ def test_what_follows_from_a_computed_result_is_asked_for_its_place_in_the_kerne
     }.items(),
 )
 @pytest.mark.parametrize("layouts", [("csr", "csr", "csr"), ("csr", "coo", "ell"), ("csc", "dcsr", "csr")])
+@pytest.mark.sampled(6)
 def test_a_computed_pattern_has_what_the_algebra_of_the_value_needs(text, needed, layouts) -> None:
     rng = np.random.default_rng(3)
     dense = [np.where(rng.random((9, 11)) < 0.3, rng.integers(1, 4, (9, 11)), 0) for _ in range(3)]
@@ -797,6 +798,7 @@ def test_a_computed_pattern_has_what_the_algebra_of_the_value_needs(text, needed
         ("if a > 0 { return b }\nreturn c", lambda a, b, c: a | b | c),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_computed_pattern_has_what_the_body_of_a_function_needs(body: str, needed: Any) -> None:
     rng = np.random.default_rng(4)
     dense = [np.where(rng.random((9, 11)) < 0.3, rng.integers(1, 4, (9, 11)), 0) for _ in range(3)]
@@ -828,6 +830,7 @@ def test_the_body_of_a_function_is_called_with_what_is_not_stored() -> None:
         ("+= 1 where i = j", lambda a, b: a + np.eye(9), lambda a, b: a | np.eye(9, dtype=bool)),
     ],
 )
+@pytest.mark.sampled(4)
 def test_an_update_makes_no_entries_where_it_keeps_the_fill(update: str, wanted: Any, needed: Any) -> None:
     """What the statements before have stored drives the update: not all places, of which there may be too many."""
     rng = np.random.default_rng(5)

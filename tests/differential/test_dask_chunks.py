@@ -92,6 +92,7 @@ def agrees(found, wanted, sparse: bool | None) -> None:
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", OF_PAIRS)
+@pytest.mark.sampled(6)
 def test_products(name: str) -> None:
     function, sparse = OF_PAIRS[name]
     x = np.arange(SHAPE[1], dtype=float)

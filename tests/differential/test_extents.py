@@ -44,6 +44,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("text", CASES)
+@pytest.mark.sampled(8)
 def test_extents_of_results_follow(text):
     expected = CASES[text]
     if expected is None and "max" in text:

@@ -147,6 +147,7 @@ P, Q = np.array([-np.inf, 1, -np.inf, 3]), np.array([np.inf, 2, 3, np.inf])
 
 @pytest.mark.parametrize("text", ["P[i] + Q[i]", "max(P[i] + Q[i], P[i] + Q[i])", "P[i] - -Q[i]", "exp(Q[i] - -P[i])"])
 @pytest.mark.parametrize("layouts", [("sv fill -inf", "dense"), ("sv fill -inf", "sv fill inf"), ("sv", "sv fill inf")])
+@pytest.mark.sampled(5)
 def test_infinities_that_are_not_stored_are_added_as_in_numpy(text: str, layouts: tuple[str, str]) -> None:
     given = {n: spfgen.pack(v, layout) for n, v, layout in zip("PQ", (P, Q), layouts, strict=True)}
     meant = interpret(parse_statements(f"y[i] = {text}"), {"P": P, "Q": Q}, {"P": -np.inf})["y"]

@@ -200,7 +200,7 @@ PERMUTED = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dcsr"])
 @pytest.mark.parametrize("name", PERMUTED)
 def test_permutations(name: str, layout: str) -> None:

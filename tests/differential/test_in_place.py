@@ -43,7 +43,7 @@ def plan_of(kernel: spfgen.api.Kernel) -> InPlace | None:
     return found[0] if found else None
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("source", "target"), [
     ("csr", "csc"), ("csc", "csr"), ("coo", "csr"), ("csr_unsorted", "csr"), ("coo_unsorted", "csc"),
@@ -92,6 +92,7 @@ def test_long_groups_are_sorted() -> None:
 
 @pytest.mark.parametrize(("source", "target"), [("csr", "csc"), ("coo_unsorted", "csr"), ("csc", "csr")])
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.sampled(3)
 def test_entries_that_go_far_apart(source: str, target: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of groups are counted first, each with 50 entries about, whatever fits the cache."""
     for name, number in {"CONVERT_FAR_BYTES": 0, "CONVERT_BUCKET": 50, "CONVERT_MANY_APART": 0}.items():
@@ -170,6 +171,7 @@ def test_layouts_of_the_user() -> None:
     "C[i,j] = A[j,i]", "C[i,j] = 2*A[i,j]", "C[i,j] = A[i,j]*d[i]", "C[i,j] = A[i+2,j+1]", "C[i,j] = A[2*i,j]",
     "C[i,j] = A[i,j] + A[j,i]", "C[i,j] = d[i]*d[j]", "C[l,j] = concat((B[i,j], A[k,j]), (i, k) -> l)",
 ])  # fmt: skip
+@pytest.mark.sampled(4)
 def test_statements(text: str) -> None:
     """Transposes, scaled ones, windows, strides, stacks: what runs twice and what does not, with the same results."""
     left, right, d = matrix(9, 9, 30), matrix(7, 9, 30), np.arange(9.0)

@@ -38,7 +38,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("around", ["{}", "abs({})", "for i {{ {} }}"])
 @pytest.mark.parametrize("text", CASES)
 def test_the_order_of_promotion_is_that_of_numpy(text: str, around: str) -> None:

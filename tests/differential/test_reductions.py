@@ -43,7 +43,7 @@ def reduced(name: str, array: Array) -> Array | None:
     return np.asarray(reduce(function, columns[len(first) * (function.identity is None) :], first[0])).astype(kind)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("name", REDUCING)
 def test_a_reduction_is_that_of_numpy(name: str, kind: str) -> None:

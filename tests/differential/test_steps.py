@@ -330,6 +330,7 @@ MERGES: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("text", MERGES)
+@pytest.mark.sampled(3)
 def test_two_rows_are_merged_however_they_lie(text: str) -> None:
     """Little is done at each point, or much, or a loop stands there: the cases are written out, or are not."""
     one, other = np.zeros((2, len(TWO_ROWS), 8))
@@ -607,6 +608,7 @@ def test_what_a_find_has_read_is_not_read_again() -> None:
         (1, "w[2] = 3  for k { y[k] = w[2]*x[k] }", 3 * Y),
     ],
 )
+@pytest.mark.sampled(5)
 def test_extents_of_local_tensors(rank: int, body: str, wanted: np.ndarray, layout: str) -> None:
     """Where no index that others bound stands alone there: one more than the largest place that is written."""
     layout = "sv" if layout == "csr" and rank == 1 else layout

@@ -9,6 +9,7 @@ from tests.fuzz.seeds import reports_of
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(3)
 def test_random_rewritten(seed: int) -> None:
     report = try_one(seed)
     assert not report, report

@@ -238,6 +238,7 @@ def test_checks_have_no_races(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("way", "schedule"), [(keen, "levels i"), (listed, ""), (doubled, "")])
 @pytest.mark.parametrize("layout", ["csr", "coo", "bcsr(R=2, C=2)", "jds"])
+@pytest.mark.sampled(7)
 def test_levels_have_no_races(
     layout: str, way: Callable[[Generated], Generated], schedule: str, tmp_path: Path
 ) -> None:

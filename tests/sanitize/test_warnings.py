@@ -115,6 +115,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.sampled(5)
 def test_steps_give_no_warnings_and_headers_are_for_cpp(tmp_path: Path, name: str) -> None:
     kernel = spfgen.parse(f"{ROTATED} kernel k {{ {STEPS[name]} }}").kernels["k"].compile()
     (tmp_path / "k.h").write_text(kernel.header)

@@ -461,7 +461,7 @@ LIMITED = {"interval", "one_interval", "widths", "disjoint_intervals", "plusminu
 DENSE = np.array([[0, 4, 6, 0], [0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 2, 3]])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", names(OPEN))
 def test_there_and_back(name: str) -> None:
     """Arrays of several shapes and densities, empty ones and full ones."""

@@ -38,6 +38,7 @@ def claimed(text: str, layouts: dict[str, str], optimize: int | None = None) -> 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.sampled(8)
 def test_plain_nests(kind: str, level: int) -> None:
     proved, tested = claimed(*PLAIN[kind], level)
     assert proved[:2] == [POINTS, READS]

@@ -82,7 +82,7 @@ def test_room_for_no_key(algorithm: str) -> None:
     assert run(kernel, x=np.zeros(0), y=stored(layout, 0, [], np.zeros(0))) == 0
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("algorithm", sorted(ALL))
 @pytest.mark.parametrize("subscript", ["i + 1", "i - 2", "2*i", "i + j"])
 def test_keys_outside_of_the_range_find_nothing(subscript: str, algorithm: str) -> None:

@@ -97,6 +97,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("properties", "algorithm"), [(p, a) for p in WRONG for a in sorted(WRONG[p][1])])
+@pytest.mark.sampled(12)
 def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) -> None:
     """The algorithms do need what is proved: on arrays that break it they are wrong, and only the loop is right."""
     positions, _ = WRONG[properties]

@@ -48,6 +48,7 @@ def compiled(name: str, layout: str, **how: Any) -> spfgen.Kernel:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("layout", "level"), [("csr", 1), ("coo", 2), ("bcsr", 2)])
+@pytest.mark.sampled(14)
 def test_results(name: str, layout: str, level: int) -> None:
     kernel = compiled(name, layout, threads=2, optimize=level)
     operands = {"A": spfgen.pack(A, layout), "B": spfgen.pack(B, layout), "x": x, "w": w, "X": X}

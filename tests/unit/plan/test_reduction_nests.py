@@ -51,6 +51,7 @@ def matrices() -> list[Array]:
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize(("threads", "level"), [(1, 0), (1, 1), (1, 2), (3, 2)])
+@pytest.mark.sampled(18)
 def test_results(name: str, threads: int, level: int) -> None:
     text, wanted = VALUES[name]
     kernel = compiled(text, threads=threads, optimize=level)

@@ -285,6 +285,7 @@ def market(symmetry: str, field: str, n: int = 9, ending: str = "\n") -> str:
 
 @pytest.mark.parametrize("symmetry", HEADS)
 @pytest.mark.parametrize("size", [1, 7, 40, 10**6])
+@pytest.mark.sampled(6)
 def test_ranges_of_matrix_market(symmetry: str, size: int, tmp_path) -> None:
     for field in {HEADS[symmetry], "pattern"} if symmetry in ("general", "symmetric") else {HEADS[symmetry]}:
         for ending in ("\n", "\r\n"):

@@ -186,6 +186,7 @@ def received(dask_worker) -> int:  # type: ignore[no-untyped-def]
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", PROGRAMS)
+@pytest.mark.sampled(3)
 def test_as_many_bytes_are_sent_as_explain_says(text, monkeypatch) -> None:
     """By the counters of the workers, within a tenth; dask moves no work to others here, as it may do else."""
     n, rng = 4000, np.random.default_rng(0)

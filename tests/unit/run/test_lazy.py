@@ -269,6 +269,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
+@pytest.mark.sampled(3)
 def test_what_stands_in_several_places_is_written_out_once(name, monkeypatch) -> None:
     """A kernel says no more than so many functions, however often they stand in the graph."""
     function, few, many = LONG[name]

@@ -102,6 +102,7 @@ TWO = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(7)
 def test_functions_of_single_values(layout: str, kind: str) -> None:
     x, y = dense(kind), dense(kind, 1)
     A, B = spfgen.pack(x, layout), spfgen.pack(y, layout)
@@ -169,6 +170,7 @@ WHOLE: list[Callable[[Any, Any], Any]] = [
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", ["float64", "int8", "uint64"])
+@pytest.mark.sampled(4)
 def test_functions_of_whole_arrays(layout: str, kind: str) -> None:
     x = dense(kind)
     A = spfgen.pack(x, layout)

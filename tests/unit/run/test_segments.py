@@ -42,6 +42,7 @@ def part(random: np.random.Generator, extent: int) -> Any:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.sampled(3)
 def test_parts(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick: list[object] = []
     of_segments = indexing.Subscript.of_segments
@@ -137,6 +138,7 @@ FUNCTIONS = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.power, 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("layout", ["csr", "csc"])
+@pytest.mark.sampled(8)
 def test_functions_of_two(function: np.ufunc, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by entries, to the bit, in the same layout, with as much stored."""
     random = np.random.default_rng(5)

@@ -39,7 +39,7 @@ def test_a_find_has_a_hit_and_a_miss(stored: list[int], algorithm: str) -> None:
     def with_miss(node: object) -> object:
         if isinstance(node, Find):
             do = next(n for n in [node.hit] if isinstance(n, Store))
-            return replace(node, miss=Store(do.target, "+=", Constant(1000)))
+            return replace(node, miss=replace(do, value=Constant(1000)))
         return None
 
     plans = tuple(rewrite(with_miss, p) for p in make_plans(program))

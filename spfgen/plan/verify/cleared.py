@@ -13,8 +13,9 @@ from spfgen.plan.verify.meaning import Fault
 
 
 def check_cleared(plan: Plan, target: str) -> None:
-    """Raises Fault where something is added to the target before it was cleared."""
-    _cleared(plan, target, False)
+    """Raises Fault where something is added to the target before it was cleared, or where what it held stays."""
+    if not _cleared(plan, target, False):
+        raise Fault(f"{target} keeps what it held")
 
 
 def _cleared(node: Plan | Version, target: str, before: bool) -> bool:

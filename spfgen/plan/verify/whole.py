@@ -48,6 +48,8 @@ def _unknown_of_products(group: Group, plan: Plan, compared: Compared) -> Unknow
     """What could not be compared of a statement that is a sum of products. Raises Fault."""
     every = _each_once(group.all)
     asked = [i for i in every if group.op != "=" or i.value != ZERO_VALUE]  # a stored 0 is seen as a place cleared
+    if every and group.op == "=":
+        check_cleared(plan, group.target)
     if not asked or not _is_recorded(asked, compared):
         return Unknown(statements=1)
     _Sums(group, asked, compared).check(plan)
@@ -71,8 +73,6 @@ class _Sums:
         if len(_each_once(done)) < len(self.asked):
             raise Fault(f"the plan leaves out a part of `{self.group.text}`")
         check_parallel(plan, partial(self.apart, done))
-        if self.group.op == "=":
-            check_cleared(plan, self.group.target)
 
     def apart(self, done: Sequence[Instance], loop: Scan | Find, tensor: str) -> bool:
         """Whether iterations of a loop are known to write different places of a tensor."""

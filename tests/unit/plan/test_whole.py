@@ -171,3 +171,12 @@ def test_what_is_not_known_of_steps_is_counted(what: str) -> None:
         check_plan(change(plan), program, found)
     alone = replace(found, planned=[])
     assert check_plan(change(plan), program, alone).is_more_than(known)
+
+
+def test_zeros_that_are_stored_are_told_from_none() -> None:
+    """A stored 0 is a place cleared: no nest computes it, so nothing else would say that it is left out."""
+    program, plan, known = planned("tensor y : dense y[i] = 0")
+    check_plan(plan, program, known)
+    cleared = next(n for n in walk(plan, PLANS) if isinstance(n, Clear) or (isinstance(n, Store) and n.op == "="))
+    with pytest.raises(InternalError, match="y keeps what it held"):
+        check_plan(rewrite(lambda n: Block(()) if n is cleared else None, plan, PLANS), program, known)

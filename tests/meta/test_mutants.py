@@ -20,9 +20,9 @@ LOGGER = logging.getLogger(__name__)
 FOCI = ("dense", "outputs", "common", "unseen", "order", "reads")
 """What there is more of in programs that are sums of products (tests/fuzz/programs.py)."""
 FLOORS = {
-    SUMS: (0.88, 0.84, 0.9, 0.92, 1.0, 0.92, 1.0, 1.0, 0.85, 0.95, 0.9),
-    STEPS: (0.95, 0.95, 0.95, 0.97, 0.9, 0.95, 0.8, 0.9, 0.9, 0.8, 0.95),
-    PLANNER: (0.86, 0.38, 0.48, 0.9, 0.55, 0.86, 0.3, 0.77, 0.9, 0.0, 0.93),
+    SUMS: (0.88, 0.84, 0.9, 0.92, 1.0, 0.92, 1.0, 0.97, 0.85, 0.94, 0.9),
+    STEPS: (0.95, 0.95, 0.95, 0.97, 0.9, 0.95, 0.8, 0.9, 0.84, 0.8, 0.95),
+    PLANNER: (0.86, 0.38, 0.48, 0.88, 0.55, 0.86, 0.3, 0.77, 0.84, 0.0, 0.93),
 }
 """Of each road, the share of each of the KINDS that is refused at least, of many programs."""
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"

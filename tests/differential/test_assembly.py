@@ -435,9 +435,9 @@ def test_memory_is_ones_own_and_calls_can_be_repeated() -> None:
     assert all(x.flags.owndata or x.base is not None for x in first.arrays.values())
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("out", ["csr", "csc", "coo", "dcsr", "csf", "bcsr", "ell", "coo_unsorted"])
+@pytest.mark.exhaustive
 def test_many_entries(out: str, threads: int) -> None:
     """In the order of the layout and out of it; arrays that the kernel allocated may become the result's."""
     random = np.random.default_rng(5)

@@ -121,8 +121,8 @@ def _operand(name: str, layout: Layout, size: int) -> Tensor:
     return packed(layout, dense if layout.rank else np.array(3.0))
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [0, 1, SIZE, 40])
+@pytest.mark.exhaustive
 def test_solves_equal_those_of_numpy(solves: Batch, size: int) -> None:
     """The layouts hold more than the triangle: what is not in it is not read."""
     for number, program in enumerate(solves.programs):

@@ -93,8 +93,8 @@ def test_products(name: str) -> None:
     assert not told, counts
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["dcsr", "coo"])
+@pytest.mark.exhaustive
 def test_a_product_goes_through_no_extent_that_nothing_has(layout: str) -> None:
     """Not even once: 2^40 rows."""
     n, rows = 1 << 40, np.arange(20, dtype=np.int64) << 30

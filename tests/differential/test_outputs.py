@@ -98,9 +98,9 @@ def test_ttm_shares_two_levels() -> None:
     np.testing.assert_array_equal(bound.tensors["C"].to_numpy(), np.einsum("ijk,kl->ijl", dense, b))
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.5])
 @pytest.mark.parametrize("shape", [(4, 5, 6), (1, 1, 1), (0, 3, 2)])
+@pytest.mark.exhaustive
 def test_what_is_not_shared_is_computed(density: float, shape: tuple[int, int, int]) -> None:
     """The result is not given: its last level is made, also for fibres of A in which nothing is computed."""
     spec = spfgen.parse("""

@@ -178,8 +178,8 @@ def test_random_schedules(case: Case) -> None:
     assert count >= 1
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", VALUES, ids=lambda c: c.name)
+@pytest.mark.exhaustive
 def test_random_schedules_of_values(case: Case) -> None:
     """With words for loops of sums; few of those that are drawn are legal."""
     count, problems = run(case, scheduled(case, 2, 8))

@@ -202,6 +202,7 @@ def test_a_wrong_index_is_refused() -> None:
         spfgen.tensor(LAYOUTS["skyline"], shape=dense.shape, **arrays)
 
 
+@pytest.mark.exhaustive
 def test_bits_that_say_what_is_stored() -> None:
     """Quotients of words are computed where these are read, whatever conditions say of them."""
     kernel = spfgen.compile("C[i, j] = A[i]*B[j]", A=LAYOUTS["bits"], B=LAYOUTS["bits"], C="dense")
@@ -280,8 +281,8 @@ def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     np.testing.assert_array_equal(tensor.to_numpy(), dense)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("na", "nb"), [(4, 1), (1, 4), (0, 3), (3, 3)])
+@pytest.mark.exhaustive
 def test_an_alternative_holds_where_the_array_of_the_other_ends(na: int, nb: int) -> None:
     rng = np.random.default_rng(na)
     a, b, val = rng.integers(0, 5, na), rng.integers(0, 5, nb), rng.integers(1, 9, max(na, nb)).astype(float)

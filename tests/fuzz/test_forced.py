@@ -90,8 +90,8 @@ def cases(rank: int, number: int, everything: bool) -> Iterator[Case]:
 STATEMENTS = [(r, n) for r, texts in TEXTS.items() for n in range(len(texts))]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rank", "number"), STATEMENTS)
+@pytest.mark.exhaustive
 def test_unseen_layouts(rank: int, number: int) -> None:
     """`-m fuzz` has all of them."""
     checked(list(cases(rank, number, everything=False)))

@@ -180,8 +180,8 @@ def test_results_are_equal_as_far_as_they_are_exact() -> None:
     assert not runner.same(large, np.where(np.isnan(large), 0.0, large), exact=False)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("focus", FOCI[3:])
+@pytest.mark.exhaustive
 def test_random_programs_too(focus: str) -> None:
     """Apart from the others, so that two processes share them."""
     some_programs(focus, ("-O0",))

@@ -216,6 +216,7 @@ def functions() -> tuple[Build, list[Call]]:
     return Build(sources, arguments, together=True), calls
 
 
+@pytest.mark.exhaustive
 def test_functions_have_no_races(tmp_path: Path) -> None:
     build, calls = functions()
     assert sum("#pragma omp parallel" in text for text in build.sources.values()) > 15
@@ -226,6 +227,7 @@ def test_functions_have_no_races(tmp_path: Path) -> None:
     assert not problems, "\n".join(problems[:3])
 
 
+@pytest.mark.exhaustive
 def test_checks_have_no_races(tmp_path: Path) -> None:
     """The first instance that does not hold is found whichever thread meets it."""
     build, calls = checks(threads=4, small=10, large=3)

@@ -41,6 +41,7 @@ def run(cache: Path) -> list[str]:
 RESULTS = ["[1.0, 1.0, 4.0]", "[0.0, 1.0, 2.0]", "[[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]]"]
 
 
+@pytest.mark.exhaustive
 def test_a_second_process_needs_no_solver(tmp_path) -> None:
     first = run(tmp_path)
     assert first[:-1] == RESULTS

@@ -179,9 +179,9 @@ def test_the_search_needs_sorted_columns(layout: str, searched: bool) -> None:
 # --- merges --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["csr", "csr_unsorted", "csc", "coo", "dcsr", "csr_rle", "vbl"])
 @pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.exhaustive
 def test_a_merge_under_a_mask(mask: str, layout: str) -> None:
     for text in (f"C[i,j] = where({mask}, A[i,j] + B[i,j], 0)", f"C[i,j] = where({mask}, A[i,j], B[i,j+1])"):
         for shape in SHAPES:

@@ -41,8 +41,8 @@ def kernel(statement: str, **layouts: str) -> str:
 # --- every pair of types, against the reference ----------------------------------------------------------
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(4))
+@pytest.mark.exhaustive
 def test_every_pair_of_operands(part: int) -> None:
     """The target has the type of both together, of the first or of the second, in turn."""
     kernels = []

@@ -242,6 +242,7 @@ def test_tensors_use_it():
     assert (values == 2).all()
 
 
+@pytest.mark.exhaustive
 def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
     monkeypatch.setenv("SPFGEN_COMPILE", "background")
     monkeypatch.setattr(tuning, "LATER_START", tuning.LATER_WORK // 3)

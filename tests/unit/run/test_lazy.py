@@ -90,8 +90,8 @@ def test_the_statement(name) -> None:
     assert (SAID[name] or "LazyArray") in repr(found)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+@pytest.mark.exhaustive
 def test_layouts(enough, monkeypatch) -> None:
     monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
@@ -164,8 +164,8 @@ def test_solvers_of_scipy() -> None:
         spfgen.aslinearoperator(spfgen.pack(X, "sv"))
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+@pytest.mark.exhaustive
 def test_fill_values(enough, monkeypatch) -> None:
     monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", enough)
     first, second = np.where(A == 0, 1, A), np.where(B == 0, np.inf, B)

@@ -605,6 +605,7 @@ def read_or_refuse(path):
     return False
 
 
+@pytest.mark.exhaustive
 def test_truncated_files(tmp_path):
     for file in samples(tmp_path):
         content = file.read_bytes()

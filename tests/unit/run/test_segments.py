@@ -224,6 +224,7 @@ def test_transposes_of_lists_are_counted(layout: str) -> None:
         assert ordered.transposed(tensor, order) is not None
 
 
+@pytest.mark.exhaustive
 def test_products_of_lists_go_by_rows() -> None:
     random = np.random.default_rng(8)
     dense = [np.where(random.random(s) < 0.02, random.random(s), 0) for s in ((2000, 1500), (1500, 2000))]

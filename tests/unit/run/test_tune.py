@@ -143,6 +143,7 @@ def test_evaluate_uses_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(loaded) == 1
 
 
+@pytest.mark.exhaustive
 def test_every_process_finds_the_winner(tmp_path: Path) -> None:
     """What it is kept under does not depend on hashes of texts, nor on what a result is made of."""
     made = spfgen.parse(TEXT + PRODUCT).kernels["scaled"].compile(2, schedule="")

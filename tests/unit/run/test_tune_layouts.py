@@ -162,6 +162,7 @@ def test_narrow_indices_are_a_layout_too(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [t.bytes for t in found.trials] == [a.nnz * 16 + 13 * 8, a.nnz * 12 + 13 * 4]
 
 
+@pytest.mark.exhaustive
 def test_constants_near_the_best_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(best: Any, other: Any) -> tuple[float, float]:
         now, near = (abs(dict(r.bound.tensors["A"].layout.constants).get("C", 100) - 3) for r in (best, other))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import Compare, Expr, Formula, Var, conjunction, conjuncts, variables
+from spfgen.facts.formula import Bin, Compare, Expr, Formula, Var, conjunction, conjuncts, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.blocks import blocks
@@ -124,6 +124,27 @@ def _spoken_of(lets: Sequence[Any], side: Sequence[Any]) -> tuple[Any, ...]:
         if any(isinstance(n, lang.Local | lang.Set) and n.name == let.name for s in result for n in walk(s)):
             result = (let, *result)
     return result
+
+
+def with_gaps_asked(step: lang.For) -> lang.For:
+    """A loop that asks in its body for those of its conditions that may leave gaps, as `k != 2`: as conditions of the
+    loop they would be one nest for each range, in any order."""
+    conditions = [] if step.where is None else [*conjuncts(step.where)]
+    gaps = [c for c in conditions if not _is_one_range(c)]
+    if not gaps:
+        return step
+    rest = [c for c in conditions if c not in gaps]
+    asked: Any = Holds(conjunction(gaps))
+    return replace(step, body=(lang.If(asked, step.body, span=step.span),), where=conjunction(rest) if rest else None)
+
+
+def _is_one_range(condition: Formula) -> bool:
+    """Whether a condition certainly leaves one range of each index."""
+    return (
+        isinstance(condition, Compare)
+        and condition.op != "!="
+        and all(not isinstance(n, Bin) or n.op in "+-*/%" for n in walk(condition))
+    )
 
 
 def in_sides(step: lang.For, only: lang.If, condition: Formula) -> list[lang.For]:

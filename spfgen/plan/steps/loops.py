@@ -28,6 +28,7 @@ from spfgen.plan.steps.loop_order import (
     in_sides,
     order_is_free,
     read_by,
+    with_gaps_asked,
     with_lets_inside,
 )
 from spfgen.plan.steps.places import Places
@@ -158,6 +159,8 @@ class Loops(Places):
 
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""
+        if not order_is_free(step.body, step.indices, self.written):
+            step = with_gaps_asked(step)
         parts = self.taken_apart(step, env) if self.context.makes(LOOP_FISSION) else []
         if parts:
             return [p for part in parts for p in self.loops(part, env)]

@@ -151,3 +151,20 @@ def test_fused_loops_around_the_sum_of_an_entry(layout: str) -> None:
     kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A=layout, B=layout, C="csr", schedule=schedule, threads=2)
     found = kernel(A=spfgen.pack(a, layout), B=spfgen.pack(b, layout))
     np.testing.assert_array_equal(found.to_numpy(), a @ b)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csc"])
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for i, k where k != 2 { R[i] = A[i,k] }",
+        "for i { for k where k > 2 or k < 1 { R[i] = A[i,k] } }",
+        "for i, k where abs(k - 1) >= 2 { R[i] = A[i,k] }",
+        "for i, k { if not 2 == k { R[i] = A[i,k] } else { let t = 2 } }",
+    ],
+)
+def test_a_loop_with_gaps_runs_in_its_order(loop: str, layout: str) -> None:
+    """The ranges of such a condition were loops one after the other in any order; the last value counts."""
+    a = np.arange(16.0).reshape(4, 4)
+    kernel = spfgen.parse(f"kernel k {{ tensor A : {layout} tensor R : dense {loop} }}").kernels["k"].compile()
+    np.testing.assert_array_equal(kernel(A=spfgen.pack(a, layout)), a[:, 3])

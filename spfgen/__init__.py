@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spfgen.doors import lead
+from spfgen.late_imports import register
 from spfgen.version import __version__ as __version__
 
-lead(
+register(
     {
         "array functions": "spfgen.run.arrays.methods",
         "blocks": "spfgen.cluster.methods",

@@ -10,7 +10,6 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spfgen.doors import Door
 from spfgen.errors import DataError, DenseResultWarning, SpfgenError, UsageError, a_type, warn_user
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
@@ -18,6 +17,7 @@ from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.lang.uses import read_first
+from spfgen.late_imports import LateImport
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.public import Public
 from spfgen.run.threads import checked_threads
@@ -63,9 +63,9 @@ class Notebook(Protocol):
     def notebook_html(self, generated: Generated, /) -> str: ...
 
 
-TUNER: Door[Tuner] = Door("tuner")
-BLOCKS: Door[Blocks] = Door("blocks")
-NOTEBOOK: Door[Notebook] = Door("notebook")
+TUNER: LateImport[Tuner] = LateImport("tuner")
+BLOCKS: LateImport[Blocks] = LateImport("blocks")
+NOTEBOOK: LateImport[Notebook] = LateImport("notebook")
 
 
 class Kernel(Public):

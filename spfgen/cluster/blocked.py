@@ -16,9 +16,9 @@ from dask.threaded import get as threaded_get
 
 from spfgen.cluster.cuts import Bounds, boxes, meeting
 from spfgen.cluster.tasks import BLOCK, Apply, Joined, Within, joined
-from spfgen.doors import Door
 from spfgen.errors import ConversionError, UsageError
 from spfgen.lang.signs import PLACES
+from spfgen.late_imports import LateImport
 from spfgen.run.operators import Operators
 
 Key = tuple[Any, ...]
@@ -36,7 +36,7 @@ class Programs(Protocol):
     def to_zarr(self, tensor: Blocked, path: str | PathLike[str], /, *, force: bool) -> str: ...
 
 
-PROGRAMS: Door[Programs] = Door("blocks")
+PROGRAMS: LateImport[Programs] = LateImport("blocks")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

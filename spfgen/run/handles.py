@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
-from spfgen.doors import Door
 from spfgen.errors import SpfgenError, Unsupported, UsageError, a_type
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file, parse_layout_use
 from spfgen.lang.spec import SOLVED, SpecTree, meant, parse_tree
+from spfgen.late_imports import LateImport
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
 from spfgen.public import Public, check_import
@@ -26,7 +26,7 @@ class Drawings(Protocol):
     def of_example(self, of_rank: Callable[[int], Layout], /) -> str: ...
 
 
-DRAWINGS: Door[Drawings] = Door("drawings")
+DRAWINGS: LateImport[Drawings] = LateImport("drawings")
 
 
 @dataclass(frozen=True, repr=False)

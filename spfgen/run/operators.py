@@ -9,14 +9,14 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
-from spfgen.doors import Door
+from spfgen.late_imports import LateImport
 from spfgen.public import Public
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-NAMESPACE: Door[Any] = Door("namespace")
+NAMESPACE: LateImport[Any] = LateImport("namespace")
 """spfgen.array"""
 
 S = TypeVar("S", bound="Operators")

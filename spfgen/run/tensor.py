@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from spfgen.doors import Door
 from spfgen.errors import DataError, SpfgenError, UsageError, said
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, MARK_TYPES, TYPES
+from spfgen.late_imports import LateImport
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.public import check_import
@@ -100,10 +100,10 @@ class Chunks(Protocol):
     def token(self, tensor: Tensor, /) -> tuple[object, ...]: ...
 
 
-ARRAYS: Door[ArrayFunctions] = Door("array functions")
-EXCHANGE: Door[Exchange] = Door("exchange")
-PICTURES: Door[Pictures] = Door("pictures")
-CHUNKS: Door[Chunks] = Door("chunks")
+ARRAYS: LateImport[ArrayFunctions] = LateImport("array functions")
+EXCHANGE: LateImport[Exchange] = LateImport("exchange")
+PICTURES: LateImport[Pictures] = LateImport("pictures")
+CHUNKS: LateImport[Chunks] = LateImport("chunks")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

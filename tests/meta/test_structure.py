@@ -67,7 +67,7 @@ def test_imports_follow_the_pipeline(path: Path) -> None:
     for name in imported(path):
         parts = name.split(".")
         if len(parts) < 2 or parts[1] in (
-            "doors",
+            "late_imports",
             "errors",
             "folder",
             "ir",
@@ -113,16 +113,16 @@ def test_circles_get_smaller() -> None:
     assert all(size <= most for size, most in zip(circles, CIRCLES, strict=False)), circles
 
 
-DOORS_UPWARDS = 11
-"""Questions to modules that stand above (spfgen/doors.py): few, and never more."""
+LATE_IMPORTS = 11
+"""How many there are of modules that stand above (spfgen/late_imports.py): few, and never more."""
 
 
-def test_what_is_looked_up_by_name_goes_through_a_door() -> None:
-    """An import by a text would hide a circle. The package says what is behind doors, and imports what is public."""
+def test_imports_by_name_are_late_imports() -> None:
+    """An import by a text hides a circle. The package names the modules of late imports, and imports what is public."""
     for path in modules():
         if "import_module" in path.read_text(encoding="utf-8"):
-            assert str(path.relative_to(PACKAGE)) in {"__init__.py", "doors.py", *BY_NAME}, path
-    assert sum(path.read_text(encoding="utf-8").count("] = Door(") for path in modules()) <= DOORS_UPWARDS
+            assert str(path.relative_to(PACKAGE)) in {"__init__.py", "late_imports.py", *BY_NAME}, path
+    assert sum(path.read_text(encoding="utf-8").count("] = LateImport(") for path in modules()) <= LATE_IMPORTS
 
 
 BY_NAME: set[str] = set()

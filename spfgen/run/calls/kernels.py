@@ -1,6 +1,6 @@
 """What modules below kernel.py ask of a kernel: conversion, packing and checks of calls make kernels themselves.
 
-They get them by the door `MAKER`, because a kernel converts, packs and checks its operands.
+They get them by the late import `MAKER`, because a kernel converts, packs and checks its operands.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Protocol
 
-from spfgen.doors import Door
 from spfgen.lang import nodes as lang
+from spfgen.late_imports import LateImport
 from spfgen.layout.nodes import Layout
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Program
@@ -83,4 +83,4 @@ class Maker(Protocol):
     def kept_kernel(self, kernel: lang.Kernel, layouts: Mapping[str, Layout], /) -> CompiledKernel: ...
 
 
-MAKER: Door[Maker] = Door("kernels")
+MAKER: LateImport[Maker] = LateImport("kernels")

@@ -41,7 +41,8 @@ class Local:
         self.reads: Mapping[str, Read] = {r.name: r for r in unit.reads}
         self.texts: dict[Any, Written] = {}
         self.following: dict[frozenset[str], set[tuple[str, int]]] = {}
-        self.steps = tuple(self._combined(s) for s in unit.named_steps)
+        self.in_values = {i for r in unit.reads for under in r.under for c in under for i in within(c)}
+        self.steps = tuple(self._explicit(self._combined(s)) for s in unit.named_steps)
         self.bounded = {
             (r.name, k) for r in unit.reads for k in range(len(r.access.subscripts)) if self._is_bounded(r, k)
         }
@@ -96,6 +97,13 @@ class Local:
             return step
         explicit = normalized((step,), tuple(self.unit.named))[0]
         return replace(explicit, op="=", function=None) if isinstance(explicit, lang.Statement) else step
+
+    def _explicit(self, step: Any) -> Any:
+        """Sums over an index of a condition in a value are written out where they are implicit: such a sum has the
+        range of the index as its condition."""
+        targets = {i for n in walk(step) if isinstance(n, lang.Statement) for i in within(n.target)}
+        summed = (within(step) - targets) & self.in_values
+        return normalized((step,), tuple(self.unit.named))[0] if summed else step
 
     def of(self, ranges: Ranges, boxes: Mapping[str, Box]) -> tuple[Written, dict[str, int]]:
         """The steps of a block of work, and the numbers that they name."""
@@ -154,8 +162,7 @@ class Local:
         unit = self.unit
         targets = [a for a in accesses_in(self.steps) if a.tensor in unit.layouts]
         conditions = [w for s in self.steps for n in walk(s) if (w := getattr(n, "where", None)) is not None]
-        in_values = {i for r in unit.reads for under in r.under for c in under for i in within(c)}
-        bound = in_values & {i for s in self.steps for i in _loops(s)}
+        bound = self.in_values & {i for s in self.steps for i in _loops(s)}
         alone = self._alone() | {str(plain(s)) for a in targets for s in a.subscripts}
         return ({i for c in conditions for i in within(c)} | bound) & {*unit.extents} - alone
 

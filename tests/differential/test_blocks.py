@@ -599,3 +599,18 @@ def test_what_a_condition_in_a_value_does_not_leave_out() -> None:
     text = "y[i] = where(i >= j, A[i,j], 0)*x[j]"
     found = spfgen.evaluate(text, A=spfgen.blocks(dense, {0: 2, 1: 2}), x=x)
     np.testing.assert_array_equal(found.compute(), spfgen.evaluate(text, A=dense, x=x))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y[i] = A[i,j]*(i <= j)",
+        "for i { if i > 2 { y[i] = A[i,j]*(i <= j) } }",
+        "y[i] = sum(k: A[i,k]*(k < i)) + A[i,j]*(i <= j)",
+    ],
+)
+def test_implicit_sums_over_an_index_of_a_condition(text: str) -> None:
+    """Blocks read a part of the sum's range; the kernel of a block said that it has no such index."""
+    dense = np.arange(64.0).reshape(8, 8)
+    whole, found = (spfgen.evaluate(text, A=a) for a in (dense, spfgen.blocks(dense, {0: 2, 1: 2})))
+    np.testing.assert_allclose(np.asarray(found.compute()), np.asarray(whole))

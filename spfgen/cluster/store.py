@@ -160,12 +160,9 @@ def _opened_npz(files: Sequence[str]) -> Stored:
     where = _said_boxes(files, said) if any(BLOCK in s for s in said) else _stacked(files, said)
     named = {place: file for file, (place, _) in zip(files, where, strict=True)}
     found = dict(where)
+    _check_grid(files, [place for place, _ in where])
     rank = len(where[0][0])
-    sides = [{place[d]: box[d] for place, box in found.items() if len(place) == rank} for d in range(rank)]
-    if len(found) < len(files) or prod(map(len, sides)) != len(files):
-        raise DataError(
-            f"expected a file for each block of a grid, but {_among(files)} are there twice, or some are missing"
-        )
+    sides = [{place[d]: box[d] for place, box in found.items()} for d in range(rank)]
     bounds = tuple((0, *[side[k][1] for k in sorted(side)]) for side in sides)
     wrong = next((named[p] for p, box in boxes(bounds).items() if found.get(p) != box), None)
     if wrong is not None:
@@ -177,8 +174,32 @@ def _npz_block(file: str, box: Box) -> NpzBlock:
     return NpzBlock(file, box, _stamp(file), unpacked_bytes(file))
 
 
-def _among(files: Sequence[str]) -> str:
-    return f"some of the {len(files)} from {files[0]} to {files[-1]}"
+def _check_grid(files: Sequence[str], places: Sequence[Place]) -> None:
+    """Raise DataError where two files hold the same block, or a block of the grid that the others span is missing."""
+    held: dict[Place, str] = {}
+    for file, place in zip(files, places, strict=True):
+        if len(place) != len(places[0]):
+            message = f"expected blocks of one rank, but {files[0]} has {len(places[0])} and {file} {len(place)} axes"
+            raise DataError(message)
+        if place in held:
+            raise DataError(f"expected a file for each block, but {held[place]} and {file} both hold block {place}")
+        held[place] = file
+    extents = [1 + max(place[d] for place in places) for d in range(len(places[0]))]
+    if len(held) < prod(extents):
+        flat = range(min(prod(extents), len(held) + 4))
+        missing = [place for place in (_place(number, extents) for number in flat) if place not in held]
+        more = "" if len(held) + len(missing) == prod(extents) else " and others"
+        there, which = " x ".join(map(str, extents)), ", ".join(map(str, missing))
+        raise DataError(f"expected a file for each of {there} blocks, but there is none for {which}{more}")
+
+
+def _place(number: int, extents: Sequence[int]) -> Place:
+    """The place of a block that is the `number`-th one by rows."""
+    found: list[int] = []
+    for extent in reversed(extents):
+        number, last = divmod(number, extent)
+        found.append(last)
+    return tuple(reversed(found))
 
 
 def _stacked(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
@@ -204,7 +225,10 @@ def _said_boxes(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list
             if BLOCK not in one:
                 raise DataError("it does not state the bounds of its block, as the others do")
             about = json.loads(one[BLOCK])
-            found.append((tuple(map(int, about["place"])), _box(about["bounds"])))
+            place, box = tuple(map(int, about["place"])), _box(about["bounds"])
+            if len(place) != len(box) or min(place) < 0:
+                raise ValueError("no place of a block")
+            found.append((place, box))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -140,13 +140,16 @@ def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
             yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(own))
 
 
-def out_of_order(plan: Plan, context: Context, written: Mapping[str, str]) -> Iterator[SpecError]:
+def out_of_order(
+    plan: Plan, context: Context, written: Mapping[str, str], second: Collection[str] = ()
+) -> Iterator[SpecError]:
     """Loops that stand within others that the schedule has inside of them, or does not speak of. `written` is what the
-    text calls the loops that it knows."""
+    text calls the loops that it knows; `second` are positions of an access beside the first one of the same tensor."""
     said = {m.dim: m.span for m in context.marks if m.word == "order"}
     place = {name: k for k, name in enumerate(context.order)}
     for dims in _paths(plan) if said else ():
-        path = [_called(d, dims, said, written) for d, is_loop in dims.items() if is_loop and d in written]
+        own = {*said, *second}
+        path = [_called(d, dims, own, written) for d, is_loop in dims.items() if is_loop and d in written]
         for k, name in enumerate(path):
             wrong = next((o for o in path[:k] if name in said and place.get(o, len(place)) > place[name]), None)
             if wrong is not None:
@@ -158,10 +161,10 @@ def out_of_order(plan: Plan, context: Context, written: Mapping[str, str]) -> It
                 return
 
 
-def _called(dim: str, others: Mapping[str, Any], said: Mapping[str, Any], written: Mapping[str, str]) -> str:
-    """What the text calls a loop: `A.p`, and a second access of `A` beside it `A_2.p`."""
+def _called(dim: str, others: Mapping[str, Any], own: Collection[str], written: Mapping[str, str]) -> str:
+    """What the text calls a loop: `A.p`, and a second access of `A` beside it `A_2.p`. `own` are called as they are."""
     name = written[dim]
-    return dim if dim in said or name in others else name
+    return dim if dim in own or name in others else name
 
 
 def _paths(node: Any, outer: Mapping[str, bool] | None = None) -> Iterator[dict[str, bool]]:

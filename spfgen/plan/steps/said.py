@@ -108,8 +108,18 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str], steps: 
         elif others := [n.algorithm for n in finds if n.algorithm != ALGORITHMS.get(forced.algorithm, n.algorithm)]:
             message = f"expected `{name}` to be found by {forced.algorithm}, but that is not how {others[0]} is made"
             errors.append(SpecError(message, forced.span, (OTHERWISE,)))
-    errors += out_of_order(plan, context, written)
+    errors += out_of_order(plan, context, written, _second_accesses(steps, written))
     raise_all(errors)
+
+
+def _second_accesses(steps: Steps, written: Mapping[str, str]) -> set[str]:
+    """Positions of accesses that stand beside the first one of their tensor, which may have no loops of its own."""
+    found: set[str] = set()
+    for asked in steps.sums.values():
+        for instance in asked.group.instances:
+            positions = {p for o in instance.reads for p in o.positions}
+            found |= {p for p in positions if written.get(p, p) != p and written[p] in positions}
+    return found
 
 
 def _ordered(steps: Steps, written: Mapping[str, str]) -> set[str]:

@@ -150,6 +150,26 @@ def test_an_order_of_sums_may_speak_of_what_is_computed_from_the_rest(text: str,
     assert kernel.generated.plans
 
 
+FIRST_AND_REST = """layout first_and_rest(nrow, ncol) {
+    size nnz
+    relation {
+        [p, q] -> [i, j] : 0 <= p < nrow and q = 0 and i = p and j = 0;
+        [p, q] -> [i, j] : 0 <= p < nnz and q = 1 and i = row(p) and j = col(p)
+    }
+    index row[nnz] { range 0 <= row(p) < nrow }
+    index col[nnz] { range 0 < col(p) < ncol }
+    value first[nrow] at [p] when q = 0
+    value rest[nnz] at [p] when q = 1
+}"""
+
+
+def test_an_order_of_a_first_access_says_nothing_of_the_second() -> None:
+    """The position of the first one is a number in one alternative, where the second one's loop may stand anywhere."""
+    layouts = {"C": spfgen.parse(FIRST_AND_REST).layouts["first_and_rest"], "D": "bit_map", "y": "csr"}
+    kernel = spfgen.compile("y[l,j] = C[0,j]*D[j,j,k]*D[j,l-1,k]", **layouts, schedule="order D.p_2")
+    assert kernel.generated.plans
+
+
 @pytest.mark.parametrize("order", ["D.p, j", "D_2.p, j", "D_2.p, D.p, j", "j, D.p"])
 def test_an_order_of_one_of_two_accesses(order: str) -> None:
     """`D.p` is the first one where there are two, `D_2.p` the second: the other may stand anywhere."""

@@ -207,10 +207,10 @@ def test_damaged_zarr(tmp_path) -> None:
 def test_grids_that_are_none(tmp_path) -> None:
     where = Path(written("npz", blocked(), tmp_path))
     (tmp_path / "A-0-0.npz").rename(tmp_path / "gone")
-    with pytest.raises(DataError, match="for each block of a grid"):
+    with pytest.raises(DataError, match=r"each of 3 x 2 blocks.* none for \(0, 0\)"):
         store.opened(where)
     (tmp_path / "A-0-0.npz").write_bytes((tmp_path / "A-0-1.npz").read_bytes())
-    with pytest.raises(DataError, match="for each block of a grid"):
+    with pytest.raises(DataError, match=r"A-0-0.npz and \S*A-0-1.npz both hold block \(0, 1\)"):
         store.opened(where)
     (tmp_path / "gone").rename(tmp_path / "A-0-0.npz")
     changed(tmp_path / "A-0-0.npz", "block", json.dumps({"place": [0, 0], "bounds": [[0, 4], [1, 3]]}))
@@ -218,6 +218,9 @@ def test_grids_that_are_none(tmp_path) -> None:
         store.opened(where)
     changed(tmp_path / "A-0-0.npz", "block", json.dumps({"place": "x"}))
     with pytest.raises(DataError, match=r"A-0-0.npz cannot be read"):
+        store.opened(where)
+    changed(tmp_path / "A-0-0.npz", "block", json.dumps({"place": [10**15, 0], "bounds": [[0, 4], [0, 3]]}))
+    with pytest.raises(DataError, match=r"none for \(0, 0\), .* and others"):
         store.opened(where)
 
 

@@ -113,7 +113,9 @@ def _those(entries: Coordinates, kept: Array) -> Coordinates:
 
 
 class _Memory:
-    """Memory of the C library, given back when no array over it is left."""
+    """Memory of the C library, given back when no array over it is left. Nobody else has it (`is_owned`)."""
+
+    is_owned = True
 
     def __init__(self, pointer: int) -> None:
         self.pointer = pointer
@@ -122,7 +124,9 @@ class _Memory:
         data, count = (self.pointer, False), (prod(shape),)
         self.__array_interface__ = {"data": data, "shape": count, "typestr": dtype.str, "version": 3}
         whole: Array = np.asarray(self)
-        return whole[:].reshape(shape)  # whose base is an array, as scipy takes for granted
+        found = whole[:].reshape(shape)  # whose base is an array, as scipy takes for granted
+        whole.flags.writeable = False
+        return found
 
     def __del__(self) -> None:
         _free()(self.pointer)

@@ -24,7 +24,7 @@ from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.public import check_import
 from spfgen.run.calls.layout_signature import LayoutSignature, canonical, form_of, no_call, remember
-from spfgen.run.calls.validation_cache import broken
+from spfgen.run.calls.validation_cache import broken, owners
 from spfgen.run.coordinates import Coordinates
 from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.threads import MOST_THREADS, checked_threads
@@ -634,24 +634,54 @@ def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) ->
     return Tensor(canonical(layout), sizes, {n: a if a.flags.aligned else a.copy() for n, a in arrays.items()})
 
 
-def check_unchanged(tensor: Tensor, validate: str = "once") -> None:
+class Seen:
+    """The arrays of a tensor when they were last looked at; `is_checked` says that they were found to satisfy the
+    layout. `known` is for what is made of them, as long as they stay."""
+
+    __slots__ = ("_arrays", "_frozen", "_sizes", "is_checked", "known")
+
+    def __init__(self, tensor: Tensor) -> None:
+        form = form_of(tensor.layout)
+        own = [(n, tensor.arrays[n]) for n in form.arrays]
+        self._sizes = dict(tensor.sizes)
+        self._arrays = [(n, a, a.shape, a.dtype) for n, a in own]
+        chains = [owners(tensor.arrays[n]) for n in form.indexes]
+        self._frozen = None if None in chains else [a for chain in chains for a in chain or ()]
+        self.is_checked = False
+        self.known: dict[Any, Any] = {}
+
+    def is_of(self, tensor: Tensor) -> bool:
+        """Whether the tensor has these arrays, in these shapes and types."""
+        if self._sizes != tensor.sizes:
+            return False
+        held = tensor.arrays
+        for name, array, shape, dtype in self._arrays:
+            if held.get(name) is not array or array.shape != shape or array.dtype is not dtype:
+                return False
+        return True
+
+    def is_frozen(self) -> bool:
+        """Whether nobody can have written to the index arrays."""
+        return self._frozen is not None and not any(a.flags.writeable for a in self._frozen)
+
+
+def check_unchanged(tensor: Tensor, validate: str = "once") -> Seen:
     """The arrays are still what the layout declares: others may have been put in their place, or other elements.
 
     Raises DataError.
     """
-    seen: tuple[dict[str, int], list[tuple[str, Array, object]]] | None = tensor.__dict__.get("seen_arrays")
-    arrays = tensor.arrays
-    if (
-        seen is None
-        or seen[0] != tensor.sizes
-        or any(arrays.get(n) is not a or kind != (a.shape, a.dtype) for n, a, kind in seen[1])
-    ):
+    seen: Seen | None = tensor.__dict__.get("seen_arrays")
+    if seen is None or not seen.is_of(tensor):
         _check_arrays(tensor)
-        found = [(n, arrays[n], (arrays[n].shape, arrays[n].dtype)) for n in form_of(tensor.layout).arrays]
-        tensor.__dict__["seen_arrays"] = (dict(tensor.sizes), found)
-    problem = broken(tensor.layout, tensor.sizes, arrays, validate)
+        seen = Seen(tensor)
+        tensor.__dict__["seen_arrays"] = seen
+    elif seen.is_checked and validate == "once" and seen.is_frozen():
+        return seen
+    problem = broken(tensor.layout, tensor.sizes, tensor.arrays, validate)
     if problem is not None:
         raise problem
+    seen.is_checked = seen.is_checked or validate != "never"
+    return seen
 
 
 def _check_arrays(tensor: Tensor) -> None:

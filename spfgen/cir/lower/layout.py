@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from spfgen.cir.tree.names import identifier, parameters
 from spfgen.cir.tree.nodes import Param, Struct
@@ -66,6 +67,7 @@ def _short(name: str) -> str:
     return "b8" if kind.kind == "b" else f"{kind.kind}{8 * kind.bytes}"
 
 
+@lru_cache(maxsize=4096)
 def field_name(name: str) -> str:
     """A field's name: the spec's, with underscores where C would not have it.
 

@@ -7,8 +7,9 @@ stored, unless a dense result is larger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ from spfgen.run.arrays import ordered, reductions
 from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, shape_of
-from spfgen.run.arrays.graph import Leaf, Product
+from spfgen.run.arrays.graph import Leaf, Product, Reduce
 from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.arrays.reductions import permutation
@@ -32,6 +33,7 @@ from spfgen.run.arrays.segments import as_list, as_rows, segments_of
 from spfgen.run.arrays.tree_kernel import by_kernel
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import converted, is_number, is_pydata, is_scipy
+from spfgen.run.calls.call_cache import NOTHING, called, operation_key, share_call
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
@@ -47,6 +49,13 @@ ENOUGH = 20_000
 
 OF_PLACES = ("argmax", "argmin", "var", "std")
 """Reductions that ask for the coordinates of all entries."""
+
+OF_KERNELS = ("add", "maximum", "minimum")
+"""Reductions along an axis that kernels do faster than numpy, and round as it does."""
+
+LATER = 16
+"""numpy reduces along an axis in two to five times what a kernel takes, other operations in far more: kernels for that
+are compiled after so many times the numbers."""
 
 MUCH = 1_000_000
 """Dense copies of fewer elements are made without a thought."""
@@ -84,7 +93,7 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
 
 def _of_vectors(function: np.ufunc, operands: Sequence[Any], options: dict[str, Any]) -> Any:
     """numpy's functions of vectors and matrices."""
-    known = {np.matmul: product, **{getattr(np, n, None): f for n, f in _OF_VECTORS.items()}}
+    known = _of_vectors_by_function()
     if function not in known:
         raise ConversionError(f"expected an element-wise function, but numpy.{function.__name__} is not one")
     refused = next((n for n, v in options.items() if n != "casting" and v is not None), None)
@@ -98,6 +107,11 @@ _OF_VECTORS: dict[str, Callable[[Any, Any], Any]] = {
     "matvec": lambda a, b: product(a, operand(b)[..., None])[..., 0],
     "vecmat": lambda a, b: product(applied(np.conjugate, (a,), {})[..., None, :], operand(b))[..., 0, :],
 }
+
+
+@lru_cache(maxsize=1)
+def _of_vectors_by_function() -> dict[Any, Callable[[Any, Any], Any]]:
+    return {np.matmul: product, **{getattr(np, n, None): f for n, f in _OF_VECTORS.items()}}
 
 
 def _stored(value: Any) -> int:
@@ -136,6 +150,8 @@ def _part(call: Callable[..., Any], k: int, count: int) -> Callable[..., Any]:
 def operand(value: Any) -> Any:
     """A tensor, an array with dimensions, or a number."""
     if isinstance(value, Tensor):
+        return value
+    if type(value) is np.ndarray and value.ndim and value.dtype in DTYPES:
         return value
     if is_elsewhere(value):
         value = own(value)
@@ -268,17 +284,19 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
 def own_values(tensor: Tensor) -> Array | None:
     """All values that are stored, in the order of the array, where each of its places stands for one coordinate and
     no other place does; else None."""
+    known = check_unchanged(tensor).known
+    if "all stand" not in known:  # index arrays do not change: once for a tensor
+        known["all stand"] = _all_stand(tensor)
+    return tensor.arrays[tensor.layout.values[0].name].reshape(-1) if known["all stand"] else None
+
+
+def _all_stand(tensor: Tensor) -> bool:
     from spfgen.layout.proofs import stored_once
 
     layout = tensor.layout
     if layout.value_transforms or layout.is_pattern or len(layout.values) != 1 or not stored_once(layout).proved:
-        return None
-    check_unchanged(tensor)
-    values = tensor.arrays[layout.values[0].name]
-    all_stand = tensor.__dict__.get("all_stand")
-    if all_stand is None:  # index arrays do not change: once for a tensor
-        all_stand = tensor.__dict__["all_stand"] = not pads(layout) and len(tensor.to_coo().values) == values.size
-    return values.reshape(-1) if all_stand else None
+        return False
+    return not pads(layout) and len(tensor.to_coo().values) == tensor.arrays[layout.values[0].name].size
 
 
 def _kept(array: Array) -> Array:
@@ -333,6 +351,14 @@ def in_place(tensor: Tensor) -> Array:
 
 def product(left: Any, right: Any) -> Any:
     """numpy.matmul. With a dense operand the result is dense, and a kernel computes it."""
+    names, known = {"A": left} if left is right else {"A": left, "B": right}, NOTHING
+    key = operation_key(np.matmul, names) if max(len(shape_of(left)), len(shape_of(right))) <= 2 else None
+    if key is not None:
+        known = called(key, names)
+    return _product(left, right, key) if known is NOTHING else known
+
+
+def _product(left: Any, right: Any, key: Hashable) -> Any:
     labels = product_labels(shape_of(left), shape_of(right))
     tensors = [o for o in (left, right) if isinstance(o, Tensor)]
     if any(t.fill_value != 0 for t in tensors):
@@ -343,32 +369,31 @@ def product(left: Any, right: Any) -> Any:
         return dense[()] if not dense.ndim else dense
     full = [t.layout for t in tensors if is_full(t.layout)]
     if len(tensors) == 2 and not full:
-        kernel = _product_of_sparse(left, right)
+        kernel = _product_of_sparse(left, right, key)
         if kernel is not None:
             return kernel
         found = contracted(entries_of(left), entries_of(right), labels)
         return tensor_from(found, [t.layout for t in tensors])
-    result = _with_dense(left, right, labels)
+    result = _with_dense(left, right, labels, key if len(tensors) < 2 else None)
     if len(tensors) < 2 or not np.ndim(result):
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     return tensor_from(all_of(result), full)
 
 
-def _with_dense(left: Any, right: Any, labels: tuple[str, str, str]) -> Any:
-    """A product with a dense operand: by numpy until a kernel is there (run/later.py)."""
+def _with_dense(left: Any, right: Any, labels: tuple[str, str, str], key: Hashable = None) -> Any:
+    """A product with a dense operand: by numpy until a kernel is there (run/later.py), found by `key` then."""
     from spfgen.run.arrays.einsum import contraction
     from spfgen.run.calls.samples import ready
 
     text, operands = contraction(labels, (left, right))
     columns = prod(n for x, n in zip(labels[1], shape_of(right), strict=True) if x not in labels[0])
     work = min(map(_stored, (left, right))) * columns
-    small = _by_rows(left, right) if work < tuning.PRODUCT_SMALL else None
-    if small is not None:
-        return small
     if ready(text, operands, {}, None, work, tuning.PRODUCT_SMALL):
-        from spfgen.run.calls.evaluate import evaluate
+        from spfgen.run.calls.evaluate import call_key, evaluate
 
-        return evaluate(text, operands)
+        result = evaluate(text, operands)
+        share_call(key, call_key(text, operands), operands)
+        return result
     found = _by_rows(left, right) if work < SHARE else None
     if found is not None:
         return found
@@ -393,11 +418,11 @@ def _or_entries(value: Any) -> Any:
     return in_place(value) if is_full(value.layout) else entries_of(value)
 
 
-def _product_of_sparse(left: Any, right: Any) -> Any:
+def _product_of_sparse(left: Any, right: Any, key: Hashable) -> Any:
     """By a kernel, which finds the rows of lists of entries where these begin; None where it does not pay."""
     rows = as_rows(left), as_rows(right)
     if rows[0] is left and rows[1] is right:
-        return _product_by_kernel(left, right)
+        return _product_by_kernel(left, right, key)
     found = _product_by_kernel(*rows)
     if not isinstance(found, Tensor) or rows[0] is left:
         return found
@@ -405,12 +430,19 @@ def _product_of_sparse(left: Any, right: Any) -> Any:
     return tensor_from(own_entries(found), [left.layout]) if listed is None else listed
 
 
-def _product_by_kernel(left: Any, right: Any) -> Any:
+def _product_by_kernel(left: Any, right: Any, key: Hashable = None) -> Any:
     """By a kernel where that pays; of fill values that are not 0 where a dense copy would be large."""
     filled = any(isinstance(o, Tensor) and o.fill_value != 0 for o in (left, right))
     if filled and max(t.size for t in (left, right)) < MUCH:
         return None
-    return by_kernel(Product(Leaf(left), Leaf(right)), sparse=not filled, always=filled, small=True)
+    first = Leaf(left)
+    return by_kernel(
+        Product(first, first if left is right else Leaf(right)),
+        sparse=not filled,
+        always=filled,
+        small=True,
+        key=None if filled else key,
+    )
 
 
 def reduced(
@@ -431,6 +463,10 @@ def reduced(
     if where is not True:
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
     by_groups = name == "mean" or (name not in OF_PLACES and reductions.is_by_groups(getattr(np, name)))
+    if by_groups and initial is None and dtype is None and name != "mean":
+        found = _at_once(tensor, name, axis, keepdims)
+        if found is not None:
+            return found
     entries, grouped = _to_reduce(tensor, axis) if by_groups else (entries_of(tensor), None)
     with in_words(name):
         match name:
@@ -443,6 +479,23 @@ def reduced(
             case "std":
                 return np.sqrt(reductions.variance(entries, axis, keepdims, dtype, ddof))
         return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial, grouped)
+
+
+def _at_once(tensor: Tensor, name: str, axis: Any, keepdims: bool) -> Any:
+    """All values as one array, or one axis by a kernel, once there is one; None where it is neither."""
+    if axis is None and not keepdims:
+        values = own_values(tensor)
+        function = getattr(np, name)
+        return None if values is None else reductions.total(function, values, tensor.fill_value, tensor.size)
+    if type(axis) is not int or tensor.ndim != 2 or name not in OF_KERNELS or is_full(tensor.layout):
+        return None
+    operands = {"A": tensor}
+    key = operation_key((name, axis, keepdims), operands)
+    found = called(key, operands)
+    if found is not NOTHING:
+        return found
+    with in_words(name):
+        return by_kernel(Reduce(name, Leaf(tensor), axis, keepdims), small=True, share=LATER, key=key)
 
 
 def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any, initial: Any, mask: Any) -> Any:

@@ -126,6 +126,22 @@ def of_groups(
     return computed(shape, where, np.asarray(values), fill)
 
 
+def total(function: np.ufunc, values: Array, fill: Any, size: int) -> Any:
+    """`function.reduce` of so many elements: of these values, and else of the fill; None where numpy's rules for groups
+    of values are needed (`of_groups`)."""
+    repeat, absent = _repeated(function), size - len(values)
+    if repeat is None or not len(values) or size > MOST or (function is np.multiply and absent):
+        return None
+    found = function.reduce(values)
+    if found.dtype == np.float16:
+        return None
+    if absent:
+        unit = fill if fill.dtype == found.dtype else fill.astype(found.dtype)
+        rest = repeat(unit, np.asarray(absent))[()] if fill and function.__name__ not in IDEMPOTENT else unit
+        found = function(found, rest)
+    return found
+
+
 def _by_group(function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: Any, own: np.dtype[Any]) -> Groups:
     """Of the entries with equal coordinates in these dimensions."""
     count = len(entries.values)

@@ -198,6 +198,7 @@ class Bound(Public):
         entry = checked or Entry(program, function)
         if checked is None:
             entry.check(tensors, sizes)
+        self.entry, self.threads = entry, threads
         self.program = program
         self.statements: tuple[Any, ...] = ()
         """What is computed, where that is known: for messages."""
@@ -223,7 +224,6 @@ class Bound(Public):
         self._memory = Memory(max_workspace=max((a.assembly.most for a in self._assembled), default=0))
         self.otherwise: Callable[[int], Mapping[str, Tensor]] | None = None
         """Makes results, or says what is wrong with them, where the C has no place for an entry or no number for it."""
-        self._wanted = threads
         self._threads = ctypes.c_int(threads)
         self._process: object = None
         self._arguments: tuple[object, ...] = (
@@ -246,7 +246,7 @@ class Bound(Public):
     def __call__(self) -> None:
         """Run once; results whose pattern is computed are new tensors then. Raises DataError when memory is out."""
         if self._process is not Forks.process:
-            self._process, self._threads.value = Forks.process, threads_allowed(self._wanted)
+            self._process, self._threads.value = Forks.process, threads_allowed(self.threads)
         for assembled in self._assembled:
             assembled.ready()
         status = self._function(*self._arguments)

@@ -139,7 +139,9 @@ def _in_lines(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtyp
         return make(shape, dtype)
     memory = make(size + more, dtype)  # of this type: scipy copies what is a small part of the array it looks into
     begin = -address(memory) % tuning.CACHE_LINE // dtype.itemsize
-    return memory[begin : begin + size].reshape(shape)
+    found = memory[begin : begin + size].reshape(shape)
+    memory.flags.writeable = False  # only what is returned can be written to, until its own flag says otherwise
+    return found
 
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

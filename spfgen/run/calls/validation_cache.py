@@ -2,7 +2,8 @@
 
 An array is known by identity, as long as it lives, and by a fingerprint: whoever changes the indices of a matrix in
 place has them checked again. Of an array of more than FINGERPRINT entries only so many places, spread evenly, are
-compared; a change elsewhere goes unnoticed, and `validate="always"` is for those who make one.
+compared; a change elsewhere goes unnoticed, and `validate="always"` is for those who make one. Arrays that nobody can
+write to, as those that spfgen makes, need no fingerprint.
 """
 
 from __future__ import annotations
@@ -111,10 +112,21 @@ def _record(arrays: Sequence[Any]) -> _Record:
     return record
 
 
+def owners(array: Any) -> tuple[Any, ...] | None:
+    """The array and those whose memory it shares, if none of them can be written to; None if one can."""
+    found = []
+    while array is not None and not getattr(array, "is_owned", False):
+        if not hasattr(array, "flags") or array.flags.writeable:
+            return None
+        found.append(array)
+        array = array.base
+    return tuple(found)
+
+
 def fingerprint(array: Any) -> tuple[Any, ...]:
     """What shows that an array has changed: of a long one only samples."""
     size = array.size
-    if not size or (array.base is None and not array.flags.writeable):  # nobody can write to it
+    if not size or owners(array) is not None:
         return (array.shape, array.dtype)
     sample = array if size <= FINGERPRINT else array.reshape(-1)[:: -(-size // FINGERPRINT)].tobytes()
     return (array.shape, array.dtype, zlib.crc32(sample))

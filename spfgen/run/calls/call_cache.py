@@ -1,0 +1,237 @@
+"""Calls like earlier ones: what does not depend on sizes and contents of the operands is found out at the first call.
+
+`evaluate` takes some 100 microseconds to find layouts, a kernel and types, longer than a kernel of a few thousand
+entries runs. A later call of the same statements with operands of the same layouts and types checks sizes and index
+arrays, makes the results and calls the C. Whatever is unusual goes the long way, which also words all errors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.layout.fill import typed_fill
+from spfgen.layout.nodes import Layout
+from spfgen.run.assembly import NARROW, Assembly, Memory
+from spfgen.run.calls.bind import is_number
+from spfgen.run.calls.functions import address
+from spfgen.run.calls.layout_signature import form_of, remember
+from spfgen.run.tensor import Array, Tensor, check_unchanged
+from spfgen.run.threads import threads_allowed
+
+if TYPE_CHECKING:
+    from spfgen.run.calls.call import Bound
+    from spfgen.space.nodes import Tensor as Declared
+
+NOTHING = object()
+"""What `called` returns where there is no such call, or where it must go the long way."""
+_CALLS: dict[Hashable, CachedCall] = {}
+
+
+def signature(value: Any) -> Hashable:
+    """The layout and the types of an operand; None where calls with it are not cached."""
+    if isinstance(value, Tensor):
+        return (id(value.layout), *[a.dtype.num for a in value.arrays.values()])
+    if type(value) is np.ndarray:
+        flags, kind = value.flags, value.dtype
+        return (kind.num, value.ndim) if flags.c_contiguous and flags.aligned and kind.isnative else None
+    return (type(value),) if is_number(value) else None
+
+
+def called(key: Hashable, operands: Mapping[str, Any]) -> Any:
+    """The result of a call like an earlier one that was remembered under this key; else NOTHING."""
+    found = _CALLS.get(key)
+    return NOTHING if found is None else found(operands)
+
+
+def operation_key(name: Hashable, operands: Mapping[str, Any]) -> Hashable:
+    """Of an operation that is one call of a kernel; layouts and types of operands decide which (`share_call`)."""
+    return key_of(name, operands, None)
+
+
+def share_call(key: Hashable, call: Hashable, names: Collection[str]) -> None:
+    """Under `key`, too, the call that is remembered under another key, where it has operands of these names."""
+    found = _CALLS.get(call)
+    if found is not None and key is not None and found.names == set(names):
+        remember(_CALLS, key, found)
+
+
+def key_of(statements: Hashable, operands: Mapping[str, Any], options: Hashable) -> Hashable:
+    """None where calls of these operands are not cached."""
+    kinds = tuple([signature(v) for v in operands.values()])
+    return None if None in kinds else (statements, options, *operands, *kinds)
+
+
+def remember_call(key: Hashable, bound: Bound, operands: Mapping[str, Any], out: Any = None) -> None:
+    """Keep what later calls need, where the program is a usual one; and the layouts of `out`, which are in the key by
+    their identity."""
+    program = bound.program
+    unusual = program.parameters, program.fixed, program.agreements, program.derived, program.doubts, program.filled
+    inputs = {t.name for t in program.tensors if t.is_input and not t.is_output}
+    if any(unusual) or inputs != set(operands):
+        return
+    results = [_result(bound, t, inputs) for t in program.tensors if t.is_output]
+    known = [r for r in results if r is not None]
+    if results and len(known) == len(results):
+        remember(_CALLS, key, CachedCall(bound, operands, known, tuple((out or {}).values())))
+
+
+def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Result | None:
+    """None where a result takes more than memory to make: it has the pattern of others, or extents that no operand
+    has."""
+    program, layout, name = bound.program, declared.layout, declared.name
+    assembly = bound.assemblies.get(name)
+    numpy = [b.arrays[0][1] for b in layout.bindings if b.library == "numpy"]
+    if (declared.assembled is None) != (assembly is None) or (assembly is None and layout.indexes):
+        return None
+    if assembly is None and layout.rank and not numpy:
+        return None
+    sources = []
+    for own, dim in zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True):
+        place = next((p for p in program.size_of.get(dim, ()) if p[0] in inputs), None)
+        if place is None:
+            return None
+        sources.append((own, *place))
+    kinds = dict(declared.assembled_types)
+    tensor = bound.tensors[name] if assembly is None else bound.pending[name]
+    turned = layout.rank > 0 and numpy[:1] == ["T"]
+    return _Result(name, layout, tensor.dtype, tuple(sources), layout.values[0].name, turned, assembly, kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """One that the call makes. `sources`: for each parameter and size, the operand and the size of it that it has.
+    `assembly`: of one whose pattern is computed, with the types of its index arrays."""
+
+    name: str
+    layout: Layout
+    dtype: Any
+    sources: tuple[tuple[str, str, str], ...]
+    value: str
+    turned: bool
+    assembly: Assembly | None
+    kinds: Mapping[str, str]
+
+    def extents(self, sizes: Mapping[str, Mapping[str, int]]) -> tuple[list[int], tuple[int, ...]]:
+        """(what its struct says, the shape of its array)."""
+        own = {n: sizes[operand][size] for n, operand, size in self.sources}
+        if self.assembly is None:
+            return list(own.values()), form_of(self.layout).shape(self.value, own)
+        kept = len(self.layout.parameters)  # of which none is a number below 0
+        return [n or -1 if k < kept else n for k, n in enumerate(own.values())], ()
+
+    def taken(self, struct: ctypes.Structure, array: Array | None, threads: int) -> Any:
+        """After a call: an array as numpy has it, a number, or a tensor."""
+        if self.assembly is None:
+            assert array is not None
+            return array[()] if not array.ndim else array.T if self.turned else array
+        made = self.assembly.taken(struct, self.kinds, self.dtype)
+        return self.assembly.finished(self.name, made, threads)
+
+
+class CachedCall:
+    """A kernel for operands of these layouts and types, to be called with others of them."""
+
+    def __init__(self, bound: Bound, operands: Mapping[str, Any], results: list[_Result], kept: object) -> None:
+        program, tensors = bound.program, bound.tensors
+        self.names = set(operands)
+        places = {name: k for k, (name, *_) in enumerate(bound.entry.structs)}
+        self._structs = bound.entry.structs
+        self._function = bound.entry.function
+        self._tensors = [(places[n], n, v.layout) for n, v in operands.items() if isinstance(v, Tensor)]
+        self._arrays = [(places[n], n) for n, v in operands.items() if isinstance(v, np.ndarray)]
+        self._numbers = [(places[n], n, tensors[n].dtype) for n, v in operands.items() if is_number(v)]
+        self._results = [(places[r.name], r, filling(r)) for r in results]
+        agreeing = [[p for p in places if p[0] in operands] for places in program.size_of.values()]
+        self._agreeing = [(first, others) for first, *others in filter(None, agreeing)]
+        self._largest = min(NARROW, program.limits.safe)
+        self._threads = bound.threads
+        self._levels = [None] if program.levels else []
+        self._most = max((r.assembly.most for r in results if r.assembly is not None), default=None)
+        self._extents: dict[Any, Any] = {}
+        self._kept = kept
+
+    def __call__(self, operands: Mapping[str, Any]) -> Any:
+        """NOTHING where they are others than they seem, and where the C finds fault with them."""
+        structs: list[Any] = [None] * len(self._structs)
+        held, sizes = list[Array](), list[Any]()
+        for place, name, layout in self._tensors:
+            value = operands[name]
+            if value.layout is not layout:
+                return NOTHING
+            try:
+                known = check_unchanged(value).known
+            except DataError:
+                return NOTHING
+            struct = self._structs[place][1]
+            if struct not in known:
+                known[struct] = self._of_tensor(place, value)
+            own, structs[place] = known[struct]
+            sizes.append(own)
+        for place, name in self._arrays:
+            array = operands[name]
+            structs[place] = self._structs[place][1](*array.shape, address(array))
+            sizes.append(array.shape)
+        try:
+            for place, name, kind in self._numbers:
+                held.append(np.array(operands[name], kind))
+                structs[place] = self._structs[place][1](address(held[-1]))
+            key = tuple(sizes)
+            extents = self._extents.get(key)
+            if extents is None:
+                extents = self._extents_of(operands)
+                remember(self._extents, key, extents)
+            if not extents:
+                return NOTHING
+            for (place, result, fill), (own, shape) in zip(self._results, extents, strict=True):
+                if result.assembly is None:
+                    held.append(np.zeros(shape, result.dtype) if fill is None else np.full(shape, fill, result.dtype))
+                    structs[place] = self._structs[place][1](*own, address(held[-1]))
+                else:
+                    structs[place] = self._structs[place][1](*own)
+        except (MemoryError, ValueError, OverflowError):
+            return NOTHING
+        return self._run(structs, held)
+
+    def _of_tensor(self, place: int, value: Tensor) -> tuple[Any, ctypes.Structure]:
+        """(its sizes, its struct)."""
+        _, struct, fields, names = self._structs[place]
+        made = struct(*[value.sizes[n] for n in fields], *[address(value.arrays[a]) for a in names])
+        return tuple([value.sizes[n] for n in fields]), made
+
+    def _extents_of(self, operands: Mapping[str, Any]) -> list[Any]:
+        """Those of the results; none where extents of one index differ, or one is too large for these types."""
+        sizes: dict[str, Mapping[str, int]] = {n: {} for _, n, _ in self._numbers}
+        for place, name in self._arrays:
+            fields = self._structs[place][2]
+            sizes[name] = dict(zip(fields, operands[name].shape, strict=True))
+        sizes |= {n: operands[n].sizes for _, n, _ in self._tensors}
+        for (name, size), others in self._agreeing:
+            extent = sizes[name][size]
+            if extent > self._largest or any(sizes[n][own] != extent for n, own in others):
+                return []
+        return [r.extents(sizes) for _, r, _ in self._results]
+
+    def _run(self, structs: Sequence[ctypes.Structure], held: Sequence[Array]) -> Any:
+        more: list[Any] = [*self._levels]
+        if self._most is not None:
+            more.append(ctypes.byref(Memory(max_workspace=self._most)))
+        threads = threads_allowed(self._threads)
+        if self._function(*map(ctypes.byref, structs), ctypes.c_int(threads), *more):
+            return NOTHING
+        arrays = iter(held[len(self._numbers) :])
+        found = [
+            (r.name, r.taken(structs[place], next(arrays) if r.assembly is None else None, threads))
+            for place, r, _ in self._results
+        ]
+        return found[0][1] if len(found) == 1 else dict(found)
+
+
+def filling(result: _Result) -> Any:
+    """What a new array holds; None for 0."""
+    return None if result.layout.fill_text == "0" else typed_fill(result.layout.fill, result.dtype)

@@ -315,5 +315,8 @@ CLUSTER_DENSE, CLUSTER_SPARSE = 8.0, 0.12
 """Bytes for each place of a block that is not here yet. Estimate: of a sparse one a hundredth is stored."""
 CLUSTER_ENTRY = 12.0
 """Bytes of a stored entry. Estimate: a number and a short index."""
+CLUSTER_STORED = 0.5
+"""Where entries lie in less than this part of blocks, other operands are read in that part. Measured, cluster: to ask
+whether an entry lies there takes a tenth of a product of a matrix and a vector."""
 CLUSTER_LOOKED_AT = 128
 """Blocks of work that are looked at to find out what cuts cost."""

@@ -56,6 +56,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         "known",
         "expected",
         "weights",
+        "stored",
         "placed",
         "example",
         "part",
@@ -75,6 +76,8 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
     """Bytes that planners count with where the memory is not known."""
     weights: Mapping[tuple[int, ...], int] | None = None
     """Bytes of each block, by its place, where they are known."""
+    stored: Mapping[tuple[int, ...], tuple[tuple[int, int], ...]] | None = None
+    """The part of each block in which all its entries lie, by its place, where that is known."""
     placed: bool = False
     """Whether the blocks are meant for the workers that placement.py says."""
 
@@ -182,7 +185,7 @@ class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
         for place, box in boxes(wanted).items():
             layer[(name, *place)] = self.part(box, layer)
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[self])
-        return replace(self, graph=graph, name=name, bounds=wanted, weights=None)
+        return replace(self, graph=graph, name=name, bounds=wanted, weights=None, stored=None)
 
     def part(self, box: Any, layer: dict[Any, Any]) -> Key:
         """The key of what lies in a box, in coordinates that begin there: of a block, or of tasks that are put into the

@@ -239,8 +239,7 @@ def _tasks(unit: Joint, cuts: Cuts) -> tuple[list[_Task], int]:
     tasks = []
     for some in places.tolist():
         place = dict(zip(order, some, strict=True))
-        ranges = {n: (0, e) for n, e in unit.extents.items()}
-        ranges |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
+        ranges = unit.ranges_in(cuts, place)
         boxes = {r.name: unit.box(r, ranges, parts[r.name]) for r in unit.reads}
         tasks.append(_Task(place, ranges, boxes, unit.sizes_of(boxes)))
     return tasks, max(1, round(total * share))

@@ -13,6 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.placement import placed
+from spfgen.cluster.stored_boxes import stored_box
 from spfgen.cluster.tasks import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, fill_in, packed, parts_of
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
@@ -120,13 +121,15 @@ def of_tensor(tensor: Tensor, bounds: Sequence[cuts.Bounds], layout: Any = None)
     layer, is_placed = placed({(name, *k): block for k, block in some.items()}, [len(b) - 1 for b in bounds])
     graph = HighLevelGraph.from_collections(name, layer)
     weights = {place: block.nbytes for place, block in some.items()}
+    boxes = cuts.boxes(bounds)
+    stored = {place: stored_box(block, boxes[place]) for place, block in some.items()} if len(some) > 1 else None
     used = layout or tensor.layout
 
     def example() -> Any:
         return packed(_without_entries(own_entries(next(iter(some.values())))), used, False)
 
     memory = sum(weights.values())
-    return Blocked(graph, name, tuple(bounds), example, used, memory, weights=weights, placed=is_placed)
+    return Blocked(graph, name, tuple(bounds), example, used, memory, weights=weights, stored=stored, placed=is_placed)
 
 
 def _of_dask(array: Any, layout: Any) -> Blocked:

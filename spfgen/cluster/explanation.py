@@ -65,17 +65,26 @@ def _read(unit: Joint, read: Read) -> str:
     """How one operand is read."""
     ways = []
     for part, subscript in zip(unit.parts[read.name], read.access.subscripts, strict=True):
-        if isinstance(part, str):
+        if isinstance(part, str) and part in unit.cuts:
             ways.append(f"its part of {part}")
+        elif isinstance(part, str):
+            ways.append(f"{part} where blocks of {_narrowing(unit, part)} have entries")
         elif part is None:
             ways.append("whole")
         else:
             known = "" if part.known == EXACT else ", in a box around them"
-            cut = sorted(part.follows() - within(subscript))
+            cut = sorted(part.follows() - within(subscript) - {*unit.narrowed})
             known = f" that belong to its part of {', '.join(cut)}{known}" if cut else known
+            for index in sorted(part.follows() & {*unit.narrowed}):
+                known += f", {index} where blocks of {_narrowing(unit, index)} have entries"
             ways.append(f"the places of {show(subscript)}{known}")
     kept = "" if isinstance(unit.sources[read.name], Blocked) else ", sent once to each worker"
     return f"{read.access.tensor}: {', '.join(ways) or 'a number'}{kept}"
+
+
+def _narrowing(unit: Joint, index: str) -> str:
+    """The operands whose entries say what an index runs over."""
+    return " and ".join(sorted({r.access.tensor for r, _ in unit.narrowed[index]}))
 
 
 def _proofs(unit: Joint) -> Iterator[str]:

@@ -83,20 +83,24 @@ def _value(found: Affine, values: Mapping[str, Any]) -> Any:
 
 
 class Work:
-    """The iteration space over `cut` indices, and others, with these extents and under these conditions."""
+    """The iteration space over `cut` indices, and others, with these extents and under these conditions. `narrowed` are
+    indices that have a range of their own in each block of work, too, though they are not cut."""
 
-    def __init__(self, extents: Mapping[str, int], cut: Sequence[str], sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, extents: Mapping[str, int], cut: Sequence[str], sizes: Mapping[str, int], narrowed: Sequence[str] = ()
+    ) -> None:
         self.extents = extents
         self.cut = tuple(cut)
+        self.narrowed = tuple(n for n in narrowed if n not in self.cut)
         self.sizes = {n: Num(v) for n, v in sizes.items()}
-        self.bounds = tuple(n for i in self.cut for n in (low(i), high(i)))
+        self.bounds = tuple(n for i in (*self.cut, *self.narrowed) for n in (low(i), high(i)))
 
     def domain(self, conditions: Sequence[Formula], names: Sequence[str]) -> list[Formula]:
         """That a point is one of the block of work."""
         found: list[Formula] = []
         for name in (n for n in self.extents if n in names):
             found.append(chain(Num(0), "<=", Var(name), "<", Num(self.extents[name])))
-        for name in self.cut:
+        for name in (*self.cut, *(n for n in self.narrowed if n in names)):
             found.append(chain(Num(0), "<=", Var(low(name)), "<=", Var(high(name)), "<=", Num(self.extents[name])))
             found.append(chain(Var(low(name)), "<=", Var(name), "<", Var(high(name))))
         return [*found, *(substitute(c, self.sizes) for c in conditions)]

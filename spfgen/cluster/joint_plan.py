@@ -26,6 +26,7 @@ from spfgen.cluster.placement import home, meant
 from spfgen.cluster.read_conditions import leaves, outside
 from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
 from spfgen.cluster.size_estimates import bytes_within, result_bytes
+from spfgen.cluster.stored_boxes import narrowed, stored_range
 from spfgen.cluster.tasks import Better, Combine, Empty, Full, Pick, Places, Run, Start, fill_in
 from spfgen.cluster.traffic import worker_of
 from spfgen.cluster.types import dtype_of, types_of
@@ -88,9 +89,11 @@ class JointPlan:
         zeros = {n for n, v in operands.items() if n not in self.filled and is_sparse(v)}
         self.reads, self.named_steps = reads_of(self.steps, {*layouts}, self.numbers, zeros)
         self.zeros = {r.name for r in self.reads if r.access.tensor in zeros}
+        self.narrowed = narrowed(self.named_steps, self.reads, operands, self.zeros, (*self.named,))
         self._tensors = {r.name: r.access.tensor for r in self.reads}
         self.homes: dict[Any, int] = {}
         """The numbers of the workers that tasks are meant for."""
+        self._stored: dict[Any, tuple[int, int]] = {}
         self._works: dict[tuple[str, ...], Work] = {}
         self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}
         self._points: dict[Any, Points | None] = {}
@@ -131,7 +134,7 @@ class JointPlan:
     def work(self, cut: tuple[str, ...]) -> Work:
         """The iteration space where these indices are cut."""
         if cut not in self._works:
-            self._works[cut] = Work(self.extents, cut, self.named)
+            self._works[cut] = Work(self.extents, cut, self.named, (*self.narrowed,))
         return self._works[cut]
 
     def parts_of(self, read: Read, cut: tuple[str, ...]) -> Parts:
@@ -142,8 +145,9 @@ class JointPlan:
             found: list[Part | str | None] = []
             for axis, (subscript, extent) in enumerate(zip(read.access.subscripts, shape, strict=True)):
                 own = plain(subscript)
-                is_cut = within(subscript) & {*cut} and quasi(subscript) is not None
-                if own in cut:
+                moved = {*cut, *self.narrowed}
+                is_cut = within(subscript) & moved and quasi(subscript) is not None
+                if own in moved:
                     found.append(own)
                 elif is_cut or self._is_bounded(read, axis, cut):
                     part = self.work(cut).part(subscript, extent, read.under)
@@ -170,8 +174,24 @@ class JointPlan:
         """The indices that are cut on which it depends what a block of work reads."""
         found: set[str] = set()
         for part in self.parts_of(read, cut):
-            found |= {part} if isinstance(part, str) else set() if part is None else part.follows() & {*cut}
+            names = {part} if isinstance(part, str) else set() if part is None else part.follows()
+            sides = [side for n in names & {*self.narrowed} for side in self.narrowed[n]]
+            found |= names & {*cut}
+            found |= {str(i) for r, _ in sides for s in r.access.subscripts if (i := plain(s)) in cut}
         return found
+
+    def _stored_range(self, index: str, ranges: Mapping[str, tuple[int, int]], cut: Collection[str]) -> tuple[int, int]:
+        """What an index runs over that is narrowed: where entries of the blocks lie that a block of work meets."""
+        first, end = ranges[index]
+        for read, axis in self.narrowed[index]:
+            value = self.operand(read.name)
+            own = [plain(s) for s in read.access.subscripts]
+            box = tuple(ranges[str(i)] if i in cut else (0, n) for i, n in zip(own, value.shape, strict=True))
+            key = read.name, axis, box
+            if key not in self._stored:
+                self._stored[key] = stored_range(value, axis, box)
+            first, end = max(first, self._stored[key][0]), min(end, self._stored[key][1])
+        return (first, end) if first < end else (ranges[index][0],) * 2
 
     # --- blocks of work ---
 
@@ -193,6 +213,11 @@ class JointPlan:
         for k, (index, own) in enumerate(cuts.items()):
             bounds[low(index)] = np.take(own, places[:, k])
             bounds[high(index)] = np.take(own, places[:, k] + 1)
+        if self.narrowed:
+            ranges = [self.ranges_in(cuts, dict(zip(cuts, p, strict=True))) for p in places.tolist()]
+            for index in self.narrowed:
+                ends = np.array([r[index] for r in ranges], np.int64).reshape(len(ranges), 2)
+                bounds |= {low(index): ends[:, 0], high(index): ends[:, 1]}
         return np.broadcast_to(points.at(bounds), len(places))
 
     def box(self, read: Read, ranges: Mapping[str, tuple[int, int]], parts: Parts | None = None) -> Box:
@@ -226,8 +251,18 @@ class JointPlan:
             yield self.ranges(dict(zip(names, places, strict=True)))
 
     def ranges(self, place: Place) -> Ranges:
-        own = {n: (self.cuts[n][k], self.cuts[n][k + 1]) for n, k in place.items()}
-        return {**{n: (0, e) for n, e in self.extents.items()}, **own}
+        return self.ranges_in(self.cuts, place)
+
+    def ranges_in(self, cuts: Mapping[str, Bounds], place: Place) -> Ranges:
+        """What indices run over in a block of work."""
+        found = {n: (0, e) for n, e in self.extents.items()}
+        found |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
+        return found | {n: self._stored_range(n, found, place) for n in self.narrowed}
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The indices that begin elsewhere than at 0 in a block of work."""
+        return (*self.cuts, *(n for n in self.narrowed if n not in self.cuts))
 
     # --- results ---
 

@@ -48,7 +48,7 @@ class Local:
         }
         self.best = self._name_of_best()
         self.ruled = self._ruled()
-        self.begins = {i: Bin("+", Var(i), Var(start_of(i))) for i in unit.cuts}
+        self.begins = {i: Bin("+", Var(i), Var(start_of(i))) for i in unit.moved}
 
     def _name_of_best(self) -> str | None:
         """What the best values of `argmin` are called, where parts of the result are combined."""
@@ -69,7 +69,7 @@ class Local:
         """Whether conditions say which places of an operand a block of work gets: they differ from block to block, and
         the index of a subscript does not begin where they do."""
         part = self.unit.parts[read.name][axis]
-        cuts = {*self.unit.cuts}
+        cuts = {*self.unit.moved}
         if not isinstance(part, Part):
             return False
         return not within(read.access.subscripts[axis]) & cuts or self.unit.is_under(read, cuts)
@@ -109,8 +109,8 @@ class Local:
         """The steps of a block of work, and the numbers that they name."""
         moved: dict[str, tuple[Any, ...]] = {}
         sizes: dict[str, int] = {NIL: 0, **self.unit.named}
-        sizes |= {start_of(i): ranges[i][0] for i in self.unit.cuts}
-        sizes |= {extent_of(i): ranges[i][1] - ranges[i][0] for i in self.ruled & {*self.unit.cuts}}
+        sizes |= {start_of(i): ranges[i][0] for i in self.unit.moved}
+        sizes |= {extent_of(i): ranges[i][1] - ranges[i][0] for i in self.ruled & {*self.unit.moved}}
         for name, read in self.reads.items():
             moved[name] = tuple(self._moved(read, axis, ranges, boxes[name][axis], sizes) for axis in
                                 range(len(read.access.subscripts)))  # fmt: skip
@@ -127,7 +127,7 @@ class Local:
         """What becomes of a subscript: nothing (None), a number is added, or a size is subtracted from it where its
         indices are counted from where they began."""
         subscript = read.access.subscripts[axis]
-        cut = within(subscript) & {*self.unit.cuts}
+        cut = within(subscript) & {*self.unit.moved}
         is_bounded = (read.name, axis) in self.bounded
         if not is_bounded and (not cut or plain(subscript) is not None or not isinstance(subscript, Expr)):
             return None
@@ -173,7 +173,7 @@ class Local:
         return set() if node.where is None else within(node.where) - {i for s in self.steps for i in _loops(s)}
 
     def _range(self, index: str) -> Formula:
-        is_cut = index in self.unit.cuts
+        is_cut = index in self.unit.moved
         extent: Expr = Var(extent_of(index)) if is_cut else Num(self.unit.extents[index])
         return chain(Num(0), "<=", Var(index), "<", extent)
 
@@ -191,7 +191,7 @@ class Local:
         """A subscript of a result: its block begins where the block of work does, or it is whole."""
         if not isinstance(subscript, Expr):
             return subscript
-        whole = {i: b for i, b in self.begins.items() if self.unit.is_whole(i, tensor)}
+        whole = {i: self.begins[i] for i in self.unit.cuts if self.unit.is_whole(i, tensor)}
         return substitute(subscript, whole)
 
     def _extents(self, ranges: Ranges) -> dict[str, int]:

@@ -27,9 +27,10 @@ SUMS = ("add", "subtract", "negative")
 def under_conditions(
     step: Any, numbers: Mapping[str, int], zeros: Collection[str]
 ) -> Iterator[tuple[lang.Access, Conditions]]:
-    """All accesses, each with the conditions that hold where it is read. `numbers` are the values of integers, `zeros`
-    the tensors that are 0 where nothing is stored."""
-    yield from _reads(_with_numbers(step, numbers), (), zeros)
+    """All accesses, each with the conditions where it has to be read: elsewhere it may be left out of the range of its
+    tensor. `numbers` are the values of integers, `zeros` the tensors that are 0 where nothing is stored."""
+    is_equation = isinstance(step, lang.Statement) and step.op == "="
+    yield from _reads(_with_numbers(step, numbers), (), zeros, 0 if is_equation else None)
 
 
 def leaves(
@@ -67,22 +68,29 @@ def _with_numbers(step: Any, numbers: Mapping[str, int]) -> Any:
     return rewrite(known, step)
 
 
-def _reads(node: Any, around: Conditions, zeros: Collection[str]) -> Iterator[tuple[lang.Access, Conditions]]:
+def _reads(
+    node: Any, around: Conditions, zeros: Collection[str], neutral: Any
+) -> Iterator[tuple[lang.Access, Conditions]]:
+    """`neutral` is the value that makes no difference where the node stands, None where each does: 0 in an equation,
+    where sums may be implicit, and in what is added to a result."""
     if isinstance(node, lang.Access):
         yield node, around
-    for part, conditions in _parts(node, zeros):
-        yield from _reads(part, (*around, *conditions), zeros)
+    is_update = isinstance(node, lang.Statement) and node.op in ("+=", "subtract") and node.function is None
+    kept = 0 if is_update else neutral if isinstance(node, lang.Statement) else _kept(node, neutral)
+    for part, conditions in _parts(node, zeros, neutral):
+        yield from _reads(part, (*around, *conditions), zeros, kept)
 
 
-def _parts(node: Any, zeros: Collection[str]) -> Iterator[tuple[Any, Conditions]]:
-    """What a node consists of, each part with the conditions under which it counts."""
+def _parts(node: Any, zeros: Collection[str], neutral: Any) -> Iterator[tuple[Any, Conditions]]:
+    """What a node consists of, each part with the conditions under which it counts: of factors, where a 0 makes no
+    difference, those under which no other one is 0."""
     match node:
         case lang.Apply("where", (condition, then, otherwise), function=None):
             yield from _branches(condition, (then,), (otherwise,))
         case lang.If(condition, then, otherwise):
             yield from _branches(condition, then, otherwise)
         case lang.Apply("multiply" | "logical_and", arguments, function=None):
-            own = _not_zero(node, zeros)
+            own = _not_zero(node, zeros) if neutral is not None and neutral == 0 else ()
             yield from ((a, own) for a in arguments)
         case _:
             yield from ((c, _own(node)) for c in children(node) if not isinstance(c, lang.Function))
@@ -132,14 +140,41 @@ def _leaves(
     if is_strict and isinstance(node, lang.Reduce) and (identity is None or identity != neutral):
         yield around
         return
-    parts = [] if isinstance(node, lang.Access) else [*_parts(node, zeros)]
+    if _is_product(node) and not (neutral is not None and neutral == 0):
+        yield around  # where a factor is 0 the product is, and that counts
+        return
+    parts = [] if isinstance(node, lang.Access) else [*_parts(node, zeros, neutral)]
     if isinstance(node, lang.Statement):
         parts = [p for p in parts if p[0] is node.value]
     if not parts:
         yield around
-    kept = identity if isinstance(node, lang.Reduce) else _kept(node, neutral)
+    kept = _kept(node, neutral)
     for part, conditions in parts:
         yield from _leaves(part, (*around, *conditions), zeros, kept, is_strict)
+
+
+def vanishes(value: Any, name: str) -> bool:
+    """Whether a value, as part of a sum, adds nothing where an operand is 0: each of its terms has it as a factor."""
+    match value:
+        case lang.Access(tensor):
+            return tensor == name
+        case lang.Constant(number):
+            return bool(number == 0)
+        case lang.Apply("multiply", arguments, function=None):
+            return any(vanishes(a, name) for a in arguments)
+        case lang.Apply("add" | "subtract" | "negative", arguments, function=None):
+            return all(vanishes(a, name) for a in arguments)
+        case lang.Apply("divide", (dividend, _), function=None):
+            return vanishes(dividend, name)
+        case lang.Apply("where", (_, then, otherwise), function=None):
+            return vanishes(then, name) and vanishes(otherwise, name)
+        case lang.Reduce("add", _, inner, function=None):
+            return vanishes(inner, name)
+    return False
+
+
+def _is_product(node: Any) -> bool:
+    return isinstance(node, lang.Apply) and node.function is None and node.op in ("multiply", "logical_and")
 
 
 def _number(node: Any) -> Any:
@@ -153,9 +188,11 @@ def _number(node: Any) -> Any:
 
 def _kept(node: Any, neutral: Any) -> Any:
     """The value that makes no difference in place of a part of a node."""
+    if isinstance(node, lang.Reduce):
+        return IDENTITIES.get(node.op) if node.function is None else None
     is_chosen = isinstance(node, lang.Apply) and node.function is None and node.op == "where"
     is_sum = isinstance(node, lang.Apply) and node.function is None and node.op in SUMS and neutral == 0
     return neutral if is_chosen or is_sum else None
 
 
-__all__ = ["Conditions", "leaves", "outside", "under_conditions"]
+__all__ = ["Conditions", "leaves", "outside", "under_conditions", "vanishes"]

@@ -70,6 +70,24 @@ class Cut:
         return part - part.dtype.type(base) if base else part
 
 
+def moved_along(tensor: Tensor, axis: int, low: int, high: int) -> Tensor | None:
+    """The part of a tensor in [low, high) along an axis where that has all of its entries: coordinates are counted from
+    elsewhere, all else is the same. None where entries lie outside, or the layout does not say it."""
+    plan = _plan(tensor.layout, axis, is_moved=True)
+    if plan is None:
+        return None
+    keys = tensor.arrays[plan.root[0]]
+    if keys.size and not low <= keys.min() <= keys.max() < high:
+        return None
+    arrays = {**tensor.arrays, plan.root[0]: keys - keys.dtype.type(low)}
+    return Tensor(tensor.layout, {**tensor.sizes, plan.extent: high - low}, arrays)
+
+
+def moves(layout: Layout, axis: int) -> bool:
+    """Whether all entries of a tensor can be moved along an axis."""
+    return _plan(layout, axis, is_moved=True) is not None
+
+
 class Seam:
     """Puts parts together of which a plan says how it would cut them. `joined_along` makes one."""
 
@@ -160,20 +178,21 @@ class _No(Exception):
 
 
 @lru_cache(maxsize=1024)
-def _plan(layout: Layout, axis: int) -> Plan | None:
+def _plan(layout: Layout, axis: int, is_moved: bool = False) -> Plan | None:
     if layout.value_transforms or not layout.rank:
         return None
     try:
-        return _Shifts(layout, axis).plan()
+        return _Shifts(layout, axis, is_moved).plan()
     except (_No, NotAffine):
         return None
 
 
 class _Shifts:
-    """Which shift each name of a layout has: the name of the extent from whose beginning it counts."""
+    """Which shift each name of a layout has: the name of the extent from whose beginning it counts. With `is_moved` all
+    entries stay, and only the array is counted from elsewhere that the coordinate is read from."""
 
-    def __init__(self, layout: Layout, axis: int) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout, axis: int, is_moved: bool = False) -> None:
+        self.layout, self.is_moved = layout, is_moved
         self.extent = layout.parameters[axis]
         self.arrays: dict[str, IndexArray] = {a.name: a for a in layout.indexes}
         self.of: dict[str, str] = dict.fromkeys((*layout.parameters, *layout.sizes), NONE)
@@ -205,7 +224,7 @@ class _Shifts:
         for array in self.layout.indexes:
             for said in (*array.ranges, *array.properties):
                 self._check_property(said.formula)
-        if not any(own for d in dims.values() for own, _ in d):
+        if self.is_moved != (not any(own for d in dims.values() for own, _ in d)) or self.is_moved > bool(self.root[0]):
             raise _No
         return Plan(self.extent, self.root, tuple(self.pointers), dims, dict(self.values))
 
@@ -226,7 +245,8 @@ class _Shifts:
                     if len(other.arguments) != 1 or size[1] or size[0] not in self.layout.sizes:
                         raise _No
                     self.root = (other.function, size[0])
-                    self.parts.add(size[0])
+                    if not self.is_moved:
+                        self.parts.add(size[0])
                     self.values[other.function] = self.extent
 
     def _find_pointers(self) -> None:
@@ -381,4 +401,4 @@ def _no_call(call: Call) -> str:
     raise _No
 
 
-__all__ = ["Cut", "cut_along", "joined_along"]
+__all__ = ["Cut", "cut_along", "joined_along", "moved_along", "moves"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
-from spfgen.cluster.sliced import cut_along, joined_along
+from spfgen.cluster.sliced import cut_along, joined_along, moved_along
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
@@ -132,10 +132,13 @@ def within(value: Any, box: Box) -> Any:
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value[tuple(slice(low, high) for low, high in box)])
     for axis, (low, high) in enumerate(box):
-        cut = cut_along(value, axis) if (low, high) != (0, value.shape[axis]) else None
-        if cut is not None:
+        if (low, high) == (0, value.shape[axis]):
+            continue
+        cut = cut_along(value, axis)
+        part = moved_along(value, axis, low, high) if cut is None else cut.part(low, high)
+        if part is not None:
             rest = tuple((0, high - low) if k == axis else side for k, side in enumerate(box))
-            return within(cut.part(low, high), rest)
+            return within(part, rest)
     return packed(_inside(own_entries(value), box), value.layout, False)
 
 

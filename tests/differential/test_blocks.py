@@ -614,3 +614,71 @@ def test_implicit_sums_over_an_index_of_a_condition(text: str) -> None:
     dense = np.arange(64.0).reshape(8, 8)
     whole, found = (spfgen.evaluate(text, A=a) for a in (dense, spfgen.blocks(dense, {0: 2, 1: 2})))
     np.testing.assert_allclose(np.asarray(found.compute()), np.asarray(whole))
+
+
+@pytest.mark.parametrize("cuts", [{0: 1, 1: 1}, {0: 2, 1: 1}, {0: 3}])
+@pytest.mark.parametrize(
+    "value",
+    ["max(j: {}*x[j])", "prod(j: {}*x[j])", "sum(j: exp({}*x[j]))", "min(j: {}*x[j] + 1)", "any(j: 1 - {}*x[j] > 1)"],
+)
+def test_a_product_that_is_0_counts_where_a_0_makes_a_difference(value: str, cuts: dict[int, int]) -> None:
+    """The other factor has to be read there, and blocks without other points are computed."""
+    rng = np.random.default_rng(0)
+    dense, x = -rng.random((6, 6)), rng.random(6)
+    text = "y[i] = " + value.format("where(abs(i-j) <= 1, A[i,j], 0)")
+    whole = spfgen.evaluate(text, A=spfgen.pack(dense, "csr"), x=x)
+    found = spfgen.evaluate(text, A=spfgen.blocks(dense, cuts, layout="csr"), x=spfgen.blocks(x, {0: 1}))
+    np.testing.assert_allclose(found.compute(), whole)
+
+
+def stencil(n: int) -> Any:
+    rng = np.random.default_rng(1)
+    return sp.diags([rng.uniform(-1, 1, n) for _ in range(4)], [-2, 0, 1, 5], shape=(n, n)).tocsr()
+
+
+NARROWED = {
+    "y[i] = A[i,j]*x[j]": ["x"],
+    "y[i] = A[i,j]*x[j]/(2 + x[i]) - x[i]": ["x"],
+    "y[i] = sum(j: A[i,j]*(x[j] + j))": ["x"],
+    "y[i] = sum(j: A[i,j]*x[j] where j < i)": ["x"],
+    "s = x[i]*A[i,j]*x[j]": ["x"],
+    "y[i] = A[i,j]*B[j,k]*x[k]": ["B"],
+    "C[i,j] = A[i,k]*B[k,j]": ["B"],
+    "C[i,j] = A[i,k]*A[k,j]": ["A"],
+    "C[i,r] = A[i,j]*U[j,r]": ["U"],
+    "y[i] = A[i,j]*x[59-j]": ["x"],
+    "y[i] = max(j: A[i,j]*x[j])": [],
+    "y[i] = sum(j: exp(A[i,j]*x[j]))": [],
+    "y[i] = sum(j: A[i,j] + x[j])": [],
+    "y[i] = A[i,j]*x[j] + S[i,j]*x[j]": [],
+}
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo", "dcsr", "ell"])
+@pytest.mark.parametrize("text", NARROWED)
+@pytest.mark.sampled(6)
+def test_only_what_meets_entries_of_a_block_is_read(text: str, layout: str) -> None:
+    """Where sums go along the columns of a stencil's rows, other operands are read at a few of them."""
+    matrix, rng = stencil(60), np.random.default_rng(2)
+    x, u = rng.uniform(-1, 1, 60), rng.uniform(-1, 1, (60, 3))
+    other = sp.random(60, 60, 0.2, "csr", rng=3)
+    plain = {"A": matrix, "B": matrix, "S": other, "x": x, "U": u}
+    used = {n: v for n, v in plain.items() if n + "[" in text}
+    out = "csr" if text.startswith("C[i,j]") else None
+    whole = spfgen.evaluate(text, **{n: spfgen.pack(v, layout) if n in "ABS" else v for n, v in used.items()}, out=out)
+    cut = {n: spfgen.blocks(v, {0: 7}, layout=layout if n in "ABS" else None) for n, v in used.items()}
+    for given in (cut, {**cut, **({"x": x} if "x" in used else {})}):
+        found = spfgen.evaluate(text, **given, out=out)
+        np.testing.assert_allclose(to_array(found.compute()), to_array(whole), atol=1e-12)
+        lines = [line for line in found.explain().splitlines() if "where blocks of A have entries" in line]
+        narrowed = {line.split(":")[0] for line in lines} - {"A" if text.count("A[") == 1 else ""}
+        assert narrowed == (set(NARROWED[text]) if layout != "ell" else set())
+
+
+def test_blocks_without_entries_read_nothing() -> None:
+    dense = np.zeros((9, 20))
+    dense[0, 3], dense[8, 15], dense[8, 17] = 1, 2, 3
+    x = np.arange(20.0)
+    found = spfgen.evaluate("y[i] = A[i,j]*x[j]", A=spfgen.blocks(dense, {0: 3}, layout="csr"), x=x)
+    np.testing.assert_allclose(found.compute(), dense @ x)
+    assert "where blocks of A have entries" in found.explain()

@@ -147,11 +147,13 @@ class JointPlan:
                 own = plain(subscript)
                 moved = {*cut, *self.narrowed}
                 is_cut = within(subscript) & moved and quasi(subscript) is not None
-                if own in moved:
+                is_bounded = own not in cut and self._is_bounded(read, axis, cut)
+                if own in moved and not is_bounded:
                     found.append(own)
-                elif is_cut or self._is_bounded(read, axis, cut):
+                elif is_cut or is_bounded:
                     part = self.work(cut).part(subscript, extent, read.under)
-                    found.append(part if is_cut or (part is not None and part.follows()) else None)
+                    is_apart = part is not None and (is_cut or part.follows())
+                    found.append(part if is_apart else own if own in moved else None)
                 else:
                     found.append(None)
             self._parts[key] = tuple(found)

@@ -137,9 +137,9 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
             if not node.parallel:
                 yield PARALLEL, replace(node, parallel=True, because="a mutant")
             elif node.partition is not None and node.partition.adds:
-                yield PARALLEL, replace(node, partition=replace(node.partition, adds=""))
-            if node.private or node.copies:
-                yield PARALLEL, replace(node, private=(), combined=None, copies=())
+                yield PARALLEL, replace(node, partition=replace(node.partition, adds="", copies=()))
+            if node.private:
+                yield PARALLEL, replace(node, private=(), combined=None)
             if node.between is not None:
                 yield UNCLEARED, replace(node, between=None)
             if node.partition is not None and node.partition.clears:

@@ -319,7 +319,7 @@ class _Interpreter:
             watches.append(Watch(plan, "vector", disjoint=False))
         between = plan.between if low < high else None
         ran: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for first, past in self.parts(low, high, between is not None or bool(plan.private or plan.copies)):
+        for first, past in self.parts(low, high, between is not None or bool(plan.private or steps.copies_of(plan))):
             own = steps.private(self, plan, env, len(self.watches) + len(watches))
             copied = steps.copied(self, plan, len(self.watches) + len(watches))
             if between is not None and between.part is not None:
@@ -926,7 +926,8 @@ def _claims(plan: Plan, is_parallel: bool, partition: Partition | None) -> list[
         rows = None if partition.slice is None else tuple(k for k, e in enumerate(partition.slice.rest) if e == ZERO)
         found.append(Watch(plan, "in parallel", disjoint=False, in_order=True, rows=rows))
     elif is_parallel:
-        found.append(Watch(plan, "in parallel", disjoint=partition is None or not partition.adds))
+        own = isinstance(plan, Scan) and partition is not None and bool(partition.copies)  # which it works with
+        found.append(Watch(plan, "in parallel", disjoint=partition is None or not partition.adds or own))
     return found
 
 

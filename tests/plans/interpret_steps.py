@@ -22,6 +22,7 @@ from spfgen.plan.nodes import (
     Block,
     Break,
     Collect,
+    Copy,
     Define,
     Emptied,
     Entry,
@@ -182,13 +183,20 @@ def private(run: _Interpreter, plan: Scan, env: Env, born: int) -> Env:
     return env
 
 
+def copies_of(plan: Scan) -> tuple[Copy, ...]:
+    """The arrays that parts of a loop have copies of."""
+    return () if plan.partition is None else plan.partition.copies
+
+
 def copied(run: _Interpreter, plan: Scan, born: int) -> list[Memory]:
     """The arrays that a part of a loop has copies of; the part works with these."""
     whole = []
-    for copy in plan.copies:
+    for copy in copies_of(plan):
         key = copy.target.tensor, copy.target.array
         whole.append(run.memories[key])
-        values = np.full(whole[-1].values.shape, converted(copy.neutral, TYPES[copy.type]), copy.type)
+        kind = whole[-1].values.dtype
+        neutral = 0 if copy.monoid is None else converted(copy.monoid.neutral, TYPES[copy.monoid.type])
+        values = np.full(whole[-1].values.shape, neutral, kind)
         run.memories[key] = Memory(f"a copy of {whole[-1].name}", values, born)
     return whole
 
@@ -209,12 +217,12 @@ def together(monoid: Monoid, *numbers: Number) -> Number:
 
 def joined(run: _Interpreter, plan: Scan, whole: list[Memory]) -> None:
     """The copies of a part are combined with the arrays."""
-    for copy, memory in zip(plan.copies, whole, strict=True):
+    for copy, memory in zip(copies_of(plan), whole, strict=True):
         key = copy.target.tensor, copy.target.array
         own, run.memories[key] = run.memories[key], memory
         for place in np.ndindex(own.values.shape):
             numbers = memory.values[place], own.values[place]
-            memory.values[place] = together(Monoid(copy.operator, copy.type, copy.neutral), *numbers)
+            memory.values[place] = sum(numbers) if copy.monoid is None else together(copy.monoid, *numbers)
 
 
 def is_flag(plan: Assign) -> bool:

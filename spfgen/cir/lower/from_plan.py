@@ -423,8 +423,6 @@ class KernelLowering(Lowering):
             comment.append(c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}"))
         if plan.private:
             return [*comment, *privatised.with_own_scalars(self, plan, scope)]
-        if plan.copies:
-            return [*comment, *privatised.with_own_arrays(self, plan, scope)]
         if plan.parallel and (parallel.needs_parts(plan) or placing.counts_in_lanes(scope)):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         lines = [*cleared_between(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]

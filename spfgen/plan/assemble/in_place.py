@@ -265,7 +265,7 @@ def _is_changed(node: Plan) -> bool:
         return False
     shared = node.partition
     adds = shared is not None and bool(shared.adds or shared.row or shared.slice or shared.clears)
-    return adds or bool(node.private or node.copies or node.collapse or node.chained)
+    return adds or bool(node.private or node.collapse or node.chained)
 
 
 def _defines(node: object) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from spfgen.facts.formula import ONE, Call, Expr, Formula, Var, show
 from spfgen.facts.reach import Step, compared
@@ -12,7 +11,7 @@ from spfgen.ir import rewrite
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan
 from spfgen.plan.nodes.statements import Let
 from spfgen.plan.text import interval, show_conditions, show_operand, show_value
-from spfgen.space.nodes import Operand
+from spfgen.space.nodes import Monoid, Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,21 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """An array that the iterations of a loop only update: each part but the first has a copy of it, which starts with
+    what is neutral, and after the loop the copies are combined with it, place by place, by the `monoid`; without one
+    they are added."""
+
+    target: Operand
+    monoid: Monoid | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """How a parallel loop runs on several threads, and what is known of its work.
 
     `weight` is what an iteration costs, where an array tells; `uneven`: iterations differ, but no array tells.
-    `adds` says how threads add to one place: not at all (""), all into one variable ("sum"), to copies of the target
+    `adds` says how threads add to one place: not at all (""), all into one variable ("sum"), to `copies` of arrays
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
     that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
     one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
@@ -131,6 +140,7 @@ class Partition:
     uneven: bool = False
     adds: str = ""
     atomic: bool = False
+    copies: tuple[Copy, ...] = ()
     slice: Slice | None = None
     row: str = ""
     fixed: bool = False
@@ -158,17 +168,6 @@ class Partition:
         if self.fixed and (self.adds or self.row):
             words.append("in parts that do not depend on the number of threads")
         return ", ".join(words)
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """An array of `extents`, the target's, of which each part of a loop has a copy that starts with `neutral` values;
-    after the loop the copies are combined with it, place by place, by the operator."""
-
-    target: Operand
-    type: str
-    neutral: Any
-    operator: Any
 
 
 ACROSS, IN_TURN, SEVERAL = "to a vector of partial sums", "to partial sums in turn", "to a vector of sums for each"
@@ -213,8 +212,6 @@ class Scan(Nested):
     """Scalars that iterations change; each part of a parallel loop has its own."""
     combined: Plan | None = None
     """Runs once for each part after the loop, in order, with the part's scalars."""
-    copies: tuple[Copy, ...] = ()
-    """Arrays that it only updates; parts have copies of them."""
     partial: str = ""
     """If it only adds to sums: how it adds to partial sums."""
     between: Clear | None = None
@@ -251,8 +248,6 @@ class Scan(Nested):
         if self.private:
             own = ", ".join(f"{p.name} = {show_value(p.value)}" for p in self.private)
             yield Inside(heading=f"  each part has its own {own}")
-        if self.copies:
-            yield Inside(heading=f"  each part has a copy of {', '.join(c.target.tensor for c in self.copies)}")
         if self.between is not None:
             heading = f"  each part, from {' to before '.join(self.ends_of_part)}, clears first"
             yield Inside(self.between.part, heading, 2, self.between.because)

@@ -52,7 +52,7 @@ def with_split_loops(plan: Plan, sizes: Collection[str], kinds: Mapping[str, str
 
 def _is_plain(scan: Scan) -> bool:
     """Whether the parts of the loop are loops of the same kind."""
-    special = scan.private or scan.copies or scan.collapse or scan.down or scan.segment_keys
+    special = scan.private or scan.collapse or scan.down or scan.segment_keys
     shared = scan.partition is not None and (scan.partition.slice is not None or bool(scan.partition.adds))
     return not special and not shared and not ends_loop(scan.body)
 

@@ -24,6 +24,7 @@ from spfgen.plan.nodes import (
     If,
     Let,
     Load,
+    Partition,
     Plan,
     Repeat,
     Scan,
@@ -33,7 +34,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.steps.env import FLAGS
 from spfgen.plan.steps.invariant import MOVABLE, ends_loop
 from spfgen.plan.steps.privatize_totals import may_share
-from spfgen.space.nodes import Operand, Read
+from spfgen.space.nodes import Monoid, Operand, Read
 
 WHY = "its iterations only update {}; each part has a copy of it if copies pay"
 
@@ -58,7 +59,8 @@ def with_copies(
             copies = _copies(plan, kinds, sizes, exactly)
             if copies:
                 names = " and ".join(c.target.tensor for c in copies)
-                return replace(plan, parallel=True, because=WHY.format(names), copies=copies)
+                partition = Partition(None, adds="copies", copies=copies)
+                return replace(plan, parallel=True, because=WHY.format(names), partition=partition)
     return plan
 
 
@@ -79,7 +81,7 @@ def _copies(scan: Scan, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exa
     for store in stores:
         copy = _copy(store, kinds, sizes, exactly)
         key = store.target.tensor, store.target.array
-        if copy is None or found.setdefault(key, copy).operator != copy.operator:
+        if copy is None or found.setdefault(key, copy).monoid != copy.monoid:
             return ()
     reads = sum(isinstance(n, Operand) and (n.tensor, n.array) in found for n in nodes)
     return tuple(found.values()) if reads == 2 * len(stores) else ()  # in each store: its place, and what was there
@@ -96,7 +98,7 @@ def _copy(store: Store, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exa
     extents = tuple(substitute(e, dict(sizes)) for e in target.extents)
     whole = replace(target, place=(), subscripts=(), positions=(), extents=extents)
     operator: Any = replace(value, arguments=(), span=None)
-    return Copy(whole, kind.name, neutral, operator)
+    return Copy(whole, Monoid(operator, kind.name, neutral))
 
 
 def _combines(node: Plan) -> bool:

@@ -182,7 +182,9 @@ def _shared(nest: Plan, loop: Scan) -> Plan | None:
 
 def _for_entry(loop: Plan, table: Grouped, name: str, bound: set[str]) -> Plan | None:
     """What a loop over the entries of a table does for one of them, whose coordinates are known by what is `bound`."""
-    if not isinstance(loop, Scan) or loop.copies or loop.segment_keys or loop.down or ends_loop(loop.body):
+    if not isinstance(loop, Scan) or loop.segment_keys or loop.down or ends_loop(loop.body):
+        return None
+    if loop.partition is not None and loop.partition.adds:
         return None
     lines: list[Plan] = []
     node, inside = loop.body, _bounds(table)

@@ -28,7 +28,7 @@ def with_conditions_outside(plan: Plan) -> Plan:
 def _asked_before(scan: Scan) -> Plan | None:
     """The condition, then the loop; None where there is none that moves. It is asked only if there is an iteration, as
     it was: what it reads may not be there otherwise."""
-    if scan.parallel or scan.collapse or scan.private or scan.copies:
+    if scan.parallel or scan.collapse or scan.private:
         return None
     found = _condition(scan.body)
     if found is None:

@@ -50,6 +50,7 @@ from spfgen.plan.nodes import (
     Block,
     Bound,
     Clear,
+    Copy,
     Define,
     Find,
     Guard,
@@ -454,10 +455,11 @@ def _adding(
     kinds = {context.types.get(o.tensor, "") for o in (instance.target, *instance.reads)}
     is_atomic = len(kinds) == 1 and kinds <= ATOMIC and _scattered(nodes, do) and not context.deterministic
     is_atomic = is_atomic and do.monoid is None
+    copy = Copy(replace(target, place=(), subscripts=(), positions=()), do.monoid)
     why = f"{only}: each thread adds to a copy of it, if copying is little work compared with the rest"
     if is_atomic:
         why += ", else atomically"
-    return replace(partition, adds="copies", atomic=is_atomic), why
+    return replace(partition, adds="copies", copies=(copy,), atomic=is_atomic), why
 
 
 def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:

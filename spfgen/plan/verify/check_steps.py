@@ -234,7 +234,8 @@ class _Checker:
                 if plan.combined is not None:
                     self.statement(plan.combined, replace(scope.knowing(private), scalars={**scope.scalars, **private}))
                 inner = replace(inner.knowing(private), scalars={**inner.scalars, **private})
-                inner = replace(inner, copied=inner.copied | {(c.target.tensor, c.target.array) for c in plan.copies})
+                copies = () if plan.partition is None else plan.partition.copies
+                inner = replace(inner, copied=inner.copied | {(c.target.tensor, c.target.array) for c in copies})
                 return self.statement(body, replace(inner, varies=inner.varies | {dim}) if plan.parallel else inner)
             case Accumulate(target, body=body, finish=finish):
                 inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})

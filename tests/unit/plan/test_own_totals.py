@@ -11,7 +11,7 @@ import pytest
 import spfgen
 from spfgen import tuning
 from spfgen.ir import walk
-from spfgen.plan.nodes import Scan
+from spfgen.plan.nodes import Copy, Scan
 
 RNG = np.random.default_rng(8)
 A = np.where(RNG.random((40, 30)) < 0.3, RNG.integers(-9, 9, (40, 30)), 0)
@@ -116,7 +116,7 @@ UPDATES: dict[str, Any] = {
 
 def copied(kernel: Any) -> list[str]:
     """The arrays of which parts have copies."""
-    return [c.target.tensor for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) for c in n.copies]
+    return [n.target.tensor for p in kernel.generated.plans for n in walk(p) if isinstance(n, Copy)]
 
 
 @pytest.mark.sampled(1)

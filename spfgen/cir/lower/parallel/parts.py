@@ -150,7 +150,7 @@ class Parts:
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
     """The loop from one variable to another, on one thread."""
     if isinstance(plan, Scan):
-        plan = replace(plan, private=(), combined=None, copies=())
+        plan = replace(plan, private=(), combined=None)
     return replace(
         plan, low=(variable(low, start),), high=(variable(low, stop),), parallel=False, because="", partition=None
     )

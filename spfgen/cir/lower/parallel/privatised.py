@@ -6,21 +6,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from spfgen import tuning
-from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.cost import cost_expr
-from spfgen.cir.lower.parallel.parts import THREADS, Loop, Parts, memory, monoid_of, number_of_parts, taken, under_name
+from spfgen.cir.lower.parallel.parts import THREADS, Loop, Parts, memory, number_of_parts, taken, under_name
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree import openmp, operators
+from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, loop
-from spfgen.facts.formula import ONE
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Copy, Partition, Scan
 from spfgen.plan.transform.partition import stored
-from spfgen.space.local_tensors import OWN
+from spfgen.space.local_tensors import HELD, OWN
 from spfgen.space.nodes import Operand
-from spfgen.space.typed import Scalar
 
 
 def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
@@ -63,96 +60,39 @@ def with_own_scalars(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     return [parts.comment(), *parts.loop([*parts.bounds, *begun, *parts.alone(), *kept]), each]
 
 
-def with_own_arrays(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
-    """Each part but the first has copies of the arrays that it updates; they are combined in order. There are no
-    copies where these take longer than what they save."""
-    sizes = {
-        copy: joined("*", [low.expr(e, Scope()) for e in copy.target.extents] or [c.Int(1)]) for copy in plan.copies
-    }
-    places: c.Expr = joined("+", list(sizes.values()))
-    number = c.Call("spfgen_copies", (THREADS, c.Cast("double", low.values_held()), places))
-    count = low.chosen("const int", "copies", number, "copies of what is updated, one for each thread or none")
-    parts = Parts(low, plan, scope, count, openmp.one_each(count.name))
-    apart = c.Bin(">", parts.part, c.Int(0))
-    begun: list[c.Stmt] = []
-    after: list[c.Stmt] = []
-    with ExitStack() as renamed:
-        for copy, size in sizes.items():
-            target, kind = copy.target, TYPES[copy.type]
-            low.arrays[f"{target.tensor}.{target.array}"] = None
-            whole = c.Name(low.array_names[target.tensor, target.array])
-            more = c.Bin("*", c.Bin("-", count, c.Int(1)), size)
-            held = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
-            own, place, end = (c.Name(low.names.new(n)) for n in (f"{target.tensor}_own", "p", "p_end"))
-            before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), size)
-            empty = c.Assign(c.Load(own, place), "=", operators.literal(copy.neutral, kind))
-            until = c.Declare(f"const {INT}", end.name, c.Select(apart, size, c.Int(0)))
-            begun.append(c.Declare(f"{kind.c} *restrict", own.name, c.Select(apart, c.Bin("+", held, before), whole)))
-            begun += [until, loop(place.name, c.Int(0), end, [empty])]
-            after += _combined(low, copy, whole, held, size, count, scope)
-            renamed.enter_context(under_name(low, target, own.name))
-        body = [*parts.bounds, *begun, *parts.alone()]
-    return [parts.comment(), *parts.loop(body), *after]
-
-
-def _combined(
-    low: Lowering, copy: Copy, whole: c.Name, held: c.Name, size: c.Expr, count: c.Name, scope: Scope
-) -> list[c.Stmt]:
-    """All copies of an array combined with it, in order."""
-    kind = TYPES[copy.type]
-    number, place = c.Name(low.names.new("copy")), c.Name(low.names.new("p"))
-    old, new = (Scalar(f"{copy.target.tensor} {n}", kind.name) for n in ("combined", "of a copy"))
-    for scalar, name in ((old, "before"), (new, "more")):
-        low.names.table.setdefault(scalar.name, low.names.new(name))
-    at = c.Bin("+", c.Bin("*", c.Cast(INT, number), size), place)
-    value = from_steps.typed_as(low, replace(copy.operator, arguments=(old, new)), scope, kind)
-    lines: list[c.Stmt] = [
-        c.Declare(f"const {kind.c}", low.names[old.name], c.Load(whole, place)),
-        c.Declare(f"const {kind.c}", low.names[new.name], c.Load(held, at)),
-        c.Assign(c.Load(whole, place), "=", value),
-    ]
-    fewer = c.Bin("<", number, c.Bin("-", count, c.Int(1)))
-    each = c.For("int", number.name, c.Int(0), fewer, 1, c.Block((loop(place.name, c.Int(0), size, lines),)))
-    return [c.Comment(f"the copies of {copy.target.tensor} are combined in order"), each]
-
-
 def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
-    """Each part but the first adds to a copy of the target that its thread clears; the copies are added in order.
+    """Each part but the first updates copies that its thread clears; the copies are combined in order. There are none
+    where they take longer than what they save.
 
     Where the target is to be cleared before, the first part does it: what one thread does alone it also clears alone,
     or it would fetch all of it from the caches of the others.
     """
-    target = stored(plan)
-    kind = low.kinds[target.tensor]
-    places = joined("*", _extents(low, target) if target.place else [c.Int(1)])
+    sizes = [_places(low, copy.target) for copy in partition.copies]
+    places = joined("+", sizes)
     count = c.Name(low.names.new("copies"))
     several = number_of_parts(low, partition, scope, tuning.FIXED_COPIES) if partition.fixed else THREADS
-    number = c.Call("spfgen_copies", (several, cost_expr(partition.work or ONE, low, scope), places))
-    low.choices.append(c.Declare("const int", count.name, number))
+    work = c.Cast("double", low.values_held()) if partition.work is None else cost_expr(partition.work, low, scope)
+    low.choices.append(c.Declare("const int", count.name, c.Call("spfgen_copies", (several, work, places))))
     parts = Parts(low, plan, scope, count, taken(partition) if partition.fixed else openmp.one_each(count.name))
-    more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
-    copies = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
-    low.arrays[f"{target.tensor}.{target.array}"] = None
-    whole = low.array_names[target.tensor, target.array]
-    own, place = low.names.new(f"{target.tensor}_own"), low.names.new("p")
-    before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), places)
-    monoid = monoid_of(plan)
-    nothing = low.nothing(kind, monoid)
-    cleared = loop(place, c.Int(0), places, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", nothing)])
-    apart = c.Bin(">", parts.part, c.Int(0))
-    if partition.clears:
-        mine = c.Select(apart, c.Bin("+", copies, before), c.Name(whole))
-        begun: list[c.Stmt] = [c.Declare(f"{kind.c} *restrict", own, mine), cleared]
-    else:
-        moved = c.Assign(c.Name(own), "=", c.Bin("+", copies, before))
-        begun = [c.Declare(f"{kind.c} *restrict", own, c.Name(whole)), c.If(apart, c.Block((moved, cleared)))]
-    with under_name(low, target, own):
+    begun: list[c.Stmt] = []
+    copied: list[tuple[Accumulator, c.Name, c.Expr]] = []
+    with ExitStack() as renamed:
+        for copy, size in zip(partition.copies, sizes, strict=True):
+            target, kind = copy.target, low.kinds[copy.target.tensor]
+            more = c.Bin("*", c.Bin("-", count, c.Int(1)), size)
+            held = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
+            low.arrays[f"{target.tensor}.{target.array}"] = None
+            whole = c.Name(low.array_names[target.tensor, target.array])
+            own = low.names.new(f"{target.tensor}_own")
+            begun += _begun(low, copy, own, whole, held, size, parts.part, bool(partition.clears))
+            copied.append((Accumulator(whole, kind, monoid=copy.monoid), held, size))
+            renamed.enter_context(under_name(low, target, own))
         body: list[c.Stmt] = [*parts.bounds, *begun, *parts.alone()]
-    added = _added(low, Accumulator(c.Name(whole), kind, monoid=monoid), copies, places, count)
-    lines: list[c.Stmt] = [parts.comment(), *parts.loop(body), *added]
+    after = [line for total, held, size in copied for line in _added(low, total, held, size, count)]
+    lines: list[c.Stmt] = [parts.comment(), *parts.loop(body), *after]
     if not partition.atomic:
         return lines
-    atomic = replace(plan, partition=replace(partition, adds=""))
+    atomic = replace(plan, partition=replace(partition, adds="", copies=()))
     alone = Parts(low, atomic, replace(scope, atomic=True), number_of_parts(low, partition, scope), taken(partition))
     adding = alone.loop([*alone.bounds, *alone.alone()])
     atomically = c.Call("spfgen_atomically", (count, THREADS, places))
@@ -161,8 +101,29 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
     return [c.If(atomically, c.Block((why, *first, *adding)), c.Block(tuple(lines)))]
 
 
+def _begun(
+    low: Lowering, copy: Copy, own: str, whole: c.Name, held: c.Name, size: c.Expr, part: c.Name, clears: bool
+) -> list[c.Stmt]:
+    """What a part has of an array, cleared: the first one has the array itself, which it clears if nobody else does."""
+    kind, place = low.kinds[copy.target.tensor], low.names.new("p")
+    before = c.Bin("*", c.Cast(INT, c.Bin("-", part, c.Int(1))), size)
+    nothing = low.nothing(kind, copy.monoid)
+    cleared = loop(place, c.Int(0), size, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", nothing)])
+    apart = c.Bin(">", part, c.Int(0))
+    if clears:
+        mine = c.Select(apart, c.Bin("+", held, before), whole)
+        return [c.Declare(f"{kind.c} *restrict", own, mine), cleared]
+    moved = c.Assign(c.Name(own), "=", c.Bin("+", held, before))
+    return [c.Declare(f"{kind.c} *restrict", own, whole), c.If(apart, c.Block((moved, cleared)))]
+
+
+def _places(low: Lowering, target: Operand) -> c.Expr:
+    """How many places an array has."""
+    return joined("*", _extents(low, target) or [c.Int(1)])
+
+
 def _extents(low: Lowering, target: Operand) -> list[c.Expr]:
-    if target.array == OWN:
+    if target.array in (OWN, HELD):
         return [low.expr(e, Scope()) for e in target.extents]
     values = low.program.tensor(target.tensor).layout.values
     extents = next(v.extents for v in values if v.name == target.array)

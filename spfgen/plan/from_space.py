@@ -64,11 +64,17 @@ from spfgen.plan.transform.legal import check_order, parallel_loop
 from spfgen.plan.transform.passes import ENTRIES, SUM, Given, Nests, Verified, passed, passes_of
 from spfgen.plan.transform.register_tile import outside, tiled
 from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.verify import compared
 from spfgen.space.nodes import Group, Instance, Monoid, Operand
 
 
 def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
+    with compared.about(group):
+        return _plan_group(group, context)
+
+
+def _plan_group(group: Group, context: Context) -> Plan:
     if group.point is not None:
         plans = _of_one_sum(group, group.point, context)
         return plan_value(group, context, plan_instance) if plans is None else _one_behind_the_other(plans)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from spfgen.plan.nodes import Plan
-from spfgen.space.nodes import Instance, Operand
+from spfgen.space.nodes import Group, Instance, Operand
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,14 @@ class Compared:
     """`paths` through plans that do what is asked for at the points of these instances, each exactly once. `nests`: of
     each nest of loops that was made for steps, whether all its paths are among them; `made`: these nests, as what is
     done at their points was put into them. `apart`: loops whose iterations write different places of the target.
+    `statements`: which of the instances were compared while the nests of which sum of products were made.
     `unknown`: how many statements and values of whole plans are not where these say."""
 
     paths: dict[Hashable, list[Instance]] = field(default_factory=dict)
     nests: list[bool] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
     apart: list[tuple[Instance, str]] = field(default_factory=list)
+    statements: list[tuple[Group, Instance]] = field(default_factory=list)
     unknown: int = 0
     planned: list[Plan] = field(default_factory=list)
     """Plans of steps before they were rewritten."""
@@ -44,8 +46,25 @@ class Compared:
         """All of them, each once."""
         return [*{id(i): i for found in self.paths.values() for i in found}.values()]
 
+    def of(self, group: Group) -> list[Instance]:
+        """Those of one statement: what was compared for another one does not stand in."""
+        return [i for own, i in self.statements if own == group]
+
 
 _RECORDS: ContextVar[tuple[Compared, ...]] = ContextVar("_RECORDS", default=())
+
+
+_STATEMENT: ContextVar[Group | None] = ContextVar("_STATEMENT", default=None)
+
+
+@contextmanager
+def about(group: Group) -> Iterator[None]:
+    """What is compared meanwhile in this thread is about nests of this statement."""
+    token = _STATEMENT.set(group)
+    try:
+        yield
+    finally:
+        _STATEMENT.reset(token)
 
 
 @contextmanager
@@ -61,7 +80,10 @@ def recorded() -> Iterator[Compared]:
 
 def note(path: Hashable, instance: Instance) -> None:
     """A path that was compared with an instance, and is the same."""
+    group = _STATEMENT.get()
     for record in _RECORDS.get():
+        if group is not None and not any(g is group and i is instance for g, i in record.statements):
+            record.statements.append((group, instance))
         known = record.paths.setdefault(path, [])
         if instance not in known:
             known.append(instance)

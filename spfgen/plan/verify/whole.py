@@ -50,18 +50,19 @@ def _unknown_of_products(group: Group, plan: Plan, compared: Compared) -> Unknow
     asked = [i for i in every if group.op != "=" or i.value != ZERO_VALUE]  # a stored 0 is seen as a place cleared
     if every and group.op == "=":
         check_cleared(plan, group.target)
-    if not asked or not _is_recorded(asked, compared):
+    own = compared.of(group)
+    if not asked or len(_each_once(own)) < len(asked):
         return Unknown(statements=1)
-    _Sums(group, asked, compared).check(plan)
+    _Sums(group, asked, own, compared).check(plan)
     return Unknown(statements=int(len(asked) < len(every)))
 
 
 class _Sums:
-    """The instances `asked` that the nests of a statement were compared with while they were made; those of which there
-    is a nest again."""
+    """The instances `asked` of a statement; its `own`, which its nests were compared with while they were made; those
+    of which there is a nest again."""
 
-    def __init__(self, group: Group, asked: Sequence[Instance], compared: Compared) -> None:
-        self.group, self.asked, self.compared = group, asked, compared
+    def __init__(self, group: Group, asked: Sequence[Instance], own: Sequence[Instance], compared: Compared) -> None:
+        self.group, self.asked, self.own, self.compared = group, asked, own, compared
         self.met: list[Instance] = []
         self.sizes = tuple(dict.fromkeys(s for i in group.all for s in i.sizes))
 
@@ -102,25 +103,19 @@ class _Sums:
     def of(self, path: Path) -> Instance:
         """The instance whose points a way through the plan has."""
         for known in (path, without_unused(path)):
-            if known in self.compared.paths:
-                return self.next_of(self.compared.paths[known])
+            found = [i for i in self.compared.paths.get(known, ()) if i in self.own]
+            if found:
+                return self.next_of(found)
         fault = Fault(f"the plan does what was not asked for with {path.does.target.tensor}")
-        for own in self.compared.instances:
+        for own in self.own:
             if own.target.tensor == path.does.target.tensor:
                 try:
                     compare_path(own, path, self.sizes)
                     return own
-                except Fault as found:
-                    fault = found
+                except Fault as told:
+                    fault = told
         raise fault
 
 
 def _each_once(instances: Sequence[Instance]) -> list[Instance]:
     return [i for k, i in enumerate(instances) if i not in instances[:k]]
-
-
-def _is_recorded(asked: Sequence[Instance], compared: Compared) -> bool:
-    """Whether each instance of a statement was compared with something."""
-    targets = {i.target.tensor for i in asked}
-    known = [i for i in compared.instances if i.target.tensor in targets]
-    return len(_each_once(known)) >= len(asked)

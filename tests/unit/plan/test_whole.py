@@ -14,7 +14,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.nodes import PLANS, Accumulate, Assign, Block, Clear, Find, Guard, Load, Plan, Scan, Store
+from spfgen.plan.nodes import PLANS, Accumulate, Assign, Block, Clear, Find, Guard, Load, Plan, Products, Scan, Store
 from spfgen.plan.nodes import State as Kept
 from spfgen.plan.nodes import Table as Index
 from spfgen.plan.verify import compared
@@ -180,3 +180,35 @@ def test_zeros_that_are_stored_are_told_from_none() -> None:
     cleared = next(n for n in walk(plan, PLANS) if isinstance(n, Clear) or (isinstance(n, Store) and n.op == "="))
     with pytest.raises(InternalError, match="y keeps what it held"):
         check_plan(rewrite(lambda n: Block(()) if n is cleared else None, plan, PLANS), program, known)
+
+
+TOGETHER = "tensor A, B, C : csr tensor x, y : dense y[i] = A[i,j]*x[j] + B[i,j]*x[j] y[i] += C[i,j]*x[j]"
+
+
+def statements() -> tuple[Program, tuple[Products, Products], Compared]:
+    """Two statements that add to one tensor."""
+    tree = parse_tree(f"kernel k {{ {TOGETHER} }}")
+    program = join(tree.kernels["k"], resolve(tree.kernels["k"], tree))
+    with compared.recorded() as found:
+        one, two = make_plans(program)
+    assert isinstance(one, Products)
+    assert isinstance(two, Products)
+    return program, (one, two), found
+
+
+def test_another_statement_does_not_stand_in() -> None:
+    """The nest of the second one is not what the first one asks for."""
+    program, (one, two), record = statements()
+    assert isinstance(one.body, Block)
+    *nests, _ = one.body.parts
+    check_plan(one, program, record)
+    with pytest.raises(InternalError):
+        check_plan(replace(one, body=Block((*nests, two.body))), program, record)
+
+
+def test_what_was_compared_for_another_statement_is_not_known() -> None:
+    program, (one, _), record = statements()
+    first, *_ = record.of(one.asked.group)
+    lost = [(g, i) for g, i in record.statements if g != one.asked.group or i is first]
+    less = check_plan(one, program, replace(record, statements=lost))
+    assert less.is_more_than(check_plan(one, program, record))

@@ -150,4 +150,5 @@ def _added(low: Lowering, whole: Accumulator, copies: c.Name, places: c.Expr, co
     adders = c.Declare(
         "const int", team.name, c.Select(c.Bin("<", places, c.Int(tuning.SERIAL_PLACES)), c.Int(1), THREADS)
     )
-    return [c.If(c.Bin(">", count, c.Int(1)), c.Block((c.Comment("the copies are added in order"), adders, shared)))]
+    how = c.Comment(f"the copies are {'added' if whole.monoid is None else 'combined'} in order")
+    return [c.If(c.Bin(">", count, c.Int(1)), c.Block((how, adders, shared)))]

@@ -175,12 +175,6 @@ PREFETCH_FAR_VALUES = 1 << 23
 
 # --- memory ----------------------------------------------------------------------------------------------
 
-STREAMED_BYTES = 1 << 28
-"""Bytes that are more than caches hold. Size: the largest ones that servers have."""
-STREAMED_LINES = 4
-"""How many lines each addition must have where zeros go past the caches: that saves reading a line, but one that is
-added to must be waited for, and is written once more. Measured: with additions at random, 0.16 for a line, a product
-took 0.75 of the time on one thread, and 1.35 of it with 0.5."""
 TRANSPOSE_ACROSS_TENTHS, TRANSPOSE_ALONG_TENTHS, TRANSPOSE_COPIED_TENTHS = 5, 1, 5
 """Tenths of nanoseconds to read a value against the grain, to read it along, to copy one. Estimate for mttkrp and
 ttm."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
           "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "compiler_barrier", "prefetch", "prefetch_far", "prefetch_soon",
-          "prefetch_stored", "large_memory", "zero", "clear", "times", "branch",
+          "prefetch_stored", "large_memory", "zero", "times", "branch",
           "quotient", "remainder", "map_find", "map_clear")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
@@ -118,7 +118,6 @@ _INCLUDES = {
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
-    "clear": "<string.h>",
     "map": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored": "<string.h>",

@@ -17,14 +17,12 @@ from spfgen.space.nodes import Monoid, Operand
 @dataclass(frozen=True, slots=True)
 class Clear(Nested):
     """All values of an output become zero; or those that the nest `part` goes through, and then `body` runs. `shared`:
-    threads clear all of it together. `additions`: how many there are to all places, where zeros may go past the caches
-    if those are few."""
+    threads clear all of it together."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
-    additions: Expr | None = None
     shared: bool = False
 
     @property

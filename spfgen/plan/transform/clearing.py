@@ -25,12 +25,10 @@ from itertools import takewhile
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
-from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
 from spfgen.plan.analyse.cover import proved_equal
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.nodes import (
-    PLANS,
     Block,
     Clear,
     Define,
@@ -77,22 +75,6 @@ def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | Non
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
     return Block((*rest, result)) if rest else result
-
-
-def past_caches(nest: Plan, added: Expr) -> Plan:
-    """The nest in which loops that clear parts of the target know how many additions there are."""
-
-    def counted(node: object) -> Plan | None:
-        return replace(node, additions=added) if isinstance(node, Clear) and node.part is not None else None
-
-    def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan):
-            return None
-        body, between = rewrite(counted, node.body, PLANS), node.between and replace(node.between, additions=added)
-        return node if (body, between) == (node.body, node.between) else replace(node, body=body, between=between)
-
-    result: Plan = rewrite(rule, nest, PLANS)
-    return result
 
 
 def _cleared_inside(instance: Instance, scan: Scan) -> tuple[tuple[Plan, ...], Plan] | None:

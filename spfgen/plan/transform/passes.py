@@ -21,10 +21,10 @@ from spfgen.plan import unproved_passes
 from spfgen.plan.analyse.depend import is_apart
 from spfgen.plan.analyse.scan import Step
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import PLANS, Block, Find, Plan, Scan, Version, Versions
+from spfgen.plan.nodes import Block, Find, Plan, Scan, Version, Versions
 from spfgen.plan.transform.blocks import fetched
 from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
-from spfgen.plan.transform.clearing import initialised, past_caches
+from spfgen.plan.transform.clearing import initialised
 from spfgen.plan.transform.distinct_places import with_distinct_places
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.flatten import flattened, with_flattened_searches
@@ -204,14 +204,6 @@ def _initialised(given: Given, nests: Nests) -> Nests:
     return replace(nests.with_nests(done), before=())
 
 
-def _past_caches(nests: Nests) -> Nests:
-    """Clears that know how many additions there are: as many as in the first nest, those behind it go through longer
-    lists."""
-    loops = (n for n in walk(nests.nests[0], PLANS) if isinstance(n, Scan | Find))
-    added = next((n.partition.additions for n in loops if n.partition is not None), None)
-    return nests if added is None else nests.with_nests([past_caches(nest, added) for nest in nests.nests])
-
-
 def _with_sums(given: Given, nest: Plan) -> Plan:
     return with_sums(nest, partial(blocks_disjoint, given.instance, given.steps))
 
@@ -308,12 +300,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
         "clears a result in the loop that adds to it, if that is proved correct",
         _initialised,
         1,
-    ),
-    Pass(
-        "clear past caches",
-        "clears a large result with stores past the caches, if few of its elements are added to",
-        lambda given, nests: _past_caches(nests),
-        2,
     ),
     Pass(
         "split rows",

@@ -24,6 +24,7 @@ from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Clear,
+    Collect,
     Find,
     Guard,
     Key,
@@ -313,9 +314,10 @@ def unproved(plan: Plan) -> list[str]:
     )
     if loops and not bound and not any(n.parallel for n in loops):
         doubts.append(f"the outermost loop, over {loops[0].dim}, may write an element twice: it is serial")
+    tables = {n.name for n in walk(plan) if isinstance(n, Collect)}
     for node in walk(plan):
         match node:
-            case Clear(tensor, why, None):
+            case Clear(tensor, why, None) if tensor not in tables:
                 doubts.append(f"{tensor} is cleared first: {why}")
             case Guard(conditions, because=why) if why:
                 doubts.append(f"{why}: {show_conditions(conditions)} is tested")

@@ -19,7 +19,6 @@ from spfgen.plan.nodes import (
     Break,
     Clear,
     Define,
-    Emptied,
     Find,
     Guard,
     If,
@@ -162,8 +161,6 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
             yield UNCLEARED, replace(node, fill=None)
         case Clear(body=inner):
             yield UNCLEARED, Block(()) if inner is None else inner
-        case Emptied():
-            yield UNCLEARED, Block(())
         case Accumulate(op="="):
             yield UNCLEARED, replace(node, op="+=")
         case Store(op="=") if any(isinstance(n, Products) for n in site.around):

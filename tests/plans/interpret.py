@@ -685,6 +685,9 @@ class _Interpreter:
 
     def clear(self, plan: Clear, env: Env) -> None:
         part, body = plan.part, plan.body
+        if part is None and plan.tensor in self.collected:
+            steps.emptied(self, self.collected[plan.tensor])
+            return
         if part is None:
             if plan.tensor in self.appended:
                 self.appended[plan.tensor].clear()

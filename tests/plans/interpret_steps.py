@@ -24,7 +24,6 @@ from spfgen.plan.nodes import (
     Collect,
     Copy,
     Define,
-    Emptied,
     Entry,
     Finish,
     If,
@@ -155,11 +154,6 @@ def statement(run: _Interpreter, plan: Plan, env: Env) -> Env:
             return named(plan, env, f"{name}.{COUNT}", table if body == Block(()) else len(table.at))
         case Entry():
             entry(run, plan, env)
-        case Emptied(name):
-            table = table_of(run, plan, name)
-            run.watches.writes(table, (), adds=False)
-            table.at.clear()
-            changed(run, table, table.memory.values[:0])
         case Probe(dim, name, at):
             table = table_of(run, plan, name)
             run.watches.reads(table, ())
@@ -234,6 +228,12 @@ def table_of(run: _Interpreter, plan: Plan, name: str) -> Entries:
     if name not in run.collected:
         raise WrongPlan(plan, f"there is no table {name}")
     return run.collected[name]
+
+
+def emptied(run: _Interpreter, table: Entries) -> None:
+    run.watches.writes(table, (), adds=False)
+    table.at.clear()
+    changed(run, table, table.memory.values[:0])
 
 
 def coordinates(run: _Interpreter, plan: Plan, at: tuple[Expr, ...], table: Entries, env: Env) -> tuple[int, ...]:

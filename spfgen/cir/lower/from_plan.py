@@ -235,6 +235,8 @@ class KernelLowering(Lowering):
         loops = (n for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None)
         each |= {n.partition.clears: 2 for n in loops if n.partition is not None and n.partition.clears}
         for name, count in each.items():
+            if name in self.tables:
+                continue
             tensor = self.program.tensor(name)
             if tensor.assembled is not None:
                 continue
@@ -381,9 +383,12 @@ class KernelLowering(Lowering):
         return self.chosen("const bool", f"{other.tensor}_finite", asked, why)
 
     def clear(self, tensor_name: str, shared: bool = True) -> list[c.Stmt]:
-        """Every value of the array becomes zero; `shared` by threads: those that clear touch the memory first."""
+        """Every value of the array becomes zero, a table loses its entries; `shared` by threads: who clears touches
+        the memory first."""
         if tensor_name in self.entries:
             return entries.emptied(self, tensor_name)
+        if tensor_name in self.tables:
+            return [c.Do(c.Call("spfgen_map_clear", (c.Name(self.tables[tensor_name]),)))]
         result: list[c.Stmt] = []
         tensor = self.program.tensor(tensor_name)
         kind = self.kinds[tensor_name]

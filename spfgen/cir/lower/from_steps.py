@@ -22,7 +22,6 @@ from spfgen.plan.nodes import (
     Break,
     Collect,
     Define,
-    Emptied,
     Entry,
     If,
     Let,
@@ -85,8 +84,6 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return _collected(low, plan, scope)
         case Entry(name, kind, at, value):
             return _entry(low, plan, scope)
-        case Emptied(name):
-            return [c.Do(c.Call("spfgen_map_clear", (c.Name(low.tables[name]),)))]
         case Probe(dim, name, at):
             key, lines = _coordinates(low, at, scope)
             found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))

@@ -23,7 +23,8 @@
     Store(target, value, op, monoid)          a value is stored, added, or combined with what is there
     Accumulate(target, op, body, storage)     what the body adds to the target is kept in an accumulator
     Finish(name, type, body)                  what is made of such a total, and stored
-    Clear(tensor, part, body)                 all of an output becomes 0, or what a nest goes through
+    Clear(tensor, part, body)                 all of an output becomes 0, or what a nest goes through; a table loses its
+                                              entries
     Append(tensor, coordinates, value)        one entry of a result whose pattern is computed is delivered
     Gather(tensor, body)                      what the body appends, each coordinate once and in order
     InPlace(tensor, body)                     what the body appends is counted, then inserted where it belongs
@@ -33,7 +34,6 @@
     Array(name, type, extents, fill)          memory of the kernel, all of it `fill`
     Collect(name, body)                       entries in a hash table
     Entry(name, at, value)                    one of them
-    Emptied(name)                             the table has none any more
     Probe(dim, name, at)                      dim is the entry at these coordinates, or -1
     Refuse(name)                              the call fails if the scalar is true
 
@@ -89,7 +89,6 @@ from spfgen.plan.nodes.statements import (
     Break,
     Collect,
     Define,
-    Emptied,
     Entry,
     Gather,
     If,
@@ -132,7 +131,6 @@ __all__ = [
     "Collect",
     "Copy",
     "Define",
-    "Emptied",
     "Entry",
     "Find",
     "Finish",

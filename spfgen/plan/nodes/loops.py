@@ -16,8 +16,8 @@ from spfgen.space.nodes import Monoid, Operand
 
 @dataclass(frozen=True, slots=True)
 class Clear(Nested):
-    """All values of an output become zero; or those that the nest `part` goes through, and then `body` runs. `shared`:
-    threads clear all of it together."""
+    """All values of an output become zero, a table has no entries any more; or the values become zero that the nest
+    `part` goes through, and then `body` runs. `shared`: threads clear all of it together."""
 
     tensor: str
     because: str = ""

@@ -320,17 +320,6 @@ class Entry(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied(Plan):
-    """The table has no entries any more."""
-
-    name: str
-
-    @property
-    def label(self) -> str:
-        return f"empty {self.name}"
-
-
-@dataclass(frozen=True, slots=True)
 class Probe(Plan):
     """`dim` is the entry of a table at these coordinates, or -1, in the rest of the block."""
 
@@ -347,9 +336,7 @@ class Probe(Plan):
         return "it is looked up in a hash table"
 
 
-STATEMENTS = (
-    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
-)
+STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Probe
 """The statements of steps: what is lowered and carried out beside the nests."""
 
 

@@ -14,7 +14,7 @@ from spfgen.lang.products import is_sum_of_products
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import divides, outside_of_reductions
 from spfgen.layout.proofs import stored_once
-from spfgen.plan.nodes import Block, Emptied, If, Let, Plan, Probe
+from spfgen.plan.nodes import Block, Clear, If, Let, Plan, Probe
 from spfgen.plan.steps.env import Env, Leaf, accesses_of, cast, joined, number_of
 from spfgen.plan.steps.hoisting import Hoisting
 from spfgen.plan.steps.reduction_nests import in_one_nest
@@ -175,7 +175,7 @@ class Equations(Hoisting):
         parts: list[Plan] = []
         if eq.updates is None and not env.known and not env.again and not eq.selects:
             if eq.target in self.collected:
-                parts += [Emptied(self.collected[eq.target])]
+                parts += [Clear(self.collected[eq.target], f"`=` overwrites {eq.target}")]
             elif eq.target not in self.assembled:
                 parts += self.emptied(eq.target, eq.rest)
 
@@ -246,7 +246,11 @@ class Equations(Hoisting):
 
         alone = replace(env, parallel=False)  # one table, which grows
         first = self.passes([Region((access,))], indices, (), leaf, alone, access.subscripts)
-        return [Emptied(before), *first, *self.equation(replace(eq, value=rewrite(rule, eq.value)), env)]
+        return [
+            Clear(before, "it holds what was there before the equation"),
+            *first,
+            *self.equation(replace(eq, value=rewrite(rule, eq.value)), env),
+        ]
 
     def to_entries(self, eq: Equation, env: Env) -> list[Plan]:
         """A result whose pattern is computed: what may differ from its fill is an entry."""
@@ -307,7 +311,7 @@ class Equations(Hoisting):
             test = If(self.differs(own, fill), kept_value, rest)
             return Block((*lines, Let(own.name, own.type, cast(value, own.type)), test))
 
-        emptied = [Emptied(self.collected[eq.target])] if empties else []
+        emptied = [Clear(self.collected[eq.target], f"`=` overwrites {eq.target}")] if empties else []
         self.rewritten |= {eq.target} if rewritten else set()
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
 

@@ -11,7 +11,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Let, Plan, Scan, Segment
+from spfgen.plan.nodes import Block, Clear, Collect, Entry, Find, If, Let, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.inverses import Inverses
 from spfgen.plan.steps.reductions import one_index, outermost
@@ -23,6 +23,7 @@ from spfgen.space.steps import Chosen, Equation, Gathered
 from spfgen.space.typed import Scalar
 
 ARGUMENTS = ("argmin", "argmax")
+AGAIN = "its entries are totals of this run"
 
 
 class Hoisting(Inverses):
@@ -346,7 +347,7 @@ class Hoisting(Inverses):
         names = [(table, kind.name), *([(counts, "int64")] if counts else [])]
         if again or counts:
             self.before += [Collect(name, own, extents, Block(()), why) for name, own in names]
-            made += [*(Emptied(name) for name, _ in names), *body] if again else body
+            made += [*(Clear(name, AGAIN) for name, _ in names), *body] if again else body
         else:
             made.append(Collect(table, kind.name, extents, Block(tuple(body)), why))
         seen = "" if counts else self.fresh("seen")

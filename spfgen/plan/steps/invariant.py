@@ -22,7 +22,6 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
-    Emptied,
     Entry,
     Find,
     Guard,
@@ -200,5 +199,5 @@ def written(nodes: Iterable[Any]) -> Iterator[str]:
                 yield target.tensor
             case Append(tensor) | Clear(tensor):
                 yield tensor
-            case Entry(name) | Emptied(name) | Collect(name) | Refuse(name):
+            case Entry(name) | Collect(name) | Refuse(name):
                 yield name

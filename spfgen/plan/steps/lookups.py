@@ -18,9 +18,9 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
     Assign,
     Block,
+    Clear,
     Collect,
     Define,
-    Emptied,
     Entry,
     Find,
     If,
@@ -134,7 +134,7 @@ def changed_in_iterations(scan: Scan) -> set[str]:
     found = {p.name for p in scan.private}
     for node in nodes:
         match node:
-            case Let(name) | Assign(name) | Probe(name) | Entry(name) | Emptied(name) | Collect(name):
+            case Let(name) | Assign(name) | Probe(name) | Entry(name) | Clear(name) | Collect(name):
                 found.add(name)
     return found | _bound(nodes)
 

@@ -18,9 +18,9 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
     Assign,
     Block,
+    Clear,
     Collect,
     Define,
-    Emptied,
     Entry,
     Find,
     Guard,
@@ -256,7 +256,7 @@ def _mentions(plan: Plan, names: Collection[str]) -> bool:
     arrays = {f"{name}.{array}" for name in names for array in (AT, COUNT)}
     for node in walk(plan):
         match node:
-            case Collect(name) | Entry(name) | Emptied(name) | Operand(tensor=name) if name in names:
+            case Collect(name) | Entry(name) | Clear(name) | Operand(tensor=name) if name in names:
                 return True
             case Probe(_, name) if name in names:
                 return True

@@ -26,7 +26,6 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
-    Emptied,
     Entry,
     Find,
     Finish,
@@ -197,8 +196,6 @@ class _Checker:
                 self.table(plan, scope, name, changes=True)
                 scalars = {**scope.scalars, old: (kind, len(scope.parallel))}
                 self.value(plan, replace(self.new(plan, scope, [old]), scalars=scalars), value)
-            case Emptied(name):
-                self.table(plan, scope, name, changes=True)
             case Probe(dim, name, at):
                 self.known(plan, scope, *at)
                 self.table(plan, scope, name)
@@ -217,6 +214,8 @@ class _Checker:
                 self.value(plan, scope, value)
                 if tensor not in self.assembled:
                     raise fault(plan, f"{tensor} is no result whose pattern is computed")
+            case Clear(tensor, part=None) if tensor in scope.tables:
+                self.table(plan, scope, tensor, changes=True)
             case Clear(tensor, part=None):
                 if tensor not in self.assembled:
                     raise fault(plan, f"{tensor} is no result whose pattern is computed")

@@ -179,7 +179,7 @@ class LazyArray(Operators):
         return iter(self.compute())
 
     def __bool__(self) -> bool:
-        return bool(self.compute())
+        return eager.truth(self.compute())
 
     def _number(self) -> Any:
         return self.compute()

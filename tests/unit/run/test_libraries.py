@@ -163,6 +163,26 @@ def test_numpy_testing() -> None:
     testing.assert_array_max_ulp(own, tensor())
 
 
+def test_assert_equal_of_numpy_compares_tensors_as_arrays() -> None:
+    own, check = tensor(), np.testing.assert_equal
+    nan = np.where(DENSE == DENSE.flat[0], np.nan, DENSE)
+    for one, two in ((own, tensor()), (spfgen.pack(nan, "csr"), spfgen.pack(nan, "coo")), (own > 0, own > 0)):
+        check(one, two)
+        check(spfgen.asarray(one), two)
+        check({"a": [one]}, {"a": [spfgen.asarray(two)]})
+    check(spfgen.pack(np.zeros((0, 3)), "csr"), spfgen.pack(np.zeros((0, 3)), "csr"))
+    check(1j * own, 1j * own)
+    check(own.sum(axis=0), spfgen.asarray(own).sum(axis=0))
+    for other in (own + 1, own[:2], own * (1 + 1e-9), spfgen.pack(nan, "csr"), own > 0, 1j * own):
+        for one, two in ((own, other), (other, own), (spfgen.asarray(own), other)):
+            with pytest.raises(AssertionError):
+                check(one, two)
+    with pytest.raises(AssertionError, match="Mismatched elements: 12 / 12"):
+        check(own, own + 1)
+    with pytest.raises(ValueError, match="the truth value of several"):
+        bool(own == own)
+
+
 def test_memory() -> None:
     dask = pytest.importorskip("dask.sizeof")
     own = tensor()

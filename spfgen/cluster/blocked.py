@@ -40,7 +40,7 @@ PROGRAMS: LateImport[Programs] = LateImport("blocks")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Blocked(Operators, DaskMethodsMixin):  # type: ignore[misc]
+class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
     """A tensor in blocks. `bounds` are those of each axis; the key of a block is `name` and its place along each axis.
 
     `compute()` gives one tensor in `layout`, or in that of the first block (numpy arrays where blocks are those);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar, overload
 
 from spfgen.late_imports import LateImport
 from spfgen.public import Public
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 NAMESPACE: LateImport[Any] = LateImport("namespace")
 """spfgen.array"""
 
-S = TypeVar("S", bound="Operators")
+S = TypeVar("S", bound="Operators[Any, Any]")
 C = TypeVar("C")
+R = TypeVar("R", covariant=True)
+"""What reductions give: arrays or numbers, by the rank, which types do not know; of lazy arrays lazy ones."""
+K = TypeVar("K", covariant=True)
+"""What they give with `keepdims`: an array always."""
 
 
 class _Applied(Protocol[C]):
@@ -38,6 +42,31 @@ class _Sign(Protocol):
     def __get__(self, before: S, kind: type | None = None) -> _Applied[S]: ...
 
 
+class _Extreme(Protocol[R, K]):
+    @overload
+    def __call__(
+        self, axis: Any = None, out: None = None, *, keepdims: Literal[True], initial: Any = None, where: Any = True
+    ) -> K: ...
+    @overload
+    def __call__(
+        self, axis: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = True
+    ) -> R: ...
+
+
+class _Truth(Protocol[R, K]):
+    @overload
+    def __call__(self, axis: Any = None, out: None = None, *, keepdims: Literal[True], where: Any = True) -> K: ...
+    @overload
+    def __call__(self, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True) -> R: ...
+
+
+class _Place(Protocol[R, K]):
+    @overload
+    def __call__(self, axis: Any = None, out: None = None, *, keepdims: Literal[True]) -> K: ...
+    @overload
+    def __call__(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> R: ...
+
+
 def _elementwise(name: str, reflected: bool = False) -> _Sign:
     found: Any = _binary(name, reflected)
     sign: _Sign = found
@@ -45,7 +74,7 @@ def _elementwise(name: str, reflected: bool = False) -> _Sign:
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
-    def operator(self: Operators, other: object) -> Any:
+    def operator(self: Operators[Any, Any], other: object) -> Any:
         import numpy as np
 
         if not self._goes_with(other):
@@ -85,9 +114,9 @@ def _words(first: str, types: str, example: str) -> str:
     return f"{first}\n\n{shapes} Types: {types}.\n{fill}\n{cost}\n\n{example}\n"
 
 
-def _extreme(name: str, doc: str) -> Callable[..., Any]:
+def _extreme(name: str, doc: str) -> Any:
     def method(
-        self: Operators,
+        self: Operators[Any, Any],
         axis: Any = None,
         out: Any = None,
         *,
@@ -101,23 +130,25 @@ def _extreme(name: str, doc: str) -> Callable[..., Any]:
     return method
 
 
-def _truth(name: str, doc: str) -> Callable[..., Any]:
-    def method(self: Operators, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True) -> Any:
+def _truth(name: str, doc: str) -> Any:
+    def method(
+        self: Operators[Any, Any], axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True
+    ) -> Any:
         return self._reduced(name, axis, keepdims, out=out, where=where)
 
     method.__doc__ = doc
     return method
 
 
-def _place(name: str, doc: str) -> Callable[..., Any]:
-    def method(self: Operators, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+def _place(name: str, doc: str) -> Any:
+    def method(self: Operators[Any, Any], axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         return self._reduced(name, axis, keepdims, out=out)
 
     method.__doc__ = doc
     return method
 
 
-class Operators(Public):
+class Operators(Public, Generic[R, K]):
     """Signs and methods of numpy's arrays."""
 
     __slots__ = ()
@@ -264,6 +295,28 @@ class Operators(Public):
         found: Self = self._called(np.conjugate, (self,), {})
         return found
 
+    @overload
+    def sum(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        *,
+        keepdims: Literal[True],
+        initial: Any = None,
+        where: Any = True,
+    ) -> K: ...
+    @overload
+    def sum(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> R: ...
     def sum(
         self,
         axis: Any = None,
@@ -285,6 +338,28 @@ class Operators(Public):
         """
         return self._reduced("add", axis, keepdims, dtype=dtype, out=out, initial=initial, where=where)
 
+    @overload
+    def prod(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        *,
+        keepdims: Literal[True],
+        initial: Any = None,
+        where: Any = True,
+    ) -> K: ...
+    @overload
+    def prod(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> R: ...
     def prod(
         self,
         axis: Any = None,
@@ -306,18 +381,28 @@ class Operators(Public):
         """
         return self._reduced("multiply", axis, keepdims, dtype=dtype, out=out, initial=initial, where=where)
 
-    max = _extreme(
+    max: _Extreme[R, K] = _extreme(
         "maximum", _words("numpy.max: the largest value.", "any, which stay", ">>> A.max(axis=0)\narray([1. , 0.5])")
     )
-    min = _extreme(
+    min: _Extreme[R, K] = _extreme(
         "minimum", _words("numpy.min: the smallest value.", "any, which stay", ">>> A.min()\nnp.float64(0.0)")
     )
-    any = _truth("logical_or", _words("numpy.any: whether an element is true.", "any; bool", ">>> A.any()\nnp.True_"))
-    all = _truth(
+    any: _Truth[R, K] = _truth(
+        "logical_or", _words("numpy.any: whether an element is true.", "any; bool", ">>> A.any()\nnp.True_")
+    )
+    all: _Truth[R, K] = _truth(
         "logical_and",
         _words("numpy.all: whether all elements are true.", "any; bool", ">>> A.all(axis=1)\narray([False, False])"),
     )
 
+    @overload
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: None = None, *, keepdims: Literal[True], where: Any = True
+    ) -> K: ...
+    @overload
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True
+    ) -> R: ...
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = True
     ) -> Any:
@@ -332,6 +417,14 @@ class Operators(Public):
         """
         return self._reduced("mean", axis, keepdims, dtype=dtype, out=out, where=where)
 
+    @overload
+    def var(
+        self, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, *, keepdims: Literal[True]
+    ) -> K: ...
+    @overload
+    def var(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
+    ) -> R: ...
     def var(
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
     ) -> Any:
@@ -346,6 +439,14 @@ class Operators(Public):
         """
         return self._reduced("var", axis, keepdims, dtype=dtype, out=out, ddof=ddof)
 
+    @overload
+    def std(
+        self, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, *, keepdims: Literal[True]
+    ) -> K: ...
+    @overload
+    def std(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
+    ) -> R: ...
     def std(
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, *, keepdims: bool = False
     ) -> Any:
@@ -360,11 +461,11 @@ class Operators(Public):
         """
         return self._reduced("std", axis, keepdims, dtype=dtype, out=out, ddof=ddof)
 
-    argmax = _place(
+    argmax: _Place[R, K] = _place(
         "argmax",
         _words("numpy.argmax: the first place of the largest value.", "any; int64", ">>> A.argmax()\nnp.int64(2)"),
     )
-    argmin = _place(
+    argmin: _Place[R, K] = _place(
         "argmin",
         _words(
             "numpy.argmin: the first place of the smallest value.", "any; int64", ">>> A.argmin(axis=0)\narray([0, 1])"

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from math import prod
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -36,6 +37,9 @@ Array = NDArray[Any]
 
 MARK = np.dtype(MARK_TYPES[0])
 DTYPES = frozenset(np.dtype(n) for n in TYPES)
+
+Parts: TypeAlias = "slice | list[int] | list[bool] | Array | Tensor | None"
+"""Subscripts that leave a dimension: they give a tensor. A number may, by the rank, which types do not say."""
 
 LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
@@ -108,7 +112,7 @@ CHUNKS: LateImport[Chunks] = LateImport("chunks")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tensor(Operators):
+class Tensor(Operators[Any, NDArray[Any]]):
     """A tensor in a layout: `sizes` are its extents and sizes, `arrays` its index and value arrays, by name.
 
     The arrays are C-contiguous and have the shapes that the layout declares. The tensor shares them with whoever made
@@ -537,6 +541,12 @@ class Tensor(Operators):
         """
         return ARRAYS().number(self).item()
 
+    @overload
+    def __getitem__(self, key: Parts | tuple[Parts, ...]) -> Tensor: ...
+    @overload
+    def __getitem__(self, key: tuple[Parts, int | EllipsisType] | tuple[int | EllipsisType, Parts]) -> Tensor: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
         return ARRAYS().item(self, key)
 

@@ -54,7 +54,7 @@ from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.tensor import Array, Tensor
 
 
-class LazyArray(Operators):
+class LazyArray(Operators["LazyArray", "LazyArray"]):
     """An array that is not computed yet: operators, methods and numpy's functions record what is to be done.
 
     `compute()` does it, and so do `numpy.asarray` and conversions to numbers. Methods have the shapes, types and fill

@@ -174,7 +174,12 @@ def _reduction(name: str) -> Callable[..., Any]:
     method = {"amax": "max", "amin": "min"}.get(name, name)
 
     def reduction(
-        a: Operators, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+        a: Operators[Any, Any],
+        axis: Any = None,
+        dtype: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
     ) -> Any:
         more = {n: v for n, v in (("dtype", dtype), ("initial", initial)) if v is not None}
         if where is not True:
@@ -186,7 +191,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 def _spread(name: str) -> Callable[..., Any]:
     def spread(
-        a: Operators,
+        a: Operators[Any, Any],
         axis: Any = None,
         dtype: Any = None,
         ddof: float = 0,

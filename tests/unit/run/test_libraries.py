@@ -165,7 +165,7 @@ def test_numpy_testing() -> None:
 
 def test_assert_equal_of_numpy_compares_tensors_as_arrays() -> None:
     own, check = tensor(), np.testing.assert_equal
-    nan = np.where(DENSE == DENSE.flat[0], np.nan, DENSE)
+    nan = np.where(DENSE.flat[0] == DENSE, np.nan, DENSE)
     for one, two in ((own, tensor()), (spfgen.pack(nan, "csr"), spfgen.pack(nan, "coo")), (own > 0, own > 0)):
         check(one, two)
         check(spfgen.asarray(one), two)

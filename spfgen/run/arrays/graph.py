@@ -268,11 +268,11 @@ def joined_up(nodes: Sequence[Node]) -> list[Node]:
     for root in nodes:
         for own in in_order(root):
             new = _with_children(own, [made[id(c)] for c in children(own)])
-            made[id(own)] = known.setdefault(_likeness(new), new)
+            made[id(own)] = known.setdefault(likeness(new), new)
     return [made[id(n)] for n in nodes]
 
 
-def _likeness(node: Node) -> Any:
+def likeness(node: Node) -> Any:
     """What two nodes agree in that are the same: of operands and subscripts that they are the same objects."""
     parts = tuple([id(c) for c in children(node)])
     match node:

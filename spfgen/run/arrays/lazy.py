@@ -43,11 +43,13 @@ from spfgen.run.arrays.made import in_layout
 from spfgen.run.arrays.merges import goes_by_merges
 from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
 from spfgen.run.arrays.pieces import for_any_numbers, patterns, pieces, why_first
+from spfgen.run.arrays.plan_cache import Seen, seen
 from spfgen.run.arrays.reductions import axis_of, of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import fused
 from spfgen.run.arrays.tree_kernel import by_kernel
 from spfgen.run.arrays.words import in_words
+from spfgen.run.calls.call_cache import NOTHING
 from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.later import VARIABLE, WARM, mode
 from spfgen.run.operators import Operators, unknown_attribute
@@ -132,8 +134,15 @@ class LazyArray(Operators["LazyArray", "LazyArray"]):
         >>> (2 * A).compute(layout="csc").layout.name
         'csc'
         """
+        again = seen(self.node) if layout is None else None
+        if again is not None and again.how is not None:
+            return computed(self.node, None, again)
         (node,) = joined_up([self.node])
-        return computed(in_best_order(node)[0], layout)
+        node, _ = in_best_order(node)
+        found = computed(node, layout)
+        if again is not None:
+            again.remember_as(seen(node))
+        return found
 
     def explain(self) -> str:
         """In which steps `compute` would go, by kernels or by numpy, and why so.
@@ -280,18 +289,35 @@ def _places(part: Any) -> Any:
 # --- computing ------------------------------------------------------------------------------------------------------
 
 
-def computed(node: Node, layout: Any = None) -> Any:
-    """The value of a tree."""
+def computed(node: Node, layout: Any = None, again: Seen | None = None) -> Any:
+    """The value of a tree, of which it may be known how it was computed before."""
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
+    again = seen(node) if layout is None and again is None else again
+    if again is not None:
+        found = again.by_kernel()
+        if found is not NOTHING:
+            return found
+        if again.goes_by_steps():
+            return _by_steps(node)
+        if again.parts():
+            return computed(_whole(node, again.parts()))
     is_large = stored(node) >= tree_kernel.ENOUGH
     if is_large and layout is None and mode() != WARM and goes_by_merges(node, patterns(in_order(node))):
+        if again is not None:
+            again.remember_steps()
         return _by_steps(node)
-    if is_large or mode() == WARM:
-        node = _whole(node)
-    found = by_kernel(node, layout)
+    first = pieces(node) if is_large or mode() == WARM else []
+    if first and again is not None:
+        again.remember_parts(first)
+    whole = _whole(node, first)
+    is_same = again is not None and whole is node
+    found = by_kernel(whole, layout, key=again.kernel_key() if again is not None and is_same else None)
     if found is not None:
+        if again is not None and is_same:
+            again.remember_kernel()
         return found
+    node = whole
     if layout is not None and node.shape:
         found = _groups(node)
         if found is not None:
@@ -363,10 +389,10 @@ def _operand_said(value: Any) -> str:
     return f"dense {' x '.join(map(str, value.shape))}" if np.ndim(value) else repr(np.asarray(value).item())
 
 
-def _whole(node: Node) -> Node:
+def _whole(node: Node, first: Sequence[Node]) -> Node:
     """What is left to compute when the values of pieces are known (pieces.py)."""
     known: dict[int, Node] = {}
-    for piece in pieces(node):
+    for piece in first:
         known[id(piece)] = Leaf(computed(with_values(piece, known)))
     return with_values(node, known) if known else node
 

@@ -20,6 +20,7 @@ from spfgen.layout.fill import fits
 from spfgen.run.arrays.contract import product_labels
 from spfgen.run.arrays.graph import Call, Leaf, Node, Product, Reduce, Turn, children, literal, with_values
 from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.tensor import Tensor
 
 TARGET = "result"
 REDUCTIONS = {
@@ -103,7 +104,7 @@ class _Writer:
             case Call():
                 return self._call(node, own)
             case Product(left=left, right=right) if _sums_as_numpy(node):
-                return self._product(left, right, node, own)
+                return self._product(left, right, node, None, own)
             case Reduce(name="mean", operand=operand, kind=None) if (
                 operand.dtype == node.dtype and 0 not in operand.shape
             ):
@@ -146,6 +147,9 @@ class _Writer:
         return self.value(node, ["0" if n == 1 and extent != 1 else i for n, extent, i in pairs])
 
     def _call(self, node: Call, own: Sequence[str]) -> str:
+        sampled = _sampled(node)
+        if sampled is not None:
+            return self._product(*sampled, own)
         operator = OPERATORS.get(node.function.__name__)
         if operator is None or node.options or node.function.nout > 1 or len(node.operands) != operator.arity:
             raise _NotSaid
@@ -164,7 +168,7 @@ class _Writer:
                 return f"({one} {symbol} {other})"
         return f"{operator.name}({', '.join(given)})"
 
-    def _product(self, left: Node, right: Node, node: Node, own: Sequence[str]) -> str:
+    def _product(self, left: Node, right: Node, node: Node, factor: Node | None, own: Sequence[str]) -> str:
         first, second, result = product_labels(left.shape, right.shape)
         index = self.index(left.shape[-1])
         at = {**dict(zip(result, own, strict=True)), "k": index}
@@ -177,7 +181,8 @@ class _Writer:
         one, other = self.value(left, subscripts(first, left)), self.value(right, subscripts(second, right))
         if node.dtype == np.bool_:  # a product in numpy; its sum would be a number
             return f"any({index}: {one} & {other})"
-        return f"sum({index}: {one} * {other})"
+        more = "" if factor is None else f" * {self.value(factor, own)}"
+        return f"sum({index}: {one} * {other}{more})"
 
     def _mean(self, node: Reduce, own: Sequence[str]) -> str:
         """The sum over how many there are, which is an operand."""
@@ -199,6 +204,40 @@ class _Writer:
         if not over or (is_empty and getattr(np, node.name).identity is None):  # numpy refuses max() of nothing
             raise _NotSaid
         return f"{REDUCTIONS[node.name]}({', '.join(over)}: {_outermost(value)})"
+
+
+def _sampled(node: Call) -> tuple[Node, Node, Node, Node] | None:
+    """(left, right, their product, factor) of a product that is multiplied by a sparse operand, where all are sparse:
+    the factor goes into the sum, of which only terms at its entries are computed. Not if it has infinities, which a sum
+    of terms of both signs would make nan."""
+    found = sampled(node)
+    return found if found is not None and is_finite(found[-1]) else None
+
+
+def sampled(node: Node) -> tuple[Node, Node, Node, Node] | None:
+    """The same, whatever values the factor has."""
+    if not isinstance(node, Call) or node.function is not np.multiply or node.options or node.dtype == np.bool_:
+        return None
+    for product, factor in (node.operands, node.operands[::-1]):
+        if isinstance(product, Product) and all(_sparse(n) is not None for n in (product.left, product.right, factor)):
+            alike = product.dtype == factor.dtype == node.dtype and product.shape == factor.shape
+            if alike and _sums_as_numpy(product):
+                return product.left, product.right, product, factor
+    return None
+
+
+def is_finite(factor: Node) -> bool:
+    """Whether all values of a sparse operand are finite."""
+    tensor = _sparse(factor)
+    assert tensor is not None
+    return all(bool(np.isfinite(tensor.arrays[v.name]).all()) for v in tensor.layout.values)
+
+
+def _sparse(node: Node) -> Tensor | None:
+    """A sparse operand, or one that is transposed."""
+    own = node.operand if isinstance(node, Turn) else node
+    value = own.value if isinstance(own, Leaf) else None
+    return value if isinstance(value, Tensor) and value.layout.fill_text == "0" and value.layout.indexes else None
 
 
 def _sums_as_numpy(node: Node) -> bool:

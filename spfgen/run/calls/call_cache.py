@@ -61,6 +61,10 @@ def share_call(key: Hashable, call: Hashable, names: Collection[str]) -> None:
         remember(_CALLS, key, found)
 
 
+def is_known(key: Hashable) -> bool:
+    return key in _CALLS
+
+
 def key_of(statements: Hashable, operands: Mapping[str, Any], options: Hashable) -> Hashable:
     """None where calls of these operands are not cached."""
     kinds = tuple([signature(v) for v in operands.values()])

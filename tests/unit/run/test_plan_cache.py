@@ -1,0 +1,82 @@
+"""Lazy arrays like earlier ones are computed as these were (run/arrays/plan_cache.py), and sampled products by one
+kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spfgen
+from spfgen.run import later
+from spfgen.run.arrays import lazy
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For operands of any size."""
+    monkeypatch.setenv(later.VARIABLE, later.WARM)
+
+
+def matrix(size: int, seed: int) -> Any:
+    return sparse.random_array((size, size), density=0.4, rng=np.random.default_rng(seed), format="csr")
+
+
+CHAINS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "kernel": lambda a, b, v: (a * b).sum(axis=1) * v,
+    "twice the same": lambda a, b, v: (a @ v - v) * v,
+    "parts": lambda a, b, v: a.T @ (a @ v),
+    "merges": lambda a, b, v: np.sin(a) * b + a,
+    "another order": lambda a, b, v: a @ b @ v,
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+def test_later_graphs_have_the_values_of_their_operands(chain: Callable[[Any, Any, Any], Any]) -> None:
+    for seed, size in enumerate([4, 4, 7, 4]):
+        first, second, v = matrix(size, seed), matrix(size, seed + 10), np.arange(1.0, size + 1)
+        a, b = (spfgen.asarray(spfgen.pack(m, "csr")) for m in (first, second))
+        found = chain(a, b, v).compute()
+        wanted = chain(first.toarray(), second.toarray(), v)
+        assert np.allclose(np.asarray(found), wanted)
+        assert found.dtype == wanted.dtype
+
+
+def test_a_later_graph_is_not_planned_again() -> None:
+    a, v = spfgen.asarray(spfgen.pack(matrix(5, 1), "csr")), np.ones(5)
+    for name in ("kernel", "twice the same"):
+        wanted = CHAINS[name](a, a, v).compute()
+        with patch.object(lazy, "pieces", side_effect=AssertionError):
+            assert np.array_equal(CHAINS[name](a, a, v).compute(), wanted)
+
+
+def test_numbers_and_operands_that_are_the_same_tell_graphs_apart() -> None:
+    first, second = matrix(5, 1), matrix(5, 2)
+    a, b = (spfgen.asarray(spfgen.pack(m, "csr")) for m in (first, second))
+    for t in (2, 3, 2.5, 0):
+        assert np.allclose(np.asarray((a * t + b).compute()), (first * t + second).toarray())
+        assert np.allclose(np.asarray(((a - t) * (b - t)).compute()), (first.toarray() - t) * (second.toarray() - t))
+        assert np.allclose(np.asarray((a**t).sum(axis=0).compute()), (first.toarray() ** t).sum(axis=0))
+    for one, two in ((a, b), (a, a), (b, a), (b, b)):
+        wanted = one.compute().to_numpy() @ two.compute().to_numpy() @ np.ones(5)
+        assert np.allclose((one @ (two @ np.ones(5))).compute(), wanted)
+
+
+def test_sampled_products() -> None:
+    """(A @ B) * M multiplies where M has entries alone; with an infinity in M it is as in numpy."""
+    first, second, mask = matrix(6, 1) - 0.5 * matrix(6, 2), matrix(6, 3), matrix(6, 4)
+    infinite = mask.copy()
+    infinite.data[0] = np.inf
+    a, b = (spfgen.asarray(spfgen.pack(m, "csr")) for m in (first, second))
+    for factor in (mask, infinite, mask):
+        m = spfgen.asarray(spfgen.pack(factor, "csr"))
+        wanted = np.where(factor.toarray() != 0, (first @ second).toarray() * factor.toarray(), 0)
+        assert np.allclose(np.asarray(((a @ b) * m).compute()), wanted, equal_nan=True)
+    assert ((a @ b) * m).statement == "result[i, j] = sum(k: A[i, k] * B[k, j] * C[i, j])"
+    assert ((a @ b) * spfgen.asarray(spfgen.pack(infinite, "csr"))).statement == (
+        "result[i, j] = sum(k: A[i, k] * B[k, j]) * C[i, j]"
+    )

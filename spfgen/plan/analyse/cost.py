@@ -266,8 +266,9 @@ def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> float:
     """How many times the first costs what the second does: the geometric mean over sampled sizes."""
     wanted = names([one, two])
     first, second = _compiled(one, wanted), _compiled(two, wanted)
-    ratios = [math.log(max(first(*s), 1e-9) / max(second(*s), 1e-9)) for s in _samples(wanted, stored)]
-    return math.exp(sum(ratios) / len(ratios))
+    pairs = [(first(*s), second(*s)) for s in _samples(wanted, stored)]
+    ratios = [math.log(a / b) for a, b in pairs if a > 0 and b > 0]  # else loops are empty: sizes that do not fit
+    return math.exp(sum(ratios) / max(1, len(ratios)))
 
 
 def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> bool:
@@ -336,7 +337,9 @@ def _python(cost: Expr, places: Mapping[str, str]) -> str:
             return f"{op}({_python(left, places)}, {_python(right, places)})"
         case Bin("/" | "quot", left, right):
             return f"over({_python(left, places)}, {_python(right, places)})"
-        case Bin("+" | "-" | "*" as op, left, right):
+        case Bin("-", left, right):  # sizes are sampled one by one: a loop that ends before it begins costs nothing
+            return f"max({_python(left, places)} - {_python(right, places)}, 0.0)"
+        case Bin("+" | "*" as op, left, right):
             return f"({_python(left, places)} {op} {_python(right, places)})"
     raise InternalError(f"no cost for {cost!r}")
 

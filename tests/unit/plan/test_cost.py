@@ -38,7 +38,7 @@ from spfgen.plan.analyse.cost import (
     cheapest as cheapest_of,
 )
 from spfgen.plan.context import context_of
-from spfgen.plan.nodes import Find, Versions
+from spfgen.plan.nodes import PLANS, Find, Scan, Versions
 from spfgen.run import compile as compiling
 from tests.unit.plan.asking import of_kind
 
@@ -323,6 +323,19 @@ def test_samples_are_sizes_that_occur() -> None:
     assert full.min() < 0.3, "full"
     assert full.max() > 3, "nearly empty"
     assert abs(np.corrcoef(sizes[:, 1], sizes[:, 2])[0, 1]) < 0.95, "one need not be as full as the other"
+
+
+def test_the_mean_ratio_leaves_out_sizes_with_which_loops_are_empty() -> None:
+    """Of a size that is no extent more may be taken away than there is: that is no time less than nothing."""
+    shifted = Bin("-", N, Var("s"))
+    assert mean_ratio(times(Num(8), shifted), shifted, {}) == pytest.approx(8)
+    assert mean_ratio(times(Num(8), Bin("min", N, shifted)), N, {}) > 1 / 8
+
+
+def test_a_shifted_product_goes_from_row_to_row() -> None:
+    kernel = spfgen.parse("kernel k { size s tensor A, B, C : csr  C[i,j] = A[i,k]*B[k-s,j] }").kernels["k"].compile()
+    scans = [n.dim for p in kernel.generated.plans for n in walk(p, PLANS) if isinstance(n, Scan)]
+    assert scans[0] in ("i", "A.pi")
 
 
 def test_the_mean_ratio() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spfgen.errors import InternalError
+from spfgen.plan.assemble.in_place import check_in_place
 from spfgen.plan.verify.compared import Compared
 from spfgen.plan.verify.whole import check_plan
 from tests.meta.mutate import KINDS, Mutant, mutants
@@ -97,8 +98,10 @@ def refuses(planned: Planned, at: int, mutant: Mutant, compared: Compared) -> bo
     """Whether the verifier says that this plan of a statement is not what was asked for, or knows less of it than of
     the right one: what it does not know is not claimed (plan/verify/claims.py)."""
     own = planned.plans[at]
+    check_in_place(own, planned.program)
     known = check_plan(own, planned.program, compared)
     try:
+        check_in_place(mutant.plan, planned.program)
         return check_plan(mutant.plan, planned.program, compared).is_more_than(known)
     except InternalError:
         return True

@@ -20,8 +20,10 @@ from spfgen.plan.nodes import (
     Clear,
     Define,
     Find,
+    Gather,
     Guard,
     If,
+    InPlace,
     Let,
     Load,
     Plan,
@@ -42,7 +44,8 @@ BOUND, DROPPED, NEGATED = "a bound by one", "a guard dropped", "a guard negated"
 SUBSCRIPT, OPERAND, OFFSET = "a subscript exchanged", "an operand exchanged", "an offset shifted"
 CASE, PART = "a case of a merge lost", "a part lost"
 KEPT, UNCLEARED, PARALLEL = "kept one loop too long", "a clear dropped", "parallel put on a serial loop"
-KINDS = (BOUND, DROPPED, NEGATED, SUBSCRIPT, OPERAND, OFFSET, CASE, PART, KEPT, UNCLEARED, PARALLEL)
+PLACED = "entries placed otherwise"
+KINDS = (BOUND, DROPPED, NEGATED, SUBSCRIPT, OPERAND, OFFSET, CASE, PART, KEPT, UNCLEARED, PARALLEL, PLACED)
 
 COSTS = frozenset("ahead rejected span when additions flatten weight work".split())
 """Fields that only decide how fast something is, or when."""
@@ -150,6 +153,10 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
             yield from ((SUBSCRIPT, replace(node, value=e)) for e in _renamed(value, site.names))
         case Operand(place=place):
             yield from ((k, replace(node, place=p)) for k, p in _places(place, site.names))
+        case Gather():
+            yield from ((PLACED, n) for n in _gathered_otherwise(node, site.names))
+        case InPlace():
+            yield from ((PLACED, n) for n in _placed_otherwise(node))
         case Append(coordinates=place):
             yield from ((k, replace(node, coordinates=p)) for k, p in _places(place, site.names))
         case Apply(arguments=(first, second)):
@@ -173,6 +180,27 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
                 ):
                     yield CASE if in_merge else PART, replace(node, parts=(*parts[:k], *parts[k + 1 :]))
     yield from ((KEPT, n) for n in _kept_longer(node))
+
+
+def _gathered_otherwise(node: Gather, names: Sequence[str]) -> Iterator[Plan]:
+    """A row along another axis, a row that ends too early, another row."""
+    rank = len(node.common) + 1
+    yield from (replace(node, axis=k) for k in range(rank) if k != node.axis)
+    yield replace(node, extent=Bin("-", node.extent, ONE))
+    yield from (replace(node, common=p) for _, p in _places(node.common, names))
+
+
+def _placed_otherwise(node: InPlace) -> Iterator[Plan]:
+    """Groups that are not sorted, or counted by all parts together; another form; entries that are not counted, or
+    counted as those of another nest."""
+    yield replace(node, ordered=True)
+    yield replace(node, apart=True)
+    yield from (replace(node, how=how) for how in ("groups", "marks", "keys") if how != node.how)
+    if isinstance(node.body, Block) and len(node.body.parts) > 1:
+        first, *rest = node.body.parts
+        yield Block((replace(node, body=first), *rest))
+        yield Block((*rest, replace(node, body=first)))
+        yield Block(tuple(replace(node, body=part) for part in node.body.parts))
 
 
 def _kept_longer(node: Any) -> Iterator[Plan]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
+import spfgen
 from spfgen.errors import DataError, SpfgenError
 from spfgen.pipeline import Generated, make_plans
 from spfgen.plan.nodes import Plan
@@ -170,6 +171,37 @@ def of_calls(run: Callable[[], Any]) -> Iterator[Planned]:
         yield Planned(own.program.doc or own.program.name, road, own.program, own.plans, own.compared, tuple(runs))
 
 
+LAYOUTS = ("csr", "csc", "ell", "coo", "coo_unsorted", "dcsr", "bcsr(R=2, C=2)", "dia", "csr_unsorted")
+ENTRIES = (
+    "B[i,j] = A[i,j]",
+    "B[j,i] = A[i,j]",
+    "B[i,j] = A[i,k]*A[k,j]",
+    "B[i,j] = A[i,j] + A[j,i]",
+    "B[i,j] = A[j,i] + A[j,i]",
+    "B[i,j] = A[i,k]*A[k,j] + A[i,j]",
+    "B[i,j] = abs(A[j,i])",
+    "B[i,j] = A[i,j] where j <= i",
+)
+"""Equations with results that are counted and go to their place at once, or row by row."""
+
+
+def assembled(count: int) -> Iterator[Planned]:
+    """Programs with results whose entries are gathered, or counted and inserted."""
+    for seed in range(count):
+        yield from of_calls(lambda seed=seed: _assembled(seed))
+
+
+def _assembled(seed: int) -> None:
+    rng = np.random.default_rng([seed, 49])
+    text = ENTRIES[seed % len(ENTRIES)]
+    given, made = (LAYOUTS[k] for k in rng.integers(len(LAYOUTS), size=2))
+    with suppress(SpfgenError):
+        kernel = spfgen.compile(text, A=given, B=made, optimize=int(rng.integers(1, 3)))
+        for extent in (6, 4):
+            values = np.where(rng.random((extent, extent)) < 0.4, rng.integers(1, 9, (extent, extent)), 0)
+            kernel(A=spfgen.pack(values.astype(float), given))
+
+
 def _equation(seed: int, level: int) -> str:
     equation, sets = test_random_expressions.random_equation(seed)
     return test_random_expressions.problem(equation, seed, level, sets)
@@ -183,4 +215,4 @@ def _rewritten(seed: int, level: int) -> str:
     return rewritten.problem(rewritten.grown(seed), level)
 
 
-__all__ = ["STEPS", "SUMS", "Planned", "same", "steps", "sums"]
+__all__ = ["STEPS", "SUMS", "Planned", "assembled", "same", "steps", "sums"]

@@ -186,6 +186,10 @@ class _Interpreter:
         self.done = 0
         self.collected: dict[str, steps.Entries] = {}
         self.appended: dict[str, list[tuple[tuple[int, ...], Number]]] = {}
+        self.delivered: set[str] = set()
+        self.placed: set[str] = set()
+        self.shared: dict[str, int] = {}
+        self.owners: list[dict[str, int]] = []
         self.counted: list[tuple[int, ...]] | None = None
         self.counts = False
         self.products = False
@@ -331,11 +335,14 @@ class _Interpreter:
                     inside = _bound(plan, own, plan.dim, value)
                     for watch in watches:
                         watch.starts(value)
+                    if plan.parallel:
+                        self.shared[plan.dim] = value
                     if plan.segment_keys:
                         self.one_place(plan, inside, ran)
                     if plan.flatten is not None:
                         self.in_order(plan, plan.flatten, inside)
                     self.plan(plan.body, inside)
+            self.shared.pop(plan.dim, None)
             steps.joined(self, plan, copied)
             if plan.combined is not None:
                 self.plan(plan.combined, own)
@@ -689,6 +696,7 @@ class _Interpreter:
             steps.emptied(self, self.collected[plan.tensor])
             return
         if part is None:
+            self.delivered.discard(plan.tensor)
             if plan.tensor in self.appended:
                 self.appended[plan.tensor].clear()
             for (tensor, _), memory in self.memories.items():
@@ -729,23 +737,43 @@ class _Interpreter:
 
     def in_place(self, plan: InPlace, env: Env) -> None:
         """The first run counts entries, the second one delivers the same, in the order that it says."""
-        self.counted, self.counts = [], True
+        if form_of(self.program.tensor(plan.tensor), plan.how) is None:
+            raise WrongPlan(plan, f"entries have no {plan.how}")
+        if plan.tensor in self.delivered:
+            raise WrongPlan(plan, "entries come before those that are counted")
+        self.placed.add(plan.tensor)
+        self.counted, self.counts, self.owners = [], True, []
         self.plan(plan.body, env)
+        if plan.apart and not self.has_own_groups(plan):
+            raise WrongPlan(plan, "two iterations of a parallel loop have entries of one group")
         first, self.counted, self.counts = self.counted, [], False
         self.plan(plan.body, env)
         if sorted(first) != sorted(self.counted):
             raise WrongPlan(plan, f"{len(first)} entries are counted, {len(self.counted)} or others delivered")
-        if plan.ordered and not _in_order(self.program.tensor(plan.tensor), first, self.sizes):
+        if plan.how == "groups" and plan.ordered and not _in_order(self.program.tensor(plan.tensor), first, self.sizes):
             raise WrongPlan(plan, "entries of a group are not in order")
         if plan.how == "marks" and len({*first}) < len(first):
             raise WrongPlan(plan, "two entries have one place")
         self.counted = None
 
+    def has_own_groups(self, plan: InPlace) -> bool:
+        """Whether no two iterations of parallel loops have entries of one group."""
+        assert self.counted is not None
+        if plan.how != "groups":
+            return not any(self.owners)
+        groups = [g for g, _ in _digits(self.program.tensor(plan.tensor), self.counted, self.sizes)]
+        owner: dict[tuple[int, ...], dict[str, int]] = {}
+        return all(owner.setdefault(g, own) == own for g, own in zip(groups, self.owners, strict=True))
+
     def append(self, plan: Append, env: Env) -> None:
         """An entry, by any thread; those at one place add up."""
         self.done += 1
+        self.delivered.add(plan.tensor)
         if self.counted is not None:
             self.counted.append(tuple(self.number(plan, e, env) for e in plan.coordinates))
+            self.owners.append({**self.shared})
+        elif plan.tensor in self.placed:
+            raise WrongPlan(plan, "an entry is delivered that is not counted")
         if self.counts:
             return
         assert not plan.without_fill  # conversions alone do that
@@ -762,6 +790,8 @@ class _Interpreter:
             around, common = self.common[plan.tensor]
             if (*place[: around.axis], *place[around.axis + 1 :]) != common:
                 raise WrongPlan(around, f"an entry at {[*place]} is not one of the row at {[*common]}")
+            if place[around.axis] >= self.number(around, around.extent, env):
+                raise WrongPlan(around, f"an entry at {[*place]} lies behind the end of its row")
         memory.values[place] = _converted(memory.values[place] + value, own)
 
     def put(
@@ -904,18 +934,25 @@ class _Interpreter:
         raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
 
 
-def _in_order(tensor: Tensor, entries: Sequence[tuple[int, ...]], sizes: Mapping[str, int]) -> bool:
-    """Whether entries with equal groups, in the order in which they come, have rising keys."""
+def _digits(
+    tensor: Tensor, entries: Sequence[tuple[int, ...]], sizes: Mapping[str, int]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The group and the keys of each entry."""
     found = form_of(tensor, "groups")
     assert isinstance(found, Groups)
     key = found.key.key
     layout = key.plan.encoded.layout
     extents = {p: sizes[e] for p, e in zip(layout.parameters, tensor.extents, strict=True) if e in sizes}
-    last: dict[tuple[int, ...], tuple[int, ...]] = {}
     for entry in entries:
         at = extents | dict(zip(layout.coordinates, entry, strict=True))
         digits = tuple((-1) ** f.down * (int(affine_value(f.numerator, at)) // f.divisor) for f in key.fields)
-        group, own = digits[: key.levels[0].group], digits[key.levels[0].group :]
+        yield digits[: key.levels[0].group], digits[key.levels[0].group :]
+
+
+def _in_order(tensor: Tensor, entries: Sequence[tuple[int, ...]], sizes: Mapping[str, int]) -> bool:
+    """Whether entries with equal groups, in the order in which they come, have rising keys."""
+    last: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for group, own in _digits(tensor, entries, sizes):
         if group in last and last[group] >= own:
             return False
         last[group] = own

@@ -17,6 +17,7 @@ from spfgen.plan.nodes import PLANS, Block, Clear, Find, Gather, Plan, Products,
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared, note_unknown
+from spfgen.plan.verify.gathers import check_gathers
 from spfgen.plan.verify.meaning import ZERO_VALUE, Fault, Path, compare_path, finishing, paths, without_unused
 from spfgen.plan.verify.nests import Unknown, unknown_of
 from spfgen.plan.verify.parallel import check_parallel
@@ -29,6 +30,7 @@ def check_plan(plan: Plan, program: Program, compared: Compared) -> Unknown:
     while it was made. What could not be compared of it."""
     try:
         check_places(plan)
+        check_gathers(plan, program)
         nests = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
         found = Unknown(sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests))
         if isinstance(plan, Products):

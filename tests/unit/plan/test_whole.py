@@ -8,13 +8,28 @@ from typing import Any
 
 import pytest
 
+import spfgen
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.nodes import PLANS, Accumulate, Assign, Block, Clear, Find, Guard, Load, Plan, Products, Scan, Store
+from spfgen.plan.nodes import (
+    PLANS,
+    Accumulate,
+    Assign,
+    Block,
+    Clear,
+    Find,
+    Gather,
+    Guard,
+    Load,
+    Plan,
+    Products,
+    Scan,
+    Store,
+)
 from spfgen.plan.nodes import State as Kept
 from spfgen.plan.nodes import Table as Index
 from spfgen.plan.verify import compared
@@ -212,3 +227,15 @@ def test_what_was_compared_for_another_statement_is_not_known() -> None:
     lost = [(g, i) for g, i in record.statements if g != one.asked.group or i is first]
     less = check_plan(one, program, replace(record, statements=lost))
     assert less.is_more_than(check_plan(one, program, record))
+
+
+@pytest.mark.parametrize("change", [
+    lambda n: replace(n, axis=0), lambda n: replace(n, extent=Bin("-", n.extent, ONE)),
+    lambda n: replace(n, common=tuple(map(more, n.common))), lambda n: replace(n, common=()),
+])  # fmt: skip
+def test_rows_are_gathered_as_they_are_delivered(change: Callable[[Gather], Gather]) -> None:
+    made = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr").generated
+    (plan,) = made.plans
+    check_plan(plan, made.program, made.compared)
+    with pytest.raises(InternalError, match="row"):
+        check_plan(first(Gather, change)(plan), made.program, made.compared)

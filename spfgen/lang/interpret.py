@@ -11,9 +11,10 @@ in the whole body of its loop; `sizes` gives those that nothing else does.
 
 **Reads outside.** A point at which a tensor is read outside of it is not part of the computation: a function has no
 value there, a sum or a difference that of its other term, a reduction leaves it out, `where` looks at the branch that
-it takes, and `coalesce` has the value of its first argument that is read inside. Values as subscripts (gathers,
-scatters) that lie outside are an error, within `coalesce` they are reads outside. Compiled kernels differ: but for
-reductions, and sums of products of tensors with the fill 0, they read the fill outside, as docs/language.md says.
+it takes, and `coalesce` has the value of its first argument that is read inside. In reductions other than sums, and in
+what `coalesce` catches, a sum has no value either where one of its terms has none. Values as subscripts (gathers,
+scatters) that lie outside are an error, within `coalesce` they are reads outside. Compiled kernels differ outside of
+reductions: but for sums of products of tensors with the fill 0, they read the fill outside, as docs/language.md says.
 
 **Implicit sums.** In each additive term (products multiplied out as far as their terms differ in this) the indices that
 stand only on the right are summed; updates by other functions are made once for each value, in the order of the points.

@@ -74,6 +74,13 @@ def last(
     return _plus_one(room if abs(factor) == 1 else Bin("/", room, Num(abs(factor))))
 
 
+def never_negative(value: Affine, indices: Collection[str], ends: EndsOf) -> bool:
+    """Whether an expression of indices and sizes is 0 or more for all their values."""
+    least = _extreme(value, indices, ends, largest=False)
+    found = None if least is None else _linear(least)
+    return found is not None and found.constant >= 0 and all(isinstance(a, str) and k > 0 for a, k in found.terms)
+
+
 def least_of(parts: Sequence[Expr]) -> Expr:
     return reduce(lambda a, b: Bin("min", a, b), dict.fromkeys(parts))
 

@@ -7,7 +7,7 @@ besides: for every additive term the relations of all accesses, with coordinates
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +16,19 @@ from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.show import show_statement
+from spfgen.lang.typing import scalar_types
 from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.following import conditions_in
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
-from spfgen.space.nodes import Program, Steps
+from spfgen.space.nodes import Program, Steps, Tensor
 from spfgen.space.normal import Inside, Normal
+from spfgen.space.outside import Outside
 from spfgen.space.pattern_overflow import doubts
 from spfgen.space.recurrences import in_order
+from spfgen.space.regions import is_everywhere
 from spfgen.space.results import check_fills, regions_in, with_fills, with_patterns, with_result_types
 from spfgen.space.schedule import read_schedule
 from spfgen.space.size import check_size
@@ -34,6 +37,7 @@ from spfgen.space.sums import Sums, what_is_beyond
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import check_output, check_signs
 from spfgen.space.transform import transformed
+from spfgen.space.typed import Types
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -69,6 +73,13 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     found.conditions = conditions_in(body)
     found.make_all_own()
     body = tuple(found.resolved(s) for s in body)
+    needed = found.needed(body)
+    free = frozenset(i for i in needed if found.is_free(i))
+    for index in free:
+        found.check_bounded(index, body)
+    indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
+    outside = Outside(found.limits_of, found.never_negative, free, _absent(made, outputs), _types(made, body))
+    body = tuple(outside.left_out(s) for s in body)
     equations = list(_equations(kernel.statements, body))
     spans = {e: s.target.span for s, e in equations}
     for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):
@@ -76,11 +87,6 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
             check_output(equation.target, layouts[equation.target], spans.get(equation) or equation.span)
     tensors = with_fills(body, tensors, temporaries, said)
     check_fills(tensors)
-    needed = found.needed(body)
-    free = frozenset(i for i in needed if found.is_free(i))
-    for index in free:
-        found.check_bounded(index, body)
-    indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
     asked = [*dict.fromkeys(e.name for e in found.asked.values())]
     names = (*extents.parameters(local), *extents.readings(tensors), *asked)
     limits = {i: (e,) for i, e in indices.items()}
@@ -124,6 +130,16 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         beyond=sums.beyond,
         numbers={name: number for name, number in numbers.items() if name not in written},
     )
+
+
+def _absent(tensors: Sequence[Tensor], outputs: Set[str]) -> frozenset[str]:
+    """Operands of which nothing is stored outside, and nothing is 0."""
+    return frozenset(t.name for t in tensors if t.layout.fill == 0 and not (t.name in outputs or is_everywhere(t)))
+
+
+def _types(tensors: Sequence[Tensor], body: Sequence[Any]) -> Types:
+    types = Types({t.name: t.value_type for t in tensors}, {})
+    return replace(types, scalars=scalar_types(body, types.leaf))
 
 
 def _of_numbers(kernel: lang.Kernel, stated: Sequence[lang.Statement]) -> set[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from spfgen.errors import SpecError
 from spfgen.facts.formula import (
     ONE,
-    TRUE,
     ZERO,
     Bin,
     Compare,
@@ -17,17 +16,18 @@ from spfgen.facts.formula import (
     Formula,
     Num,
     Var,
-    conjunction,
+    conjuncts,
     substitute,
     variables,
     within,
 )
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.sets.affine import Affine
 from spfgen.space.extents import Extents, Key
-from spfgen.space.following import Ends, beyond, ends_of, largest_of, last, least_of, said
+from spfgen.space.following import Ends, beyond, ends_of, largest_of, last, least_of, never_negative, said
 from spfgen.space.names import unbounded
-from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.normal import Joined, Normal, moved
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Tie
 
 
@@ -437,21 +437,36 @@ class IndexExtents:
     # --- nodes -----------------------------------------------------------------------------------
 
     def resolved(self, step: Any) -> Any:
-        """With extents in links, concatenations as choices, conditions of insideness as formulas."""
+        """With extents in links, concatenations as choices."""
 
         def rule(node: Any) -> Any:
             match node:
-                case Linked(Link(_, parts, ()) as link, value):
+                case Linked(Link(_, parts, ()) as link):
                     return replace(node, link=replace(link, extents=tuple(self.extent(p) for p in parts)))
                 case Joined():
                     return self.joined(node)
-                case Chosen(Inside(value)):
-                    return replace(node, condition=self.inside(value))
                 case Var(name) if "#" in name:
                     return self.sizes(node)
             return None
 
         return rewrite(rule, step)
+
+    def limits_of(self, access: lang.Access) -> list[Formula]:
+        """Where an access lies within its tensor. An index that stands alone has the extent, an integer that a value is
+        may be any."""
+        found: list[Formula] = []
+        for k, subscript in enumerate(access.subscripts):
+            if not isinstance(subscript, Var) or subscript.name not in self.found:
+                found += conjuncts(within(self.sizes(subscript), ZERO, self.tensor(access.tensor, k)))
+        return found
+
+    def never_negative(self, value: Affine) -> bool:
+        """Whether an expression of indices and sizes is 0 or more for all their values."""
+
+        def ends(index: str) -> Ends:
+            return (None, None) if index not in self.found or self.is_free(index) else ends_of(self.found[index])
+
+        return never_negative(value, self.normal.taken, ends)
 
     def joined(self, node: Joined) -> Any:
         offset: Expr = ZERO
@@ -465,13 +480,6 @@ class IndexExtents:
         for end, part in reversed(parts[:-1]):
             result = Chosen(Compare("<", Var(node.new), end), part, result, node.span)
         return result
-
-    def inside(self, value: Any) -> Formula:
-        conditions: list[Formula] = []
-        for access in (n for n in walk(value) if isinstance(n, lang.Access)):
-            for k, subscript in enumerate(access.subscripts):
-                conditions.append(within(self.sizes(subscript), ZERO, self.tensor(access.tensor, k)))
-        return conjunction(conditions) if conditions else TRUE
 
 
 def _length(start: Expr, stop: Expr, step: int) -> Expr:

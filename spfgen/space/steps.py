@@ -4,7 +4,7 @@
     Value    ::= Constant | Index | Local | Access | Apply | Reduce | Chosen | Linked | Gathered
 
 The names of indices are unique in a kernel. Sums are explicit; shape operators and slices have become affine
-subscripts, `Chosen` (concat, coalesce) and `Linked` (collapse, split).
+subscripts, `Chosen` (concat, coalesce) and `Linked` (collapse, split). What a reduction is of may be `Counted`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,14 @@ class Chosen:
     then: Any
     otherwise: Any
     span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a reduction is of where the truth value `asked` is true; all other points are left out."""
+
+    asked: Any
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import Kind, fitting, joined, kind_of, loop, reduction_type, settled
 from spfgen.space.nodes import Read
-from spfgen.space.steps import Chosen, Gathered, Linked
+from spfgen.space.steps import Chosen, Counted, Gathered, Linked
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Types:
                 return self.scalars[name]
             case Chosen(_, then, otherwise):
                 return joined([self.kind(then), self.kind(otherwise)])
-            case Linked(_, inner) | Gathered(_, _, inner):
+            case Linked(_, inner) | Gathered(_, _, inner) | Counted(_, inner):
                 return self.kind(inner)
         raise TypeError(f"no type of {value!r}")
 

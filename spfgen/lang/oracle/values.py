@@ -33,13 +33,15 @@ DECIDED: dict[str, dict[int, Any]] = {
 @dataclass(frozen=True)
 class Frame:
     """The points at which a value is computed: a table of `shape`, with the value of each index at each point.
-    Where it is `strict`, a term that is read outside makes a whole sum so. Points that `mask` leaves out do not count.
-    Where it is `exact`, what is not stored is a number as any other.
+    Where it is `strict`, values as subscripts may lie outside. Where it is `whole`, a term that is read outside makes a
+    whole sum so. Points that `mask` leaves out do not count. Where it is `exact`, what is not stored is a number as any
+    other.
     """
 
     shape: tuple[int, ...] = ()
     indices: Mapping[str, Array] = field(default_factory=dict)
     strict: bool = False
+    whole: bool = False
     mask: Any = True
     exact: bool = False
 
@@ -53,7 +55,8 @@ class Frame:
             found[name] = np.arange(low, max(high, low), dtype=np.int64).reshape(axes)
         mask = np.asarray(self.mask)
         mask = mask.reshape((*mask.shape, *(1,) * more)) if mask.ndim else mask
-        return Frame((*self.shape, *(max(high - low, 0) for _, low, high in ranges)), found, self.strict, mask)
+        shape = (*self.shape, *(max(high - low, 0) for _, low, high in ranges))
+        return Frame(shape, found, self.strict, self.whole, mask)
 
     def with_indices(self, more: Mapping[str, Array]) -> Frame:
         return replace(self, indices={**self.indices, **more})
@@ -157,9 +160,10 @@ class Values(Ranges):
             case n.Reduce():
                 return self.reduce(value, frame, scalars)
             case n.Coalesce(arguments):
-                found = [self.value(a, replace(frame, strict=True), scalars) for a in arguments]
-                result = found[-1]
-                for one in reversed(found[:-1]):
+                caught = replace(frame, strict=True, whole=True)
+                found = [self.value(a, caught, scalars) for a in arguments[:-1]]
+                result = self.value(arguments[-1], replace(frame, strict=True), scalars)
+                for one in reversed(found):
                     result = Found(
                         self.apply("where", None, (one.inside, one.value, result.value)),
                         np.asarray(one.inside) | np.asarray(result.inside),
@@ -271,9 +275,10 @@ class Values(Ranges):
             for other in known[1:]:
                 absent = absent & other
         inside = insides[0]
-        if function is None and op in ("add", "subtract") and not frame.strict:
+        if function is None and op in ("add", "subtract") and not frame.whole:
             zeros = [
-                v if np.all(i) else self.apply("where", None, (i, v, 0)) for v, i in zip(values, insides, strict=True)
+                v if np.all(here) else self.apply("where", None, (here, v, False))
+                for v, here in zip(values, insides, strict=True)
             ]
             sums = self.apply(op, None, zeros)
             for place, one in enumerate(arguments):  # an infinity that is not stored stays one
@@ -314,7 +319,8 @@ class Values(Ranges):
 
     def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
         more = [(i, *self.range_of(i)) for i in node.indices]
-        inner = replace(frame.extended(more), strict=False)
+        whole = node.op != "add" or node.function is not None
+        inner = replace(frame.extended(more), strict=False, whole=whole)
         if node.where is not None:
             inner = replace(inner, mask=inner.mask & self.formula(node.where, inner.indices))
         found = self.value(node.value, inner, scalars)

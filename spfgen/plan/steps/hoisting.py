@@ -14,7 +14,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Clear, Collect, Entry, Find, If, Let, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.inverses import Inverses
-from spfgen.plan.steps.reductions import one_index, outermost
+from spfgen.plan.steps.reductions import conditions_of, one_index, outermost
 from spfgen.plan.steps.scalarize_tables import Grouped
 from spfgen.space.local_tensors import entries_of, own_tensor
 from spfgen.space.nodes import Program, Steps
@@ -84,7 +84,7 @@ class Hoisting(Inverses):
             counts = True
         else:
             counts = self.types.identity(node) != self.regions.fill(node.value)
-        if counts and (self.conditions(node) or not (node.op in ARGUMENTS or self.has_power(node))):
+        if counts and (conditions_of(node) or not (node.op in ARGUMENTS or self.has_power(node))):
             return False
         return any(self.looks_everywhere(n) for nest in self.tried(node, found) for n in walk(nest, Plan))
 
@@ -160,7 +160,7 @@ class Hoisting(Inverses):
         operator = lang.Apply(node.op, (), node.span, node.function).operator
         if fill is None or neutral is None:
             return False
-        if fill != neutral and (self.conditions(node) or not operator.is_idempotent(self.types.reduced(node))):
+        if fill != neutral and (conditions_of(node) or not operator.is_idempotent(self.types.reduced(node))):
             return False
         return any(isinstance(n, Find | Segment) for nest in self.tried(node, found) for n in walk(nest, Plan))
 
@@ -168,7 +168,7 @@ class Hoisting(Inverses):
         """The nests of a reduction where the indices around are known, with nothing in them."""
         labels, env = set(self.labels), Env(frozenset(self.free(node)), parallel=False)
         empty = Block(())
-        nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
+        nests = [p for r in found for p in self.driven_by(r, node.indices, conditions_of(node), lambda _: empty, env)]
         self.labels = labels
         return nests
 
@@ -219,7 +219,7 @@ class Hoisting(Inverses):
                 done += self.stored(counting, count, lang.Constant(1), inner)
             return Block((*lines, *done))
 
-        conditions = self.conditions(node)
+        conditions = conditions_of(node)
         found = self.regions.of(node.value)
         assert found is not None
         parts: list[Plan] = []
@@ -339,7 +339,7 @@ class Hoisting(Inverses):
             return Block((*lines, *done))
 
         alone = Env(parallel=False)
-        body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, alone)
+        body = self.passes(found, (*indices, *node.indices), conditions_of(node), leaf, alone)
         why = f"{node.op} at the points at which there is anything to combine"
         extents = self.extents_of(self.tensors[table])
         total = lang.Access(table, subscripts)

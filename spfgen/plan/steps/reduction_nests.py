@@ -29,7 +29,7 @@ from spfgen.plan.transform.simplify import without_unused
 from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Instance, Monoid, Read, value_of
 from spfgen.space.regions import Region
-from spfgen.space.steps import Chosen, Equation, Gathered, Linked
+from spfgen.space.steps import Chosen, Counted, Equation, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _reduction(planner: Equations, eq: Equation, env: Env) -> lang.Reduce | None
         return None
     if eq.target not in planner.dense or eq.target in planner.assembled or eq.target in planner.collected:
         return None
-    if any(isinstance(n, Chosen | Gathered | Linked) for n in walk(eq.value)):
+    if any(isinstance(n, Chosen | Counted | Gathered | Linked) for n in walk(eq.value)):
         return None
     found = [n for n in walk(eq.value) if isinstance(n, lang.Reduce)]
     if len(found) != 1 or any(a.tensor == eq.target for a in accesses_of(eq.value)):

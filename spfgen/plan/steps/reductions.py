@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -23,7 +23,7 @@ from spfgen.sets.affine import expression
 from spfgen.sets.uf import solved_for
 from spfgen.space.names import unbounded
 from spfgen.space.regions import Region
-from spfgen.space.steps import Chosen, Gathered, Linked
+from spfgen.space.steps import Chosen, Counted, Gathered, Linked
 from spfgen.space.typed import Scalar, operator_of
 
 
@@ -93,11 +93,11 @@ class Reductions(Values):
             return [If(started, new, alone), Assign(started.name, "bool", lang.Constant(True))]
 
         def leaf(inner: Env) -> Plan:
-            more, value = self.point_value(node.value, inner)
+            more, value = self.point_value(value_of_points(node), inner)
             count = []
             if counted is not None:
                 count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
-            return Block((*more, *combined(value), *count))
+            return self.where_counted(node, Block((*more, *combined(value), *count)), inner)
 
         shares = neutral is not None and may_share(operator, kind, self.context.deterministic)
         inner = replace(env, parallel=env.parallel and shares, own=True)
@@ -115,7 +115,7 @@ class Reductions(Values):
         """Where a reduction combines values, and with what else."""
         fill = self.regions.fill(node.value)
         found = self.regions.of(node.value)
-        conditions = self.conditions(node)
+        conditions = conditions_of(node)
         neutral = self.types.identity(node)
         points = self.points(node.indices, conditions)
         beyond = None if self.is_along(found, node.indices) and fill is not None else self.beyond(node, env)
@@ -199,7 +199,7 @@ class Reductions(Values):
         index = one_index(node)
         kind = self.types.of(node.value)
         found = self.regions.of(node.value)
-        conditions = self.conditions(node)
+        conditions = conditions_of(node)
         best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
         lines: list[Plan] = [
             Let(best.name, kind.name, number_of(0, kind.name)),
@@ -212,13 +212,14 @@ class Reductions(Values):
             found = [Region(())]
 
         def leaf(inner: Env) -> Plan:
-            more, value = self.point_value(node.value, inner)
+            more, value = self.point_value(value_of_points(node), inner)
             place = lang.Index(Var(index))
             taken = Block((Assign(best.name, kind.name, value), Assign(at.name, "int64", place)))
             count: list[Plan] = []
             if counted is not None:
                 count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
-            return Block((*more, If(self.is_better(node, value, place, best, at), taken), *count))
+            asked = If(self.is_better(node, value, place, best, at), taken)
+            return self.where_counted(node, Block((*more, asked, *count)), inner)
 
         lines += self.passes(found or [], node.indices, conditions, leaf, replace(env, parallel=False))
         if counted is not None:
@@ -266,15 +267,13 @@ class Reductions(Values):
         again = self.passes([Region(())], node.indices, (), leaf, replace(env, parallel=False))
         return [If(open_, Block(tuple(again)))]
 
-    def conditions(self, node: lang.Reduce) -> tuple[Formula, ...]:
-        """Where the points of a reduction are: its condition, and that accesses lie within their tensors. In a sum what
-        lies outside is no more than a fill, unless nothing else bounds an index."""
-        found = [] if node.where is None else list(conjuncts(node.where))
-        free = set(node.indices) & self.steps.free
-        for access in direct(node.value):
-            if node.op != "add" or free & self.indices_in(access):
-                found += self.inside(access)
-        return tuple(dict.fromkeys(found))
+    def where_counted(self, node: lang.Reduce, part: Plan, env: Env) -> Plan:
+        """What is done at a point of a reduction, where the point counts."""
+        value: Any = node.value
+        if not isinstance(value, Counted):
+            return part
+        lines, asked = self.point_value(value.asked, env)
+        return Block((*lines, If(cast(asked, "bool"), part)))
 
     def has_power(self, node: lang.Reduce) -> bool:
         """Whether n equal values are combined at once, after all others."""
@@ -290,6 +289,17 @@ class Reductions(Values):
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (cast(fill, kind), cast(count, kind)), node.span)
+
+
+def value_of_points(node: lang.Reduce) -> Any:
+    """What a reduction is of."""
+    value: Any = node.value
+    return value.value if isinstance(value, Counted) else value
+
+
+def conditions_of(node: lang.Reduce) -> tuple[Formula, ...]:
+    """Where the points of a reduction are."""
+    return () if node.where is None else tuple(dict.fromkeys(conjuncts(node.where)))
 
 
 def operator_of_reduction(node: lang.Reduce) -> lang.Apply:
@@ -318,16 +328,6 @@ def one_index(node: lang.Reduce) -> str:
     if len(node.indices) != 1:
         raise SpecError(f"expected one index of `{node.op}`, but there are {len(node.indices)}", node.span)
     return node.indices[0]
-
-
-def direct(value: Any) -> Iterator[lang.Access]:
-    """The accesses of a value that nothing but operators is around."""
-    match value:
-        case lang.Access():
-            yield value
-        case lang.Apply(_, arguments):
-            for argument in arguments:
-                yield from direct(argument)
 
 
 def outermost(rule: Callable[[Any], Any], value: Any) -> Any:

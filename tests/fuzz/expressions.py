@@ -20,6 +20,7 @@ EXTENT_OF = {"i": "n", "k": "n", "j": "m", "l": "m"}
 LARGEST = 2.0**24
 Value = tuple[Any, ...]
 """("number", v), ("index", i), ("access", T, (i, j)), ("or", T, ((i, -1), (j, 0)), v): what lies outside is v,
+("moved", T, (("{0} + {1}", i, 2), ("{0}", j, 0))): what lies outside is left out, there are such in reductions alone,
 ("apply", name, arguments), ("reduce", name, (j,), value, condition)"""
 
 
@@ -173,6 +174,15 @@ REDUCTIONS: Mapping[str, tuple[str, Callable[..., Array], Any]] = {
     "argmin": ("fi", np.argmin, None),
     "argmax": ("fi", np.argmax, None),
 }
+MOVED: Mapping[str, Callable[[Array, int], Array]] = {
+    "{0}": lambda i, d: i,
+    "{0} - {1}": lambda i, d: i - d,
+    "{0} + {1}": lambda i, d: i + d,
+    "{1} - {0}": lambda i, d: d - i,
+    "2*{0} - {1}": lambda i, d: 2 * i - d,
+    "{0}/2 + {1}": lambda i, d: i // 2 + d,
+}
+"""Subscripts, of an index and a number."""
 CONDITIONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "{0} < {1}": np.less,
     "{0} >= {1}": np.greater_equal,
@@ -196,6 +206,8 @@ def show(value: Value) -> str:
         case ("or", tensor, subscripts, number):
             inside = ", ".join(f"{i} {'+' if d > 0 else '-'} {abs(d)}" if d else i for i, d in subscripts)
             return f"coalesce({tensor}[{inside}], {shown(number)})"
+        case ("moved", tensor, subscripts):
+            return f"{tensor}[{', '.join(form.format(i, d) for form, i, d in subscripts)}]"
         case ("apply", (name, kinds), arguments):
             function = BY_NAME[name, kinds]
             texts = [show(a) for a in arguments]
@@ -224,48 +236,80 @@ class Known:
 
 
 def meaning(value: Value, known: Known) -> Array:
+    return found_of(value, known, False)[0]
+
+
+def found_of(value: Value, known: Known, whole: bool) -> tuple[Array, Array]:
+    """The value, and where it has one: what reads outside has none. With `whole` a sum has none where one of its terms
+    has none, else it is there that of its other terms."""
     with np.errstate(all="ignore"):
-        return _meaning(value, known)
+        return _found(value, known, whole)
 
 
-def _meaning(value: Value, known: Known) -> Array:
+def _found(value: Value, known: Known, whole: bool) -> tuple[Array, Array]:
+    everywhere = np.array(True)
     match value:
         case ("number", number):
-            return np.asarray(number).reshape([1] * len(INDICES))
+            return np.asarray(number).reshape([1] * len(INDICES)), everywhere
         case ("index", index):
-            return known.axis(index)
+            return known.axis(index), everywhere
         case ("access", tensor, subscripts):
             array = known.arrays[tensor]
             if not subscripts:
-                return array.reshape([1] * len(INDICES))
-            return np.asarray(array[tuple(known.axis(i) for i in subscripts)])
+                return array.reshape([1] * len(INDICES)), everywhere
+            return np.asarray(array[tuple(known.axis(i) for i in subscripts)]), everywhere
         case ("or", tensor, subscripts, number):
-            array = known.arrays[tensor]
-            places = [known.axis(i) + d for i, d in subscripts]
-            inside = np.array(True)
-            for place, extent in zip(places, array.shape, strict=True):
-                inside = inside & (place >= 0) & (place < extent)
-            if not array.size:
-                return np.where(inside, number, number)
-            clipped = tuple(np.clip(p, 0, n - 1) for p, n in zip(places, array.shape, strict=True))
-            return np.where(inside, array[clipped], number)
+            read, inside = _read(known.arrays[tensor], [known.axis(i) + d for i, d in subscripts])
+            return np.where(inside, read, number), everywhere
+        case ("moved", tensor, subscripts):
+            return _read(known.arrays[tensor], [MOVED[form](known.axis(i), d) for form, i, d in subscripts])
         case ("apply", key, arguments):
-            return np.asarray(BY_NAME[key].numpy(*(_meaning(a, known) for a in arguments)))
+            return _applied(key, [_found(a, known, whole) for a in arguments], whole)
         case ("reduce", name, indices, body, condition):
-            found = _meaning(body, known)
-            _, numpy, identity = REDUCTIONS[name]
-            shape = list(found.shape)
+            found, inside = _found(body, known, name != "sum")
             if condition:
-                kept = CONDITIONS[condition[0]](known.axis(condition[1]), known.axis(condition[2]))
-                found = np.where(kept, found, np.asarray(identity).astype(found.dtype))
-                shape = list(found.shape)
-            for index in indices:
-                shape[INDICES.index(index)] = known.extents[EXTENT_OF[index]]
-            found = np.broadcast_to(found, shape)
-            if name.startswith("arg"):
-                return np.asarray(numpy(found, axis=INDICES.index(indices[0]), keepdims=True))
-            return np.asarray(numpy(found, axis=tuple(INDICES.index(i) for i in indices), keepdims=True))
+                inside = inside & CONDITIONS[condition[0]](known.axis(condition[1]), known.axis(condition[2]))
+            return _reduced(name, indices, found, inside, known), everywhere
     raise ValueError(value)
+
+
+def _read(array: Array, places: Sequence[Array]) -> tuple[Array, Array]:
+    inside = np.array(True)
+    for place, extent in zip(places, array.shape, strict=True):
+        inside = inside & (place >= 0) & (place < extent)
+    if not array.size:
+        return np.zeros(inside.shape, array.dtype), inside
+    return array[tuple(np.clip(p, 0, n - 1) for p, n in zip(places, array.shape, strict=True))], inside
+
+
+def _applied(key: tuple[str, str], arguments: Sequence[tuple[Array, Array]], whole: bool) -> tuple[Array, Array]:
+    values, insides = [v for v, _ in arguments], [i for _, i in arguments]
+    inside = np.logical_and.reduce(np.broadcast_arrays(*insides)) if len(insides) > 1 else insides[0]
+    name = key[0]
+    if not whole and (name in ("add", "subtract") or key == ("mixed", "if")):
+        values = [v if i.all() else np.where(i, v, v.dtype.type(0)) for v, i in arguments]
+        inside = insides[0] | insides[1]
+    elif name == "where":
+        inside = insides[0] & np.where(values[0], insides[1], insides[2])
+    elif name in ("logical_and", "logical_or"):
+        taken = values[0] if name == "logical_and" else ~values[0]
+        inside = insides[0] & (insides[1] | ~taken)
+    return np.asarray(BY_NAME[key].numpy(*values)), inside
+
+
+def _reduced(name: str, indices: Sequence[str], found: Array, inside: Array, known: Known) -> Array:
+    _, numpy, identity = REDUCTIONS[name]
+    shape = list(np.broadcast_shapes(found.shape, inside.shape if inside.ndim else found.shape))
+    for index in indices:
+        shape[INDICES.index(index)] = known.extents[EXTENT_OF[index]]
+    axes = tuple(INDICES.index(i) for i in indices)
+    if not inside.all():
+        if identity is None:  # there is something to take, as `grow` sees to
+            ends = (-np.inf, np.inf) if found.dtype.kind == "f" else (-(2**62), 2**62)
+            identity = ends[name.endswith("min")]
+        found = np.where(inside, found, np.asarray(identity).astype(found.dtype))
+    found = np.broadcast_to(found, shape)
+    return np.asarray(numpy(found, axis=axes[0] if name.startswith("arg") else axes, keepdims=True))
 
 
 def result_of(equation: Equation, known: Known, before: Array | None) -> Array:
@@ -292,6 +336,8 @@ class Grower:
     rng: np.random.Generator
     operands: tuple[Operand, ...]
     known: Sequence[Known]
+    reducing: int = 0
+    """How many reductions what is grown stands in."""
 
     def pick(self, things: Sequence[Any]) -> Any:
         return things[self.rng.integers(len(things))]
@@ -330,7 +376,9 @@ class Grower:
         of = self.pick("fi") if name.startswith("arg") else kind
         count = 1 if name.startswith("arg") or len(free) < 2 else int(self.rng.integers(1, 3))
         chosen = [str(i) for i in self.rng.permutation(free)[:count]]
+        self.reducing += 1
         body, exact = self.grow(of, depth - 1, indices + "".join(chosen), bound + "".join(chosen))
+        self.reducing -= 1
         if not set(chosen) <= alone(body) or (name.startswith("arg") and not exact):
             return None
         condition = None
@@ -338,12 +386,22 @@ class Grower:
             condition = (self.pick(list(CONDITIONS)), chosen[0], self.pick(indices))
         value = ("reduce", name, tuple(chosen), body, condition)
         for known in self.known:
-            found = meaning(body, known)
+            found, inside = found_of(body, known, name != "sum")
             if name in ("sum", "prod", "argmin", "argmax") and not _finite(found):
+                return None
+            if REDUCTIONS[name][2] is None and not self._has_some(inside, chosen, known):
                 return None
             if not _fits(meaning(value, known)):
                 return None
         return value, exact
+
+    @staticmethod
+    def _has_some(inside: Array, indices: Sequence[str], known: Known) -> bool:
+        """Whether a reduction has something everywhere."""
+        if not inside.ndim:
+            return True
+        own = tuple(INDICES.index(i) for i in indices)
+        return bool(inside.any(axis=own).all()) and all(known.extents[EXTENT_OF[i]] for i in indices)
 
     def _mask(self, indices: str) -> Value:
         """A condition on indices alone."""
@@ -366,6 +424,11 @@ class Grower:
                 shifts = tuple((i, int(self.rng.integers(-1, 2))) for i in subscripts)
                 if any(d for _, d in shifts):
                     return ("or", operand.name, shifts, self.number(kind))
+            if subscripts and self.reducing and self.rng.random() < 0.4:
+                forms = [self.pick(list(MOVED)) for _ in subscripts]
+                if any(form != "{0}" for form in forms):
+                    places = zip(forms, subscripts, self.rng.integers(0, 5, len(forms)), strict=True)
+                    return ("moved", operand.name, tuple((f, i, int(d)) for f, i, d in places))
             return ("access", operand.name, subscripts)
         others = [o for o in self.operands if o.kind != kind and self._accesses(o, indices)]
         if others and kind != "i" and self.rng.random() < 0.8:
@@ -414,6 +477,8 @@ def alone(value: Value) -> set[str]:
             return set(subscripts)
         case ("or", _, subscripts, _):
             return {i for i, d in subscripts if not d}
+        case ("moved", _, subscripts):
+            return {i for form, i, _ in subscripts if form == "{0}"}
         case ("apply", _, arguments):
             return {i for a in arguments for i in alone(a)}
         case ("reduce", _, _, body, _):
@@ -423,7 +488,7 @@ def alone(value: Value) -> set[str]:
 
 def accessed(value: Value) -> set[str]:
     match value:
-        case ("access" | "or", tensor, *_):
+        case ("access" | "or" | "moved", tensor, *_):
             return {str(tensor)}
         case ("apply", _, arguments):
             return {t for a in arguments for t in accessed(a)}
@@ -446,7 +511,7 @@ def smaller(value: Value) -> Iterator[Value]:
             for n, argument in enumerate(arguments):
                 for one in smaller(argument):
                     yield ("apply", (name, kinds), (*arguments[:n], one, *arguments[n + 1 :]))
-                if argument[0] in ("apply", "reduce", "or", "index"):
+                if argument[0] in ("apply", "reduce", "or", "moved", "index"):
                     number: Any = {"f": 2.0, "i": 2, "b": True}[kinds[n]]
                     yield ("apply", (name, kinds), (*arguments[:n], ("number", number), *arguments[n + 1 :]))
         case ("reduce", name, indices, body, condition):

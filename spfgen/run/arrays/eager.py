@@ -496,7 +496,7 @@ def _at_once(tensor: Tensor, name: str, axis: Any, keepdims: bool) -> Any:
     if found is not NOTHING:
         return found
     with in_words(name):
-        return by_kernel(Reduce(name, Leaf(tensor), axis, keepdims), small=True, share=LATER, key=key)
+        return by_kernel(Reduce(name, Leaf(tensor), axis, keepdims), small=True, times=1 / LATER, key=key)
 
 
 def _reduced_where(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any, initial: Any, mask: Any) -> Any:

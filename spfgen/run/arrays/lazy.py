@@ -43,7 +43,7 @@ from spfgen.run.arrays.made import in_layout
 from spfgen.run.arrays.merges import goes_by_merges
 from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
 from spfgen.run.arrays.pieces import for_any_numbers, patterns, pieces, why_first
-from spfgen.run.arrays.plan_cache import Seen, seen
+from spfgen.run.arrays.plan_cache import AGAIN, Seen, seen
 from spfgen.run.arrays.reductions import axis_of, of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import fused
@@ -305,18 +305,21 @@ def computed(node: Node, layout: Any = None, again: Seen | None = None) -> Any:
     is_large = stored(node) >= tree_kernel.ENOUGH
     if is_large and layout is None and mode() != WARM and goes_by_merges(node, patterns(in_order(node))):
         if again is not None:
-            again.remember_steps()
+            again.remember_steps(is_small=False)
         return _by_steps(node)
-    first = pieces(node) if is_large or mode() == WARM else []
+    first = pieces(node) if is_large or mode() in (WARM, "background") else []
     if first and again is not None:
         again.remember_parts(first)
     whole = _whole(node, first)
     is_same = again is not None and whole is node
-    found = by_kernel(whole, layout, key=again.kernel_key() if again is not None and is_same else None)
+    key = again.kernel_key() if again is not None and is_same else None
+    found = by_kernel(whole, layout, small=layout is None, times=1 if is_large else AGAIN, key=key)
     if found is not None:
         if again is not None and is_same:
             again.remember_kernel()
         return found
+    if again is not None and is_same and not is_large:
+        again.remember_steps(is_small=True)
     node = whole
     if layout is not None and node.shape:
         found = _groups(node)

@@ -18,7 +18,8 @@ from spfgen.run.calls.layout_signature import remember
 from spfgen.run.later import mode
 from spfgen.run.tensor import Tensor
 
-STEPS = "steps"
+AGAIN = 32
+"""So often a small graph goes node by node before it is asked again whether there is a kernel for it."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,13 @@ class _Parts:
     """The places of the nodes that are computed first."""
 
     places: tuple[int, ...]
+
+
+@dataclass
+class _Steps:
+    """Node by node; `left`: how often, None for ever."""
+
+    left: int | None
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,15 @@ class Seen:
         return [self.order[k] for k in self.how.places] if isinstance(self.how, _Parts) else []
 
     def goes_by_steps(self) -> bool:
-        return self.how == STEPS
+        if not isinstance(self.how, _Steps):
+            return False
+        if self.how.left is not None:
+            self.how.left -= 1
+        return self.how.left is None or self.how.left > 0
 
-    def remember_steps(self) -> None:
-        self._remember(STEPS)
+    def remember_steps(self, is_small: bool) -> None:
+        """Where the operands are small, until a kernel may be there."""
+        self._remember(_Steps(AGAIN if is_small else None))
 
     def remember_parts(self, parts: Sequence[Node]) -> None:
         places = {id(n): k for k, n in enumerate(self.order)}

@@ -34,19 +34,19 @@ def by_kernel(
     sparse: bool = False,
     always: bool = False,
     small: bool = False,
-    share: int = 1,
+    times: float = 1,
     key: Hashable = None,
 ) -> Any | None:
     """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
     goes step by step then words what is wrong. `sparse`: only where the result is sparse; `small`: of few entries too,
-    once there is a kernel. It is compiled after `share` times the work of others. Under `key` later calls are found at
+    once there is a kernel. Its work counts so many `times`. Under `key` later calls are found at
     once (call_cache.py)."""
     if not always and stored(node) < ENOUGH and mode() not in ((WARM, "background") if small else (WARM,)):
         return None
     said, pattern = fused(node), patterns(in_order(node))[id(node)]
     if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
         return None
-    if layout is None and not always and not _is_ready(node, said, pattern, share):
+    if layout is None and not always and not _is_ready(node, said, pattern, times):
         return None
     try:
         found = _by_kernel(node, said, pattern, layout, key)
@@ -57,9 +57,9 @@ def by_kernel(
     return found if found.dtype == node.dtype else None
 
 
-def _is_ready(node: Node, said: Fused, pattern: Pattern | None, share: int) -> bool:
+def _is_ready(node: Node, said: Fused, pattern: Pattern | None, times: float) -> bool:
     wanted = None if pattern is None or not node.shape else (TARGET, pattern.layout, pattern.fill)
-    return ready(said.text, said.operands, said.sizes, wanted, stored(node) // share, ENOUGH // share)
+    return ready(said.text, said.operands, said.sizes, wanted, int(stored(node) * times), int(ENOUGH * times))
 
 
 @lru_cache(maxsize=256)

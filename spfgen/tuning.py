@@ -231,7 +231,7 @@ LATER_KNOWN = 4096
 """So many things to compile are known at once."""
 
 PRODUCT_SMALL = 5_000
-"""Products with a dense array of fewer terms are left to numpy: to call a kernel takes longer. Measured, arrays."""
+"""Products with a dense array of fewer terms are left to numpy until there is a kernel. Measured, arrays."""
 MERGES = 4
 """So many merges of two tensors in one order take less time than a kernel of all. Measured, lazy arrays: `A+B-A*B` of
 200,000 entries each takes 7 ms by three merges, 13 by a kernel; `2*A-B` 3.6 and 5.1."""

@@ -13,6 +13,8 @@ import pytest
 from spfgen import folder
 from spfgen.folder import load
 from spfgen.run import later
+from spfgen.run.arrays import plan_cache
+from spfgen.run.calls import call_cache
 from tests.fuzz.chains import chain_of, problem
 
 
@@ -22,6 +24,8 @@ def try_one(seed: int, by_kernels: bool, large: bool) -> str:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(later, "_STATES", {})
+        patch.setattr(call_cache, "_CALLS", {})
+        patch.setattr(plan_cache, "_PLANS", {})
         if by_kernels:  # wherever there is one, however few elements there are
             patch.setenv("SPFGEN_COMPILE", later.WARM)
             patch.setattr(later, "marked", lambda mark: None)

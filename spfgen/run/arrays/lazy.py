@@ -378,7 +378,8 @@ def _step_said(node: Node, names: Mapping[int, str]) -> str:
     own = [f"{n} is {values.get(id(v), _operand_said(v))}" for n, v in said.operands.items()]
     text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")
     if numbers < tree_kernel.ENOUGH and not names:
-        return f"{text}\n   by numpy, because the operands hold {numbers} numbers, fewer than {tree_kernel.ENOUGH}"
+        few = f"the operands hold {numbers} numbers, fewer than {tree_kernel.ENOUGH}"
+        return f"{text}\n   by numpy until a kernel is there, because {few}"
     if not for_any_numbers(node):
         return f"{text}\n   by numpy, entry by entry, because a scalar determines the fill value"
     if goes_by_merges(node, patterns(in_order(node))):

@@ -17,6 +17,8 @@ from spfgen import tuning
 from spfgen.errors import UsageError
 from spfgen.run import compile as compiling
 from spfgen.run import later
+from spfgen.run.arrays import plan_cache
+from spfgen.run.calls import call_cache
 
 rng = np.random.default_rng(5)
 D = np.round(rng.random((30, 40)), 1) * (rng.random((30, 40)) < 0.2)
@@ -47,6 +49,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.Mo
     monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(later, "_STATES", {})
     monkeypatch.setattr(later, "_WORKERS", [])
+    monkeypatch.setattr(call_cache, "_CALLS", {})
+    monkeypatch.setattr(plan_cache, "_PLANS", {})
     yield monkeypatch
     for worker in later._WORKERS:
         worker.end()
@@ -159,6 +163,7 @@ def test_another_process_compiles_what_numpy_did_often(fresh, compilations) -> N
         assert found.dtype == np.float64
         assert np.allclose(found, D @ X)
     fresh.setattr(later, "_STATES", {})  # as in a new process: it finds the mark
+    fresh.setattr(call_cache, "_CALLS", {})
     spfgen.pack(F, "csr") @ X
     assert any(state.is_ready for state in later._STATES.values())
 

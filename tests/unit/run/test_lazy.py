@@ -316,7 +316,7 @@ def test_several_results_share_what_they_have_in_common(monkeypatch) -> None:
 
 def test_explain_says_the_steps_and_why(monkeypatch) -> None:
     one = spfgen.asarray(spfgen.pack(A, "csr"))
-    assert "by numpy, because the operands hold" in (one * one).explain()
+    assert "by numpy until a kernel is there, because the operands hold" in (one * one).explain()
     monkeypatch.setattr("spfgen.run.arrays.tree_kernel.ENOUGH", 0)
     assert "by a kernel" in (one * one).explain()
     assert "a scalar determines" in (one + 1.5).explain()

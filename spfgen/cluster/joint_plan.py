@@ -89,7 +89,9 @@ class JointPlan:
         zeros = {n for n, v in operands.items() if n not in self.filled and is_sparse(v)}
         self.reads, self.named_steps = reads_of(self.steps, {*layouts}, self.numbers, zeros)
         self.zeros = {r.name for r in self.reads if r.access.tensor in zeros}
-        self.narrowed = narrowed(self.named_steps, self.reads, operands, self.zeros, (*self.named,))
+        are_zero = not kept and all(fill_in(d, len(self.found.shapes.get(t, ()))) == 0 for t, d in layouts.items())
+        names = (*self.named,)
+        self.narrowed = narrowed(self.named_steps, self.reads, operands, self.zeros, names) if are_zero else {}
         self._tensors = {r.name: r.access.tensor for r in self.reads}
         self.homes: dict[Any, int] = {}
         """The numbers of the workers that tasks are meant for."""
@@ -259,7 +261,13 @@ class JointPlan:
         """What indices run over in a block of work."""
         found = {n: (0, e) for n, e in self.extents.items()}
         found |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
-        return found | {n: self._stored_range(n, found, place) for n in self.narrowed}
+        written = {plain(s) for t in self.targets for s in self._subscripts(t)}  # blocks of results begin where cuts do
+        own = (n for n in self.narrowed if n not in place or n not in written)
+        return found | {n: self._stored_range(n, found, place) for n in own}
+
+    def _subscripts(self, target: str) -> Iterator[Any]:
+        """Those of a result, wherever it is written."""
+        return (s for a in accesses_in(self.steps) if a.tensor == target for s in a.subscripts)
 
     @property
     def moved(self) -> tuple[str, ...]:

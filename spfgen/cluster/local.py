@@ -191,7 +191,7 @@ class Local:
         """A subscript of a result: its block begins where the block of work does, or it is whole."""
         if not isinstance(subscript, Expr):
             return subscript
-        whole = {i: self.begins[i] for i in self.unit.cuts if self.unit.is_whole(i, tensor)}
+        whole = {i: self.begins[i] for i in self.unit.moved if self._is_elsewhere(tensor, i)}
         return substitute(subscript, whole)
 
     def _extents(self, ranges: Ranges) -> dict[str, int]:
@@ -223,7 +223,8 @@ class Local:
             if not unit.is_whole(index, target) and target in unit.targets:
                 low, high = ranges[index]
                 shape[unit.way(index, target).axis] = high - low
-        return {f"{target}.{n}": e for n, e in zip(self._parameters(target), shape, strict=True)}
+        named = zip(self._parameters(target), shape, strict=True)
+        return {f"{target}.{n}": e for axis, (n, e) in enumerate(named) if (target, axis) not in known}
 
     def _following(self, passed: frozenset[str]) -> set[tuple[str, int]]:
         """Axes whose extents follow from operands and from indices whose extents are passed: where an index stands
@@ -245,7 +246,9 @@ class Local:
 
     def _is_elsewhere(self, target: str, index: str) -> bool:
         """Whether the index does not begin at 0 in a block of work's part of a result."""
-        return index in self.unit.cuts and self.unit.is_whole(index, target)
+        if index not in self.unit.cuts:
+            return index in self.unit.narrowed and target in self.unit.layouts
+        return self.unit.is_whole(index, target)
 
     def _parameters(self, target: str) -> tuple[str, ...]:
         from spfgen.run.calls.detect_layout import dense_layout

@@ -43,8 +43,8 @@ def narrowed(
     sizes: Sequence[str],
 ) -> dict[str, tuple[Side, ...]]:
     """The indices that run over the entries of blocks, with the axes of the reads that say it: those of an equation
-    that are summed, wherever they stand, over what is 0 outside of them. `steps` are over the names of reads, `zeros`
-    the reads that are 0 where nothing is stored."""
+    that are summed, wherever they stand, over what is 0 outside of them, or whose result is 0 there. `steps` are over
+    the names of reads, `zeros` the reads that are 0 where nothing is stored."""
     if len(steps) != 1 or not isinstance(steps[0], lang.Statement) or steps[0].within:
         return {}
     step = normalized(tuple(steps), tuple(sizes))[0]
@@ -57,17 +57,20 @@ def narrowed(
             continue
         for axis, subscript in enumerate(read.access.subscripts):
             index = plain(subscript)
-            if index is None or index in within(step.target) or not _narrows(value, axis):
+            if index is None or not _narrows(value, axis) or not _is_read_beside(index, read, reads):
                 continue
-            reductions = [n for n in walk(step) if isinstance(n, lang.Reduce) and index in n.indices]
-            if reductions and _is_read_beside(index, read, reads) and all(_adds(n, read.name) for n in reductions):
+            if _adds_nothing_outside(step, index, read.name):
                 found[index] = (*found.get(index, ()), (read, axis))
     return found
 
 
-def _adds(node: lang.Reduce, name: str) -> bool:
-    """Whether a reduction adds up what is 0 where an operand is."""
-    return node.op == "add" and node.function is None and vanishes(node.value, name)
+def _adds_nothing_outside(step: lang.Statement, index: str, name: str) -> bool:
+    """Whether all sums over an index are of what is 0 where an operand is; or the result is, if it has the index."""
+    if index in within(step.target):
+        return index in map(plain, step.target.subscripts) and vanishes(step.value, name)
+    reductions = [n for n in walk(step) if isinstance(n, lang.Reduce) and index in n.indices]
+    adds = (n.op == "add" and n.function is None and vanishes(n.value, name) for n in reductions)
+    return bool(reductions) and all(adds)
 
 
 def _is_read_beside(index: str, read: Read, reads: Collection[Read]) -> bool:

@@ -141,12 +141,14 @@ def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
 
 
 def out_of_order(
-    plan: Plan, context: Context, written: Mapping[str, str], second: Collection[str] = ()
+    plan: Plan, context: Context, written: Mapping[str, str], second: Collection[str], equal: Mapping[str, str]
 ) -> Iterator[SpecError]:
     """Loops that stand within others that the schedule has inside of them, or does not speak of. `written` is what the
-    text calls the loops that it knows; `second` are positions of an access beside the first one of the same tensor."""
+    text calls the loops that it knows; `second` are positions of an access beside the first one of the same tensor,
+    `equal` those that are equal to one that the schedule names."""
     said = {m.dim: m.span for m in context.marks if m.word == "order"}
     place = {name: k for k, name in enumerate(context.order)}
+    place |= {name: place[other] for name, other in equal.items() if name not in place}
     for dims in _paths(plan) if said else ():
         own = {*said, *second}
         path = [_called(d, dims, own, written) for d, is_loop in dims.items() if is_loop and d in written]

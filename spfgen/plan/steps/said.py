@@ -31,6 +31,8 @@ from spfgen.plan.nodes import (
     Segment,
     stores_in,
 )
+from spfgen.sets.affine import Affine
+from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance, Mark, Steps
 
 OTHERWISE = "leave the clause out: `explain` without it shows which loops there are, and what is found how"
@@ -108,8 +110,22 @@ def check_said(plan: Plan, context: Context, written: Mapping[str, str], steps: 
         elif others := [n.algorithm for n in finds if n.algorithm != ALGORITHMS.get(forced.algorithm, n.algorithm)]:
             message = f"expected `{name}` to be found by {forced.algorithm}, but that is not how {others[0]} is made"
             errors.append(SpecError(message, forced.span, (OTHERWISE,)))
-    errors += out_of_order(plan, context, written, _second_accesses(steps, written))
+    equal = _equal(steps, context.order)
+    errors += out_of_order(plan, context, written, _second_accesses(steps, written), equal)
     raise_all(errors)
+
+
+def _equal(steps: Steps, order: Sequence[str]) -> dict[str, str]:
+    """Positions that always equal one of the same operand that the schedule names, as in a block on the diagonal."""
+    found: dict[str, str] = {}
+    for asked in steps.sums.values():
+        for instance in asked.group.instances:
+            for operand in instance.reads:
+                for named in {*operand.positions} & {*order}:
+                    for other in (p for p in operand.positions if p not in order):
+                        if instance.domain.implies(Constraint(True, Affine(((named, 1), (other, -1))))):
+                            found[other] = named
+    return found
 
 
 def _second_accesses(steps: Steps, written: Mapping[str, str]) -> set[str]:

@@ -170,6 +170,13 @@ def test_an_order_of_a_first_access_says_nothing_of_the_second() -> None:
     assert kernel.generated.plans
 
 
+@pytest.mark.parametrize("order", ["j, C.x, k", "j, C.y, k", "C.x, k"])
+def test_an_order_of_a_position_speaks_of_those_that_equal_it(order: str) -> None:
+    """Within a block on the diagonal a row is its column."""
+    kernel = spfgen.compile("z[j,i,k] = C[l,l]*C[i,i]", C="bcsr2", z="dense", schedule=f"order {order}")
+    assert kernel.generated.plans
+
+
 @pytest.mark.parametrize("order", ["D.p, j", "D_2.p, j", "D_2.p, D.p, j", "j, D.p"])
 def test_an_order_of_one_of_two_accesses(order: str) -> None:
     """`D.p` is the first one where there are two, `D_2.p` the second: the other may stand anywhere."""

@@ -321,16 +321,10 @@ def compile(  # noqa: A001
 
     Raises SpecError, UsageError, Unsupported.
     """
-    from spfgen.pipeline import resolve
     from spfgen.run.calls.detect_layout import dense_layout
     from spfgen.space.assembled import with_assembled
 
-    if not isinstance(statements, str):
-        raise UsageError(f"expected statements as a text, but this is {a_type(statements)}")
-    if positional:
-        raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        raise UsageError(f"expected a name that C can have, but it is `{name}`")
+    _check_arguments(statements, positional, name)
     functions, layouts = among(layouts)
     parsed = parse_statements(statements, functions=dict(functions))
     check_used(functions, parsed)
@@ -343,12 +337,30 @@ def compile(  # noqa: A001
     kernel = scheduled(lang.Kernel(name, declared, (), parsed), schedule)
     kernel = with_finds(replace(kernel, order=tuple(loops(order)) or kernel.order), finds, deterministic)
     kernel = replace(kernel, level=level_of(optimize))
-    found: dict[str, Layout] = {}
-    for declaration in declared:
-        one = replace(kernel, tensors=(declaration,))
-        found |= resolve(one, handles[declaration.name].tree)
+    resolved = _resolved(kernel, handles)
     build = made if schedule is None else Kernel
-    return build(with_assembled(kernel, found), found, threads, validate, prune=prune, max_workspace=max_workspace)
+    whole = with_assembled(kernel, resolved)
+    return build(whole, resolved, threads, validate, prune=prune, max_workspace=max_workspace)
+
+
+def _check_arguments(statements: object, positional: Sequence[object], name: str) -> None:
+    """Raises UsageError for arguments that `compile` does not take."""
+    if not isinstance(statements, str):
+        raise UsageError(f"expected statements as a text, but this is {a_type(statements)}")
+    if positional:
+        raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise UsageError(f"expected a name that C can have, but it is `{name}`")
+
+
+def _resolved(kernel: lang.Kernel, handles: Mapping[str, LayoutHandle]) -> dict[str, Layout]:
+    """The layout of each declared tensor; each is looked up where its name is defined."""
+    from spfgen.pipeline import resolve
+
+    layouts: dict[str, Layout] = {}
+    for declaration in kernel.tensors:
+        layouts |= resolve(replace(kernel, tensors=(declaration,)), handles[declaration.name].tree)
+    return layouts
 
 
 def evaluate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.show import show_plan
 from spfgen.plan.text import interval, show_conditions, show_operand
 from spfgen.plan.verify.claims import claims
-from spfgen.space.nodes import Group, Program
+from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.show import iteration_space
 
 
@@ -49,59 +49,9 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
     `details` adds to the obligations what differs between machines and versions of Z3: times, counterexamples.
     """
     program = generated.program
-    parts = [f"kernel {program.name}"]
-    for tensor in program.tensors:
-        role = "output" if tensor.is_output else "input"
-        named = tensor.assembled or tensor.layout
-        constants = ", ".join(f"{n}={v}" for n, v in named.constants)
-        layout = f"{named.name}({constants})" if constants else named.name
-        shared = f", shares index arrays of {tensor.shared_with}" if tensor.shared_with else ""
-        computed = ", its pattern is computed" if tensor.assembled is not None else ""
-        parts.append(f"  {tensor.name} : {layout}, {tensor.value_type}, {role}{shared}{computed}")
-    for whole in generated.plans:
-        asked, plan = _opened(whole)
-        parts += ["", program.steps.text if asked is None else asked.text]
-        if asked is None:
-            why = program.beyond or COMPARED
-            parts.append(f"  planned by regions of what is stored, not as a sum of products, because {why}")
-            for inner in (n.asked.group for n in walk(plan, PLANS) if isinstance(n, Products)):
-                parts += [f"  as sums of products: {inner.text}", *(textwrap.indent(p, "  ") for p in _spaces(inner))]
-        else:
-            parts += _spaces(asked)
-        order = scanned(plan)
-        parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")
-        found = looked_for(plan)
-        if found:
-            driving = [d for d in order if d not in found]
-            parts.append(f"  iterates over {', '.join(driving) or 'nothing'}; searches for {', '.join(found)}")
-        parts.append("  loops:")
-        parts += [f"    {line}" for line in show_plan(plan).splitlines()]
-        sharing = [*shared_by_loops(program, asked, plan)]
-        if sharing:
-            parts.append("  dependences:")
-            parts += [_filled(loop.text(details), "    ") for loop in sharing]
-        parts += _until_packed(program, whole)
-        parts.append("  proved:")
-        own = claims(whole, generated.compared)
-        parts += [f"    - {fact}" for fact in (*own.proved, *proved(plan))] or ["    nothing"]
-        parts.append("  only tested, not proved:")
-        parts += [f"    - {text}" for text in own.only_tested]
-        refused = rejected(plan)
-        if refused:
-            parts.append("  not taken:")
-            parts += [f"    - {line}" for line in refused]
-        above = above_linear(program, plan)
-        if above:
-            parts.append("  grows faster than what is stored:")
-            parts += [_filled(line, "    ") for line in above]
-        prices = costs(plan)
-        if prices:
-            parts.append("  expected nanoseconds, compared when the kernel is called:")
-            parts += [_filled(line, "    ") for line in prices]
-        doubts = unproved(plan)
-        if doubts:
-            parts.append("  not proved:")
-            parts += [f"    - {doubt}" for doubt in doubts]
+    parts = [f"kernel {program.name}", *map(_tensor, program.tensors)]
+    for plan in generated.plans:
+        parts += _planned(generated, plan, details)
     for name, how in generated.assemblies.items():
         parts += _assembled(name, how)
     if generated.refused is not None:
@@ -114,6 +64,63 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         lines = [obligation_line(answer, details) for answer in generated.obligations]
         parts += [_filled(line) for line in dict.fromkeys(lines)]
     return "\n".join(parts)
+
+
+def _tensor(tensor: Tensor) -> str:
+    """Its layout, its type, its role."""
+    role = "output" if tensor.is_output else "input"
+    named = tensor.assembled or tensor.layout
+    constants = ", ".join(f"{n}={v}" for n, v in named.constants)
+    layout = f"{named.name}({constants})" if constants else named.name
+    shared = f", shares index arrays of {tensor.shared_with}" if tensor.shared_with else ""
+    computed = ", its pattern is computed" if tensor.assembled is not None else ""
+    return f"  {tensor.name} : {layout}, {tensor.value_type}, {role}{shared}{computed}"
+
+
+def _planned(generated: Generated, whole: Plan, details: bool) -> Iterator[str]:
+    """A statement, or all of them where one plan is theirs: spaces, loops, what was proved of them and what was not."""
+    program = generated.program
+    asked, plan = _opened(whole)
+    yield from ("", program.steps.text if asked is None else asked.text)
+    yield from _regions(program, plan) if asked is None else _spaces(asked)
+    yield from _loops(plan)
+    sharing = [_filled(loop.text(details), "    ") for loop in shared_by_loops(program, asked, plan)]
+    yield from _section("dependences", sharing)
+    yield from _until_packed(program, whole)
+    own = claims(whole, generated.compared)
+    facts = [f"    - {fact}" for fact in (*own.proved, *proved(plan))]
+    yield from _section("proved", facts or ["    nothing"])
+    yield from ("  only tested, not proved:", *(f"    - {text}" for text in own.only_tested))
+    yield from _section("not taken", [f"    - {line}" for line in rejected(plan)])
+    growth = [_filled(line, "    ") for line in above_linear(program, plan)]
+    yield from _section("grows faster than what is stored", growth)
+    prices = [_filled(line, "    ") for line in costs(plan)]
+    yield from _section("expected nanoseconds, compared when the kernel is called", prices)
+    yield from _section("not proved", [f"    - {doubt}" for doubt in unproved(plan)])
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    """Lines under their title, if there are any."""
+    yield from (f"  {title}:", *lines) if lines else ()
+
+
+def _regions(program: Program, plan: Plan) -> Iterator[str]:
+    """Why statements are planned by regions, and the sums of products among them."""
+    yield f"  planned by regions of what is stored, not as a sum of products, because {program.beyond or COMPARED}"
+    for inner in (n.asked.group for n in walk(plan, PLANS) if isinstance(n, Products)):
+        yield f"  as sums of products: {inner.text}"
+        yield from (textwrap.indent(p, "  ") for p in _spaces(inner))
+
+
+def _loops(plan: Plan) -> Iterator[str]:
+    """The loops in words."""
+    order, found = scanned(plan), looked_for(plan)
+    yield f"  loop order: {', '.join(order) if order else 'no loops'}"
+    if found:
+        driving = [d for d in order if d not in found]
+        yield f"  iterates over {', '.join(driving) or 'nothing'}; searches for {', '.join(found)}"
+    yield "  loops:"
+    yield from (f"    {line}" for line in show_plan(plan).splitlines())
 
 
 COMPARED = "as sums they would compare all entries of two tensors"

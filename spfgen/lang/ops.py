@@ -195,7 +195,7 @@ OR, AND, NOT, COMPARED, BIT_OR, BIT_XOR, BIT_AND, SHIFTED, ADDED, MULTIPLIED, SI
 """How tightly operators bind, as in Python."""
 
 
-def _arithmetic() -> list[Operator]:
+def _sums_and_products() -> list[Operator]:
     return [
         Operator(
             *("add", 2, "+", ADDED, "+", "||"),
@@ -229,6 +229,11 @@ def _arithmetic() -> list[Operator]:
             code=(("c", "rt"),),
             aliases=("mul",),
         ),
+    ]
+
+
+def _quotients_and_remainders() -> list[Operator]:
+    return [
         Operator(
             *("divide", 2, "/", MULTIPLIED, "/", "", QUOTIENT),
             identity=1,
@@ -255,6 +260,11 @@ def _arithmetic() -> list[Operator]:
         ),
         _function("fmod", 2, annihilators=((0, 0),), sparse="f", known=(Known(1, 1, 0, "iu"),),
                   code=(("iu", "rt"), ("f", "fmod()"))),
+    ]  # fmt: skip
+
+
+def _powers_and_signs() -> list[Operator]:
+    return [
         Operator(
             *("power", 2, "**", POWER, "", ""),
             identity=1,
@@ -411,7 +421,9 @@ def _conversions() -> list[Operator]:
 
 
 _ALL = (
-    *_arithmetic(),
+    *_sums_and_products(),
+    *_quotients_and_remainders(),
+    *_powers_and_signs(),
     *_of_the_library(),
     *_extremes(),
     *_of_integers(),

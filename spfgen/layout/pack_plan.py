@@ -92,50 +92,21 @@ def _pack_plan(
     layout: Layout, arguments: Mapping[str, Expr] | None = None, free: bool = False, chunks: bool = False
 ) -> PackPlan:
     """`free`: what the relation leaves open is chosen; `chunks`: before anything is ranked by its keys."""
-    encoded = in_turn(encode(layout))
-    encoded = apart(encoded) if free else encoded
-    if not encoded.pieces:
-        raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
-    both = [(p, informed_piece(encoded, p)) for p in encoded.pieces]
-    both = [(p, known) for p, known in both if not known.is_empty()] or both
-    encoded = replace(encoded, pieces=tuple(p for p, _ in both))
-    informed = tuple(known for _, known in both)
+    encoded, informed = _informed(layout, free)
     given = {*layout.parameters, *layout.coordinates}
     progress = Progress(encoded, informed, set(given), set(encoded.sizes), arguments or {})
     progress.learn()
     steps: list[Rules] = []
     waiting = list(layout.positions)
     while True:
-        written = _writes(progress)
-        steps += written
+        steps += _writes(progress)
         if not waiting:
             break
-        reason = ""
-        chosen = chunk(progress, waiting, True) if chunks and not _follows(progress, waiting) else None
-        for whole, position in product((True, False) if arguments else (False,), waiting if chosen is None else ()):
-            progress.whole = whole
-            found = _step(progress, position)
-            if isinstance(found, tuple):
-                break
-            reason = reason or found
-        else:
-            needed = (digits(progress) or start(progress, waiting)) if free and chosen is None else None
-            if free and needed is None and chosen is None:
-                chosen = chunk(progress, waiting, True) or counted_later(progress, waiting)
-            if needed is None and chosen is None:
-                needed = (_needed_array(progress, room=False) or extreme(progress)) if free else None
-                needed = needed or _needed_array(progress) or _needed_size(progress)
-            if free and needed is None and chosen is None:
-                chosen = chunk(progress, waiting, False) or lowest(progress, waiting)
-            if needed is not None:
-                steps.append(needed)
-                continue
-            if chosen is None:
-                raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
-            position, found = chosen
-        waiting.remove(position)
-        steps.append(found)
-        _after(progress, position, found)
+        position, rules = _next(layout, progress, waiting, free, chunks)
+        steps.append(rules)
+        if position is not None:
+            waiting.remove(position)
+            _after(progress, position, rules)
     while (needed := _array_left(progress, free)) is not None:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
@@ -150,6 +121,46 @@ def _pack_plan(
     _check_made_once(plan)
     _check_padding(plan)
     return plan
+
+
+def _informed(layout: Layout, free: bool) -> tuple[Encoded, tuple[Piece, ...]]:
+    """The relation in pieces that have points, and each with what is declared of them."""
+    encoded = in_turn(encode(layout))
+    encoded = apart(encoded) if free else encoded
+    if not encoded.pieces:
+        raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
+    both = [(p, informed_piece(encoded, p)) for p in encoded.pieces]
+    both = [(p, known) for p, known in both if not known.is_empty()] or both
+    return replace(encoded, pieces=tuple(p for p, _ in both)), tuple(known for _, known in both)
+
+
+def _next(
+    layout: Layout, progress: Progress, waiting: Sequence[str], free: bool, chunks: bool
+) -> tuple[str | None, Rules]:
+    """A position that waits and what makes it, or None and what has to be made before any of them."""
+    chosen = chunk(progress, waiting, True) if chunks and not _follows(progress, waiting) else None
+    if chosen is not None:
+        return chosen
+    reason = ""
+    for whole, position in product((True, False) if progress.arguments else (False,), waiting):
+        progress.whole = whole
+        found = _step(progress, position)
+        if isinstance(found, tuple):
+            return position, found
+        reason = reason or found
+    needed = (digits(progress) or start(progress, waiting)) if free else None
+    if free and needed is None:
+        chosen = chunk(progress, waiting, True) or counted_later(progress, waiting)
+    if needed is None and chosen is None:
+        needed = (_needed_array(progress, room=False) or extreme(progress)) if free else None
+        needed = needed or _needed_array(progress) or _needed_size(progress)
+    if free and needed is None and chosen is None:
+        chosen = chunk(progress, waiting, False) or lowest(progress, waiting)
+    if needed is not None:
+        return None, needed
+    if chosen is None:
+        raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
+    return chosen
 
 
 def _check_made_once(plan: PackPlan) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from spfgen.facts.formula import Num, Var, rename
 from spfgen.ir import children, walk
@@ -23,7 +23,7 @@ from spfgen.space.extents import Extents, Ranges
 from spfgen.space.following import conditions_in
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
-from spfgen.space.nodes import Program, Steps, Tensor
+from spfgen.space.nodes import Asked, Change, Program, Steps, Tensor
 from spfgen.space.normal import Inside, Normal
 from spfgen.space.outside import Outside
 from spfgen.space.pattern_overflow import doubts
@@ -47,65 +47,43 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
+    return _joined(kernel, declared, layouts)
+
+
+def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: Mapping[str, Layout]) -> Program:
+    """The program of a kernel whose names and accesses are right, with all its tensors and their layouts."""
     normal = Normal(frozenset(kernel.sizes))
     body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     stated = [s for s, _ in _equations(kernel.statements, body)]
-    uses = list(_accesses(body))
-    local = {d.name for d in kernel.tensors if d.local}
-    inputs = read_first(kernel.statements, in_loops=False) - local
-    outputs = {s.target.tensor for s in statements_in(kernel.statements)} - local
-    ordered = sorted(declared, key=lambda d: d.local)  # what calls know gives extents their names, so it comes first
-    as_written = [[] if what_is_beyond(s) else [s.target, *accesses(s.value)] for s in stated]
-    in_one = [_renamed(u, normal.shared) for u in uses]
-    extents = Extents(kernel, ordered, layouts, [in_one, *as_written], outputs | local)
-    made = make_tensors(kernel, declared, layouts, extents, inputs, outputs)
-    for statement in (s for s in stated if not what_is_beyond(s)):
-        check_signs(statement, {t.name: t for t in made})
-    made = with_result_types(kernel, declared, made, local, _of_numbers(kernel, stated))
-    sums = Sums(kernel, layouts, made)
-    made = with_patterns(kernel, made, sums.entry_types(stated))
+    roles = _roles(kernel)
+    local = roles.local
+    extents = _extents(kernel, declared, layouts, normal, body, stated, roles)
+    made, sums = _typed_tensors(kernel, declared, layouts, extents, stated, roles)
     tensors = tuple(t for t in made if t.name not in local)
     temporaries = tuple(t for t in made if t.name in local)
-    said = {d.name for d in kernel.tensors if d.use.fill is not None}
-    found = IndexExtents(kernel, extents, normal, uses, (outputs - inputs) | local, local)
-    found.bounding = [a for s in body for a in _bounding(s)]
-    found.targets = [lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)]
-    found.conditions = conditions_in(body)
-    found.make_all_own()
+    found = _index_extents(kernel, extents, normal, body, roles)
     body = tuple(found.resolved(s) for s in body)
-    needed = found.needed(body)
-    free = frozenset(i for i in needed if found.is_free(i))
-    for index in free:
-        found.check_bounded(index, body)
-    indices = {i: found.extent(i) for i in sorted(normal.taken & (needed - free))}
-    outside = Outside(found.limits_of, found.never_negative, free, _absent(made, outputs), _types(made, body))
+    free = _without_extent(found, body)
+    indices = {i: found.extent(i) for i in sorted(normal.taken & (found.needed(body) - free))}
+    outside = Outside(found.limits_of, found.never_negative, free, _absent(made, roles.outputs), _types(made, body))
     body = tuple(outside.left_out(s) for s in body)
     equations = list(_equations(kernel.statements, body))
-    spans = {e: s.target.span for s, e in equations}
-    for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):
-        if not any((d.assembled or d.local) and d.name == equation.target for d in kernel.tensors):
-            check_output(equation.target, layouts[equation.target], spans.get(equation) or equation.span)
-    tensors = with_fills(body, tensors, temporaries, said)
+    _check_outputs(kernel, layouts, body, equations)
+    tensors = with_fills(body, tensors, temporaries, {d.name for d in kernel.tensors if d.use.fill is not None})
     check_fills(tensors)
     asked = [*dict.fromkeys(e.name for e in found.asked.values())]
     names = (*extents.parameters(local), *extents.readings(tensors), *asked)
-    limits = {i: (e,) for i, e in indices.items()}
-    ranges = Ranges(names, extents.fixed, limits, (), frozenset())
+    ranges = Ranges(names, extents.fixed, {i: (e,) for i, e in indices.items()}, (), frozenset())
     by_name = {t.name: t for t in (*tensors, *temporaries)}
     own = [extents.ranges(k + 1) for k in range(len(stated))]
     groups = sums.groups(equations, by_name, own, ranges, free, {*found.computed})
     schedule = read_schedule(kernel, by_name, [g.group for g in groups.values()], sums.others, sums.beyond)
-    changed = transformed([g.group for g in groups.values()], schedule.changes)
-    groups = {e: g._replace(group=new) for (e, g), new in zip(groups.items(), changed, strict=True)}
+    groups = _changed(groups, schedule.changes)
     body = tuple(in_order(s, indices, groups) for s in body)
     text = "\n".join(map(show_statement, kernel.statements))
-    called = normal.called
-    steps = Steps(body, indices, free, text, kernel.span, found.computed, called, groups, frozenset(local))
+    steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called, groups, frozenset(local))
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
-    written: dict[str, dict[str, None]] = {}
-    for index, extent in indices.items():
-        if isinstance(extent, Var):
-            written.setdefault(normal.called.get(index, index), {})[extent.name] = None
+    written = _written(indices, normal)
     numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
     return Program(
         kernel.name,
@@ -114,7 +92,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         (*extents.parameters(local), *asked),
         {**extents.readings(tensors), **dict.fromkeys(asked, ())},
         extents.fixed,
-        {name: tuple(sizes) for name, sizes in written.items()},
+        written,
         steps,
         schedule.order,
         schedule.finds,
@@ -140,6 +118,103 @@ def _absent(tensors: Sequence[Tensor], outputs: Set[str]) -> frozenset[str]:
 def _types(tensors: Sequence[Tensor], body: Sequence[Any]) -> Types:
     types = Types({t.name: t.value_type for t in tensors}, {})
     return replace(types, scalars=scalar_types(body, types.leaf))
+
+
+class _Roles(NamedTuple):
+    """Which tensors are read before anything is stored to them, which are stored, which are the kernel's own."""
+
+    inputs: set[str]
+    outputs: set[str]
+    local: set[str]
+
+
+def _roles(kernel: lang.Kernel) -> _Roles:
+    local = {d.name for d in kernel.tensors if d.local}
+    inputs = read_first(kernel.statements, in_loops=False) - local
+    return _Roles(inputs, {s.target.tensor for s in statements_in(kernel.statements)} - local, local)
+
+
+def _extents(
+    kernel: lang.Kernel,
+    declared: Sequence[lang.TensorDecl],
+    layouts: Mapping[str, Layout],
+    normal: Normal,
+    body: Sequence[Any],
+    stated: Sequence[lang.Statement],
+    roles: _Roles,
+) -> Extents:
+    """The names of extents, from all accesses."""
+    ordered = sorted(declared, key=lambda d: d.local)  # what calls know gives extents their names, so it comes first
+    as_written = [[] if what_is_beyond(s) else [s.target, *accesses(s.value)] for s in stated]
+    in_one = [_renamed(u, normal.shared) for u in _accesses(body)]
+    return Extents(kernel, ordered, layouts, [in_one, *as_written], roles.outputs | roles.local)
+
+
+def _typed_tensors(
+    kernel: lang.Kernel,
+    declared: Sequence[lang.TensorDecl],
+    layouts: Mapping[str, Layout],
+    extents: Extents,
+    stated: Sequence[lang.Statement],
+    roles: _Roles,
+) -> tuple[tuple[Tensor, ...], Sums]:
+    """All tensors with their value types and patterns, and the sums of products over them."""
+    made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
+    for statement in (s for s in stated if not what_is_beyond(s)):
+        check_signs(statement, {t.name: t for t in made})
+    made = with_result_types(kernel, declared, made, roles.local, _of_numbers(kernel, stated))
+    sums = Sums(kernel, layouts, made)
+    return with_patterns(kernel, made, sums.entry_types(stated)), sums
+
+
+def _index_extents(
+    kernel: lang.Kernel, extents: Extents, normal: Normal, body: Sequence[Any], roles: _Roles
+) -> IndexExtents:
+    """How far each index runs."""
+    results = (roles.outputs - roles.inputs) | roles.local
+    found = IndexExtents(kernel, extents, normal, list(_accesses(body)), results, roles.local)
+    found.bounding = [a for s in body for a in _bounding(s)]
+    found.targets = [lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)]
+    found.conditions = conditions_in(body)
+    found.make_all_own()
+    return found
+
+
+def _without_extent(found: IndexExtents, body: Sequence[Any]) -> frozenset[str]:
+    """The indices that conditions bound, not extents. Raises an error for those that nothing bounds."""
+    free = frozenset(i for i in found.needed(body) if found.is_free(i))
+    for index in free:
+        found.check_bounded(index, body)
+    return free
+
+
+def _check_outputs(
+    kernel: lang.Kernel,
+    layouts: Mapping[str, Layout],
+    body: Sequence[Any],
+    equations: Sequence[tuple[lang.Statement, Equation]],
+) -> None:
+    """Raises an error for results whose layout cannot be stored to."""
+    spans = {e: s.target.span for s, e in equations}
+    free = {d.name for d in kernel.tensors if d.assembled or d.local}
+    for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):
+        if equation.target not in free:
+            check_output(equation.target, layouts[equation.target], spans.get(equation) or equation.span)
+
+
+def _changed(groups: Mapping[Equation, Asked], changes: Sequence[Change]) -> dict[Equation, Asked]:
+    """The sums of products with what the schedule changes in their loops."""
+    changed = transformed([g.group for g in groups.values()], changes)
+    return {e: g._replace(group=new) for (e, g), new in zip(groups.items(), changed, strict=True)}
+
+
+def _written(indices: Mapping[str, Any], normal: Normal) -> dict[str, tuple[str, ...]]:
+    """The sizes that are the extents of indices, by the names that the text gives these."""
+    written: dict[str, dict[str, None]] = {}
+    for index, extent in indices.items():
+        if isinstance(extent, Var):
+            written.setdefault(normal.called.get(index, index), {})[extent.name] = None
+    return {name: tuple(sizes) for name, sizes in written.items()}
 
 
 def _of_numbers(kernel: lang.Kernel, stated: Sequence[lang.Statement]) -> set[str]:

@@ -13,7 +13,7 @@ from math import prod
 
 from spfgen import limits
 from spfgen.errors import InternalError, SpecError, TooManyCases
-from spfgen.facts.domains import arguments_inside, inside_arrays
+from spfgen.facts.domains import Limits, arguments_inside, inside_arrays
 from spfgen.facts.formula import (
     TRUE,
     ZERO,
@@ -241,40 +241,8 @@ def _pieces(
     ranges: Ranges,
 ) -> Iterator[Instance]:
     encoder = Encoder()
-    guards: list[Formula] = []
-    try:
-        limits = declared_facts(list(tensors.values()), ranges.fixed).extents
-        parts = [encoder.formula(inside_arrays(c.formula, limits)) for c in combination]
-        parts += [encoder.formula(f) for index in indices for f in ranges.of(index)]
-        if statement.where is not None:
-            parts.append(encoder.formula(statement.where))
-        for choice in combination:
-            for place, limit in choice.places:
-                inside = within(place, ZERO, limit)
-                try:
-                    trial = Encoder(dict(encoder.calls), dict(encoder.quotients))
-                    parts.append(trial.formula(inside))
-                    encoder.calls.update(trial.calls)
-                    encoder.quotients.update(trial.quotients)
-                except NotAffine:
-                    guard = within(encoder.expr(place), ZERO, encoder.expr(limit))
-                    if not choice.safe():
-                        guards.append(guard)
-        called = [c for choice in combination for p in choice.operand.place for c in calls(p)]
-        parts += [encoder.formula(f) for f in arguments_inside(called, limits)]
-        domains = in_domain(encoder, limits)
-    except NotAffine as error:
-        raise SpecError(
-            f"expected an affine expression, but `{show(error.expr)}` is not affine",
-            error.span or statement.span,
-            ("subscripts, conditions and arguments of index arrays are sums of indices times numbers",),
-        ) from None
-    except QuantifiedCall as error:
-        raise SpecError(
-            f"expected arguments that are positions, but `{error.variable}` in `{show(error.call)}` is quantified",
-            error.call.span or statement.span,
-            (f"make `{error.variable}` a position of the relation",),
-        ) from None
+    limits = declared_facts(list(tensors.values()), ranges.fixed).extents
+    parts, guards, domains = _in_terms_of_sets(statement, combination, indices, ranges, limits, encoder)
     parts += encoder.definitions()
     axioms = declared_facts([tensors[c.operand.tensor] for c in combination], ranges.fixed)
     facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
@@ -311,6 +279,60 @@ def _pieces(
             signed=ranges.signed & set(size_names),
             around=ranges.around & set(size_names),
         )
+
+
+def _in_terms_of_sets(
+    statement: lang.Statement,
+    combination: Sequence[_Choice],
+    indices: Sequence[str],
+    ranges: Ranges,
+    limits: Limits,
+    encoder: Encoder,
+) -> tuple[list[Formula], list[Formula], dict[str, tuple[Formula, ...]]]:
+    """What holds at the points; what has to be asked there, because no set says it; where index arrays have values.
+    Raises SpecError for what is not affine."""
+    guards: list[Formula] = []
+    try:
+        parts = [encoder.formula(inside_arrays(c.formula, limits)) for c in combination]
+        parts += [encoder.formula(f) for index in indices for f in ranges.of(index)]
+        if statement.where is not None:
+            parts.append(encoder.formula(statement.where))
+        for choice in combination:
+            for place, limit in choice.places:
+                within_array = _if_affine(encoder, within(place, ZERO, limit))
+                if within_array is not None:
+                    parts.append(within_array)
+                    continue
+                guard = within(encoder.expr(place), ZERO, encoder.expr(limit))
+                if not choice.safe():
+                    guards.append(guard)
+        called = [c for choice in combination for p in choice.operand.place for c in calls(p)]
+        parts += [encoder.formula(f) for f in arguments_inside(called, limits)]
+        return parts, guards, in_domain(encoder, limits)
+    except NotAffine as error:
+        raise SpecError(
+            f"expected an affine expression, but `{show(error.expr)}` is not affine",
+            error.span or statement.span,
+            ("subscripts, conditions and arguments of index arrays are sums of indices times numbers",),
+        ) from None
+    except QuantifiedCall as error:
+        raise SpecError(
+            f"expected arguments that are positions, but `{error.variable}` in `{show(error.call)}` is quantified",
+            error.call.span or statement.span,
+            (f"make `{error.variable}` a position of the relation",),
+        ) from None
+
+
+def _if_affine(encoder: Encoder, formula: Formula) -> Formula | None:
+    """The encoded formula; None, and nothing is encoded, if it is not affine."""
+    trial = Encoder(dict(encoder.calls), dict(encoder.quotients))
+    try:
+        encoded = trial.formula(formula)
+    except NotAffine:
+        return None
+    encoder.calls.update(trial.calls)
+    encoder.quotients.update(trial.quotients)
+    return encoded
 
 
 def _informed(piece: Piece, known: Sequence[Formula], axioms: Facts, encoder: Encoder) -> Piece:

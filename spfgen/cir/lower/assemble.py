@@ -232,6 +232,14 @@ class _Writer:
     # --- steps --------------------------------------------------------------------------------------------
 
     def step(self, step: Step) -> list[c.Stmt]:
+        for part in (self.of_vectors, self.of_control, self.of_chunks, self.of_arrays):
+            lines = part(step)
+            if lines is not None:
+                return lines
+        raise InternalError(f"no C for {step!r}")
+
+    def of_vectors(self, step: Step) -> list[c.Stmt] | None:
+        """Vectors are made and changed."""
         match step:
             case Let(name, value):
                 return [c.Assign(self.scalar(name), "=", self.expr(value))]
@@ -265,6 +273,11 @@ class _Writer:
                 return self.keep(step)
             case Move(mask):
                 return self.move(c.Name(self.names[mask]), True)
+        return None
+
+    def of_control(self, step: Step) -> list[c.Stmt] | None:
+        """Conditions, repetition, failure."""
+        match step:
             case Fail(when, why, together):
                 status = c.Return(c.Name(TOGETHER if together else PLACE))
                 return [c.If(self.condition(when), c.Block((c.Comment(why), status)))]
@@ -275,6 +288,11 @@ class _Writer:
                 lines = [s for inner in body for s in self.step(inner)]
                 lines.append(c.If(c.Un("!", c.Name("dropped")), c.Break()))
                 return [c.While(c.Name("true"), c.Block(tuple(lines)))]
+        return None
+
+    def of_chunks(self, step: Step) -> list[c.Stmt] | None:
+        """Entries are put into chunks."""
+        match step:
             case Blocks(name, length, group, low, high):
                 given = [c.Name(self.names[v]) for v in (group, low, high)]
                 return self.called(name, "spfgen_blocks", [self.expr(length), *given])
@@ -286,6 +304,11 @@ class _Writer:
                 return self.called(
                     name, "spfgen_movable", [self.expr(length), *given, self.expr(groups), self.expr(width)]
                 )
+        return None
+
+    def of_arrays(self, step: Step) -> list[c.Stmt] | None:
+        """The arrays of the layout are made and filled."""
+        match step:
             case Filler():
                 return self.filler(step)
             case Room():
@@ -298,7 +321,7 @@ class _Writer:
                 return self.shared(step)
             case Facts():
                 return self.facts(step)
-        raise InternalError(f"no C for {step!r}")
+        return None
 
     def new(self, own: c.Expr, length: Any) -> list[c.Stmt]:
         made = c.Call("spfgen_vector", (c.Name("pool"), self.length(length)))

@@ -273,22 +273,40 @@ class KernelLowering(Lowering):
         return result
 
     def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
+        for part in (self.of_loops, self.of_lookups, self.of_values, self.of_results):
+            lines = part(plan, scope)
+            if lines is not None:
+                return lines
+        if isinstance(plan, STATEMENTS):
+            return from_steps.statement(self, plan, scope)
+        if plan.meaning is not None:  # it has no C of its own
+            return self.plan(plan.meaning, scope)
+        raise InternalError(f"unknown plan node {plan!r}")
+
+    def of_loops(self, plan: Plan, scope: Scope) -> list[c.Stmt] | None:
+        """Loops, what runs in them, and which of several versions runs."""
         match plan:
-            case Clear(tensor, part=None, shared=shared):
-                return self.clear(tensor, shared)
-            case Clear(part=part, body=body) if part is not None and body is not None:
-                return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
             case Scan():
                 return self.scan(plan, scope)
-            case Load(dim, call, body, in_place):
-                if in_place:
-                    return self.plan(body, scope.inlined(dim, call))
-                return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
             case Guard(conditions, body, exits=True):
                 over = joined("||", [self.condition(Not(f), scope) for f in conditions])
                 return [c.If(over, c.Block((c.Break(),))), *self.plan(body, scope)]
             case Guard(conditions, body):
                 return [c.If(self.all(conditions, scope), c.Block(tuple(self.plan(body, scope))))]
+            case Versions():
+                return variants.cheapest(self, plan, scope) if plan.by_cost else variants.versions(self, plan, scope)
+            case Levels():
+                return levels.levels(self, plan, scope)
+            case Needs(value):
+                return [levels.pair(self, value, scope)]
+            case SkipZero(value, other, additions, body):
+                adds = c.Un("!", c.Bin("&&", self.all_finite(other, additions, scope), self.is_zero(value, scope)))
+                return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]
+        return None
+
+    def of_lookups(self, plan: Plan, scope: Scope) -> list[c.Stmt] | None:
+        """Where something stands in index arrays."""
+        match plan:
             case Find():
                 return self.find(plan, scope)
             case Segment(body=body):
@@ -305,42 +323,47 @@ class KernelLowering(Lowering):
                 return hoist.state(self, plan, scope)
             case Table():
                 return hoist.table(self, plan, scope)
+        return None
+
+    def of_values(self, plan: Plan, scope: Scope) -> list[c.Stmt] | None:
+        """What is read, summed and stored in arrays."""
+        match plan:
+            case Load(dim, call, body, in_place):
+                if in_place:
+                    return self.plan(body, scope.inlined(dim, call))
+                return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
             case Prefetch():
                 return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
-            case Versions():
-                return variants.cheapest(self, plan, scope) if plan.by_cost else variants.versions(self, plan, scope)
-            case Accumulate():
-                return accumulators.accumulate(self, plan, scope)
-            case Levels():
-                return levels.levels(self, plan, scope)
-            case Needs(value):
-                return [levels.pair(self, value, scope)]
             case Transpose():
                 return transpose(self, plan, scope)
-            case Gather():
-                return entries.gather(self, plan, scope)
-            case InPlace():
-                from spfgen.cir.lower.placed import target_of  # numpy, which is not needed before
-
-                return target_of(self, plan).both(self, scope)
-            case SkipZero(value, other, additions, body):
-                adds = c.Un("!", c.Bin("&&", self.all_finite(other, additions, scope), self.is_zero(value, scope)))
-                return [c.Comment(plan.because), c.If(adds, c.Block(tuple(self.plan(body, scope))))]
-            case Append():
-                return entries.append(self, plan, scope)
-            case Products():
-                return self.products(plan)
+            case Accumulate():
+                return accumulators.accumulate(self, plan, scope)
             case Store(monoid=Monoid()):
                 return [self.merged(plan, scope)]
             case Store(target, value, op) if op == "+=" or not self.steps:
                 stored = self.store(target, op, value, scope)
                 is_memory = scope.accumulator(target) is None
                 return [openmp.ATOMIC, stored] if scope.atomic and is_memory else [stored]
-            case _ if isinstance(plan, STATEMENTS):
-                return from_steps.statement(self, plan, scope)
-            case _ if plan.meaning is not None:  # it has no C of its own
-                return self.plan(plan.meaning, scope)
-        raise InternalError(f"unknown plan node {plan!r}")
+        return None
+
+    def of_results(self, plan: Plan, scope: Scope) -> list[c.Stmt] | None:
+        """What is done with a result as a whole: cleared, filled with entries."""
+        match plan:
+            case Clear(tensor, part=None, shared=shared):
+                return self.clear(tensor, shared)
+            case Clear(part=part, body=body) if part is not None and body is not None:
+                return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
+            case Gather():
+                return entries.gather(self, plan, scope)
+            case InPlace():
+                from spfgen.cir.lower.placed import target_of  # numpy, which is not needed before
+
+                return target_of(self, plan).both(self, scope)
+            case Append():
+                return entries.append(self, plan, scope)
+            case Products():
+                return self.products(plan)
+        return None
 
     def merged(self, plan: Store, scope: Scope) -> c.Stmt:
         """A value combined with what the target has."""

@@ -33,15 +33,9 @@ class Equations(Hoisting):
             return made
         if eq.rest is None and eq.value is not None and eq.updates is None and eq.target in self.dense:
             eq = replace(eq, rest=self.rest_of(eq))  # before reductions become tables
-        if eq.value is not None and not env.known and not env.point_by_point:
-            lines, value, needed = self.nested(eq.value, env)
-            if lines:
-                return self.unless_empty(eq, lines, value, needed, env)
-        if eq.value is not None:
-            first, value = self.made_once(eq.value, eq.indices, env)
-            if first:
-                return [*first, *self.equation(replace(eq, value=value), env)]
-        target = self.tensors[eq.target]
+        first = self.reductions_first(eq, env)
+        if first is not None:
+            return first
         if eq.selects and eq.where is not None and eq.target in self.collected and eq.updates is None:
             old = lang.Access(self.collected[eq.target], eq.subscripts, eq.span)
             return self.equation(replace(eq, value=Chosen(eq.where, eq.value, old), where=None), env)
@@ -52,21 +46,39 @@ class Equations(Hoisting):
             return self.from_copy(eq, env) if is_read and eq.target in self.dense else self.scattered(eq, env)
         if eq.target in self.assembled or eq.target in self.collected:
             return self.to_entries(eq, env)
+        in_pattern = eq.target not in self.dense or eq.within
+        return self.to_pattern(eq, env) if in_pattern else self.to_dense(eq, env)
+
+    def reductions_first(self, eq: Equation, env: Env) -> list[Plan] | None:
+        """The equation behind the reductions of its value that are made before it, if there are any."""
+        if eq.value is None:
+            return None
+        if not env.known and not env.point_by_point:
+            lines, value, needed = self.nested(eq.value, env)
+            if lines:
+                return self.unless_empty(eq, lines, value, needed, env)
+        first, value = self.made_once(eq.value, eq.indices, env)
+        return [*first, *self.equation(replace(eq, value=value), env)] if first else None
+
+    def to_pattern(self, eq: Equation, env: Env) -> list[Plan]:
+        """A result of which only what it stores is computed."""
         access = lang.Access(eq.target, eq.subscripts, eq.span)
-        reads = {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
-        some = eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
-        if eq.target not in self.dense or eq.within:
-            first, eq = ([], eq) if reads else self.hoisted(eq, env)
-            if first:
-                return [*first, *self.equation(eq, env)]
-            emptied = eq.updates is None and not eq.selects and not eq.within and (some or eq.where is not None)
-            if emptied and reads:
-                return self.from_copy(eq, env)
-            if emptied and some:
-                return [*self.emptied(eq.target), *self.within(eq, access, env)]
-            empty = lang.Constant(target.layout.fill)
-            first = self.filled(eq, access, empty, env) if emptied else []
-            return [*first, *self.within(eq, access, env)]
+        reads, some = _own_reads(eq), _leaves_some(eq, env)
+        first, eq = ([], eq) if reads else self.hoisted(eq, env)
+        if first:
+            return [*first, *self.equation(eq, env)]
+        emptied = eq.updates is None and not eq.selects and not eq.within and (some or eq.where is not None)
+        if emptied and reads:
+            return self.from_copy(eq, env)
+        if emptied and some:
+            return [*self.emptied(eq.target), *self.within(eq, access, env)]
+        empty = lang.Constant(self.tensors[eq.target].layout.fill)
+        first = self.filled(eq, access, empty, env) if emptied else []
+        return [*first, *self.within(eq, access, env)]
+
+    def to_dense(self, eq: Equation, env: Env) -> list[Plan]:
+        """A result with a value everywhere."""
+        reads, some = _own_reads(eq), _leaves_some(eq, env)
         elsewhere = reads - {(eq.target, eq.subscripts)}
         if (elsewhere and eq.indices) or (some and reads):  # one place is read before it is written anyhow
             return self.from_copy(eq, env)
@@ -76,14 +88,28 @@ class Equations(Hoisting):
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
         env = replace(env, plain=self.is_as_in_numpy(eq.value))
-        regions = replace(self.regions, exact=env.plain)
-        found = None if reads else regions.of(eq.value)
-        fill = None if reads else regions.fill(eq.value)
         conditions = self.where_it_runs(eq, access)
+        parts, found = self.fills_first(eq, access, conditions, env, known=not reads)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            return Block((*lines, *self.stored(eq, access, value, inner)))
+
+        return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def fills_first(
+        self, eq: Equation, access: lang.Access, conditions: Sequence[Formula], env: Env, known: bool
+    ) -> tuple[list[Plan], list[Region]]:
+        """What is stored before, where the value is what fill values alone give, and the regions of all other points:
+        one with all points where that is not `known`."""
+        regions = replace(self.regions, exact=env.plain)
+        found = regions.of(eq.value) if known else None
+        fill = regions.fill(eq.value) if known else None
         parts: list[Plan] = []
         if eq.updates is not None:
-            neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
+            neutral = eq.updates.operator.identity_of(TYPES[self.tensors[eq.target].value_type])
             if fill is None or neutral is None or fill != neutral:
                 found = None
         elif found is None or fill is None:
@@ -94,14 +120,7 @@ class Equations(Hoisting):
             apart = bool(conditions) and not eq.selects and fill_text(eq.rest) != fill_text(fill)
             parts += self.filled(eq, access, lang.Constant(eq.rest), env) if apart else []
             parts += self.filled(eq, access, lang.Constant(fill), env, conditions if eq.selects or apart else ())
-        if found is None:
-            found = [Region((access,))]
-
-        def leaf(inner: Env) -> Plan:
-            lines, value = self.point_value(eq.value, inner)
-            return Block((*lines, *self.stored(eq, access, value, inner)))
-
-        return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+        return parts, [Region((access,))] if found is None else found
 
     def is_as_in_numpy(self, value: Any) -> bool:
         """Whether a dense result is what numpy computes at every point, where what is not stored decides nothing: it
@@ -274,11 +293,7 @@ class Equations(Hoisting):
             stored_fill = None if fill_of_value is None else number_of(fill_of_value, tensor.value_type).value
             same = stored_fill is not None and fill_text(stored_fill) == fill_text(fill)
         kept = eq.target in self.collected
-        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
-        whole = (
-            eq.updates is None and eq.where is None and len(spoken) == len(eq.subscripts) and spoken <= {*eq.indices}
-        )
-        empties = kept and (whole or (eq.updates is None and not env.known and not eq.selects))
+        empties = kept and eq.updates is None and (_sets_all(eq) or not (env.known or eq.selects))
         rewritten = () if empties or eq.updates is not None else env.earlier
         before = union([self.entries_of(w, eq) for w in rewritten])
         regions = union([found if same else None, before])
@@ -388,6 +403,22 @@ def _has_pattern_of(one: Tensor, other: Tensor) -> bool:
         and one.layout.relation == other.layout.relation
         and stored_once(one.layout).proved
     )
+
+
+def _sets_all(eq: Equation) -> bool:
+    """Whether each index of the equation is a subscript of its own, and there are no others."""
+    spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
+    return eq.where is None and len(spoken) == len(eq.subscripts) and spoken <= {*eq.indices}
+
+
+def _own_reads(eq: Equation) -> set[tuple[str, tuple[Any, ...]]]:
+    """Which places of its target an equation reads."""
+    return {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
+
+
+def _leaves_some(eq: Equation, env: Env) -> bool:
+    """Whether an equation gives its target a value at other places than it runs over."""
+    return eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
 
 
 def _writes_all(eq: Equation) -> bool:

@@ -196,7 +196,11 @@ class Merging(Driving):
         found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
         if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Store):
             return None
-        before, scan, after, does = nodes[: found[0]], nodes[found[0]], nodes[found[0] + 1 : -1], nodes[-1]
+        return self.of_nodes(access, index, nodes, found[0])
+
+    def of_nodes(self, access: lang.Access, index: str, nodes: Sequence[Plan], at: int) -> Stream | None:
+        """The stream of a nest, whose nodes are these; the one at `at` is its loop."""
+        before, scan, after, does = list(nodes[:at]), nodes[at], nodes[at + 1 : -1], nodes[-1]
         along = [n for n in after if isinstance(n, Scan)]
         given: list[Formula] = []
         while before and isinstance(outermost := before[0], Guard):
@@ -215,6 +219,7 @@ class Merging(Driving):
         if along and inside:
             return None
         assert isinstance(scan, Scan)
+        assert isinstance(does, Store)
         assert isinstance(does.value, lang.Apply)
         (coordinate,) = does.target.place
         coordinate, stop = substitute(coordinate, values), None

@@ -144,6 +144,20 @@ class _Checker:
 
     def statement(self, plan: Plan, scope: Scope) -> Scope:
         """What is known in the rest of the block."""
+        known = self.block(plan, scope)
+        if known is not None:
+            return known
+        match plan:
+            case Assign() | Store() | Finish() | Append() | Clear(part=None):
+                self.stores(plan, scope)
+            case Break() | Refuse() | Entry():
+                self.effect(plan, scope)
+            case _:
+                return self.made(scope, self.nest(plan, scope))
+        return scope
+
+    def block(self, plan: Plan, scope: Scope) -> Scope | None:
+        """What is known behind a block, and behind what gives the rest of a block a name; None for all else."""
         match plan:
             case Block(parts):
                 inner = scope
@@ -158,31 +172,16 @@ class _Checker:
                 self.value(plan, scope, value)
                 scalars = {**scope.scalars, name: (kind, len(scope.parallel))}
                 return replace(self.new(plan, scope, [name]), scalars=scalars)
-            case Assign(name, kind, value):
-                self.value(plan, scope, value)
-                self.assigned(plan, scope, name, kind)
-            case Store(target, value, monoid=None):
-                self.value(plan, scope, value)
-                self.operand(plan, scope, target)
-                if (target.tensor, target.array) not in scope.copied:
-                    self.apart(plan, scope, target.place)
             case If(condition, then, otherwise):
                 self.value(plan, scope, condition)
                 found = replace(self.statement(then, scope.where(condition)), alone=scope.alone)
                 return self.made(scope, found if otherwise is None else self.statement(otherwise, found))
             case Repeat(body):
                 return self.made(scope, self.statement(body, scope.within(plan)))
-            case Break():
-                shared = any(scope.loop is p for p in scope.parallel)
-                if shared or not isinstance(scope.loop, Scan | Repeat):
-                    what = "a parallel loop" if shared else str(scope.loop or "no loop")
-                    raise fault(plan, f"it stands in {what}, which does not end by it")
             case Array(name, _, extents):
                 self.known(plan, scope, *extents)
                 self.above_loops(plan, scope)
                 return replace(scope, arrays=scope.arrays | {(name, OWN)})
-            case Refuse(name):
-                self.scalar(plan, scope, name, "bool")
             case Collect(name, _, extents, body):
                 self.known(plan, scope, *extents)
                 self.above_loops(plan, scope)
@@ -191,17 +190,25 @@ class _Checker:
                 found = replace(found, tables={**found.tables, **tables})
                 arrays, functions = found.arrays | {(name, HELD)}, found.functions | {f"{name}.{AT}"}
                 return replace(found.knowing([f"{name}.{COUNT}"]), arrays=arrays, functions=functions)
-            case Entry(name, kind, at, value, old):
-                self.known(plan, scope, *at)
-                self.table(plan, scope, name, changes=True)
-                scalars = {**scope.scalars, old: (kind, len(scope.parallel))}
-                self.value(plan, replace(self.new(plan, scope, [old]), scalars=scalars), value)
             case Probe(dim, name, at):
                 self.known(plan, scope, *at)
                 self.table(plan, scope, name)
                 return self.new(plan, scope, [dim], at)
             case Products():
                 return scope  # compared with what is asked for as that which is no step (whole.py)
+        return None
+
+    def stores(self, plan: Plan, scope: Scope) -> None:
+        """Values that are stored: in scalars, in arrays, as entries."""
+        match plan:
+            case Assign(name, kind, value):
+                self.value(plan, scope, value)
+                self.assigned(plan, scope, name, kind)
+            case Store(target, value, monoid=None):
+                self.value(plan, scope, value)
+                self.operand(plan, scope, target)
+                if (target.tensor, target.array) not in scope.copied:
+                    self.apart(plan, scope, target.place)
             case Store(target, value):
                 self.value(plan, scope, value)
                 self.operand(plan, scope, target)
@@ -219,9 +226,22 @@ class _Checker:
             case Clear(tensor, part=None):
                 if tensor not in self.assembled:
                     raise fault(plan, f"{tensor} is no result whose pattern is computed")
-            case _:
-                return self.made(scope, self.nest(plan, scope))
-        return scope
+
+    def effect(self, plan: Plan, scope: Scope) -> None:
+        """What leaves a loop or the call, and what changes a table."""
+        match plan:
+            case Break():
+                shared = any(scope.loop is p for p in scope.parallel)
+                if shared or not isinstance(scope.loop, Scan | Repeat):
+                    what = "a parallel loop" if shared else str(scope.loop or "no loop")
+                    raise fault(plan, f"it stands in {what}, which does not end by it")
+            case Refuse(name):
+                self.scalar(plan, scope, name, "bool")
+            case Entry(name, kind, at, value, old):
+                self.known(plan, scope, *at)
+                self.table(plan, scope, name, changes=True)
+                scalars = {**scope.scalars, old: (kind, len(scope.parallel))}
+                self.value(plan, replace(self.new(plan, scope, [old]), scalars=scalars), value)
 
     def nest(self, plan: Plan, scope: Scope) -> Scope:
         match plan:

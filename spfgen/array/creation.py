@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.array.held import Held, computed, dense, held, on_device, sparse, taken
+from spfgen.array.operands import AnyArray, array_operand, as_array, computed, dense, on_device, sparse
 from spfgen.array.shapes import broadcast_arrays, expand_dims
 from spfgen.errors import ArgumentError
 from spfgen.run.arrays.entries import Entries
@@ -20,7 +20,7 @@ from spfgen.run.tensor import Tensor
 Shape = int | Sequence[int]
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Held:
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> AnyArray:
     """An array of a number, of nested lists, or of what `spfgen.evaluate` takes. What is sparse stays so, and a numpy
     array becomes a tensor in a dense layout, over the same memory where `copy` does not forbid it.
 
@@ -34,7 +34,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     """
     on_device(device)
     if isinstance(obj, Tensor | LazyArray) or is_scipy(obj) or is_pydata(obj) or is_elsewhere(obj):
-        found = taken(obj)
+        found = array_operand(obj)
         same = dtype is None or found.dtype == np.dtype(dtype)
         if copy is False and not same:
             raise ArgumentError(f"expected the type {found.dtype} where there is no copy, but it is {dtype}")
@@ -43,10 +43,10 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     array = np.array(obj, dtype=dtype, copy=copy)
     if dtype is None and array.dtype == np.float16:
         array = array.astype(np.float32)
-    return held(array)
+    return as_array(array)
 
 
-def full(shape: Shape, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Held:
+def full(shape: Shape, fill_value: Any, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """One number everywhere: the fill of a tensor in coordinates, which stores nothing.
 
     Shapes: as said. Types: of the number, or `dtype`. Fill: the number. Cost: none: nothing is stored.
@@ -61,7 +61,7 @@ def full(shape: Shape, fill_value: Any, *, dtype: Any = None, device: Any = None
     return sparse(extents, [np.zeros(0, np.int64)] * len(extents), np.zeros(0, value.dtype), value[()])
 
 
-def zeros(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
+def zeros(shape: Shape, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """A tensor in coordinates that stores nothing.
 
     Shapes: as said. Types: float64, or `dtype`. Fill: 0. Cost: none: nothing is stored.
@@ -72,7 +72,7 @@ def zeros(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
     return full(shape, 0, dtype=dtype or np.float64, device=device)
 
 
-def ones(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
+def ones(shape: Shape, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """A tensor in coordinates with the fill 1 that stores nothing.
 
     Shapes: as said. Types: float64, or `dtype`. Fill: 1. Cost: none: nothing is stored.
@@ -83,7 +83,7 @@ def ones(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
     return full(shape, 1, dtype=dtype or np.float64, device=device)
 
 
-def empty(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
+def empty(shape: Shape, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """The same as `zeros`.
 
     Shapes: as said. Types: float64, or `dtype`. Fill: 0. Cost: none: nothing is stored.
@@ -94,7 +94,7 @@ def empty(shape: Shape, *, dtype: Any = None, device: Any = None) -> Held:
     return zeros(shape, dtype=dtype, device=device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Held:
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """`full` with the shape and the type of an array, in its layout where that can be.
 
     Shapes: those of `x`. Types: of `x`, or `dtype`. Fill: the number. Cost: none: nothing is stored.
@@ -108,10 +108,10 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
         return made
     none = np.zeros(0, np.int64)
     entries = Entries(x.shape, (none,) * x.ndim, np.zeros(0, made.dtype), made.fill)
-    return held(tensor_from(entries, [x.layout]))
+    return as_array(tensor_from(entries, [x.layout]))
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """Zeros with the shape, the type and, where that can be, the layout of an array.
 
     Shapes: those of `x`. Types: of `x`, or `dtype`. Fill: 0. Cost: none: nothing is stored.
@@ -122,7 +122,7 @@ def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """Ones with the shape, the type and, where that can be, the layout of an array.
 
     Shapes: those of `x`. Types: of `x`, or `dtype`. Fill: 1. Cost: none: nothing is stored.
@@ -133,7 +133,7 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """The same as `zeros_like`.
 
     Shapes: those of `x`. Types: of `x`, or `dtype`. Fill: 0. Cost: none: nothing is stored.
@@ -144,7 +144,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Held:
     return zeros_like(x, dtype=dtype, device=device)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Held:
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> AnyArray:
     """Ones on the k-th diagonal: a tensor in coordinates with as many entries.
 
     Shapes: `n_rows` x `n_cols`. Types: float64, or `dtype`. Fill: 0. Cost: an entry for each 1.
@@ -159,7 +159,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     return sparse((n_rows, columns), (rows, rows + k), np.ones(len(rows), dtype or np.float64), 0)
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Held:
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> AnyArray:
     """numpy.arange, in a dense layout.
 
     Shapes: a line. Types: as numpy's, or `dtype`. Fill: none, it is dense. Cost: that of numpy.
@@ -169,12 +169,12 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     """
     on_device(device)
     begin, end = (0, start) if stop is None else (start, stop)
-    return held(np.arange(begin, end, step, dtype=dtype))
+    return as_array(np.arange(begin, end, step, dtype=dtype))
 
 
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
-) -> Held:
+) -> AnyArray:
     """numpy.linspace, in a dense layout.
 
     Shapes: a line of `num` elements. Types: float64, or `dtype`. Fill: none, it is dense. Cost: that of numpy.
@@ -183,10 +183,10 @@ def linspace(
     array([0. , 0.5, 1. ])
     """
     on_device(device)
-    return held(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint))
+    return as_array(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Held:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> AnyArray:
     """The dense array of another library, over its memory, as a tensor in a dense layout. Raises BufferError for a
     tensor in a sparse one.
 
@@ -196,10 +196,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> H
     array([1., 1.])
     """
     on_device(device)
-    return held(np.from_dlpack(x, copy=copy))
+    return as_array(np.from_dlpack(x, copy=copy))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Held]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[AnyArray]:
     """numpy.meshgrid: results are as large as the grid.
 
     Shapes: one dimension for each array. Types: those of the arrays. Fill: stays. Cost: all entries as often as the
@@ -213,18 +213,18 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Held]:
     places = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
         places[:2] = [1, 0]
-    lines = [taken(a) for a in arrays]
+    lines = [array_operand(a) for a in arrays]
     return broadcast_arrays(*[_line(a, k, len(arrays)) for a, k in zip(lines, places, strict=True)])
 
 
-def _line(x: Any, along: int, ndim: int) -> Held:
+def _line(x: Any, along: int, ndim: int) -> AnyArray:
     for d in range(ndim):
         if d != along:
             x = expand_dims(x, axis=d)
     return x
 
 
-def tril(x: Any, /, *, k: int = 0) -> Held:
+def tril(x: Any, /, *, k: int = 0) -> AnyArray:
     """What is above the k-th diagonal becomes 0, and so does the fill.
 
     Shapes: those of `x`, two dimensions or more. Types: any, which stay. Fill: 0. Cost: a pass over what is stored;
@@ -234,10 +234,10 @@ def tril(x: Any, /, *, k: int = 0) -> Held:
     array([[0., 0.],
            [1., 0.]])
     """
-    return held(np.tril(taken(x), k))
+    return as_array(np.tril(array_operand(x), k))
 
 
-def triu(x: Any, /, *, k: int = 0) -> Held:
+def triu(x: Any, /, *, k: int = 0) -> AnyArray:
     """What is below the k-th diagonal becomes 0, and so does the fill.
 
     Shapes: those of `x`, two dimensions or more. Types: any, which stay. Fill: 0. Cost: a pass over what is stored;
@@ -247,4 +247,4 @@ def triu(x: Any, /, *, k: int = 0) -> Held:
     array([[0. , 0.5],
            [0. , 0. ]])
     """
-    return held(np.triu(taken(x), k))
+    return as_array(np.triu(array_operand(x), k))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.array.held import Held, held, on_device, operand, taken
+from spfgen.array.operands import AnyArray, array_operand, as_array, on_device, operand
 from spfgen.run.tensor import Tensor
 
 bool = np.dtype("bool")
@@ -108,7 +108,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     return np.result_type(*[_type_of(a) for a in arrays_and_dtypes])
 
 
-def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> Held:
+def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> AnyArray:
     """The same pattern with values, and the fill, of another type. Without `copy` an array of the type is itself.
 
     Shapes: those of `x`. Types: any but complex ones into real ones. Fill: cast, too. Cost: a pass over the stored
@@ -119,10 +119,10 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = N
            [1, 0]], dtype=int32)
     """
     on_device(device)
-    x = taken(x)
+    x = array_operand(x)
     if x.dtype == np.dtype(dtype):
         return x.copy() if copy and isinstance(x, Tensor) else x
-    return held(x.astype(dtype))
+    return as_array(x.astype(dtype))
 
 
 def _type_of(value: Any) -> Any:

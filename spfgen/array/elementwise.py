@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.array.held import Held, asked, computed, held, operand, taken
+from spfgen.array.operands import AnyArray, array_operand, as_array, computed, numeric_operand, operand
 from spfgen.errors import ArgumentError, ConversionError
 from spfgen.run.arrays.eager import applied
 from spfgen.run.arrays.lazy import LazyArray
@@ -34,28 +34,28 @@ _FILL_OF_TWO = """Fill: the function of both fills. Where one decides alone, wha
     Cost: a merge of what both store; beside a dense array all elements, unless the fill decides."""
 
 
-def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], Held]:
+def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], AnyArray]:
     function = getattr(np, theirs or name)
 
-    def of_one(x: Any, /) -> Held:
-        return held(function(asked(x, kinds, name)))
+    def of_one(x: Any, /) -> AnyArray:
+        return as_array(function(numeric_operand(x, kinds, name)))
 
-    found: Callable[[Any], Held] = _named(of_one, name, function, kinds, _FILL_OF_ONE)
+    found: Callable[[Any], AnyArray] = _named(of_one, name, function, kinds, _FILL_OF_ONE)
     return found
 
 
-def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], Held]:
+def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], AnyArray]:
     function = getattr(np, theirs or name)
     exactly = partial(_exactly, function) if name in _BY_CONVENTION else function
 
-    def of_two(x1: Any, x2: Any, /) -> Held:
+    def of_two(x1: Any, x2: Any, /) -> AnyArray:
         first, second = _pair(x1, x2)
         for x in (first, second):
             if hasattr(x, "dtype"):
-                asked(x, kinds, name)
-        return held(exactly(first, second))
+                numeric_operand(x, kinds, name)
+        return as_array(exactly(first, second))
 
-    found: Callable[[Any, Any], Held] = _named(of_two, name, function, kinds, _FILL_OF_TWO)
+    found: Callable[[Any, Any], AnyArray] = _named(of_two, name, function, kinds, _FILL_OF_TWO)
     return found
 
 
@@ -140,7 +140,7 @@ maximum, minimum = _of_two("maximum", _REAL), _of_two("minimum", _REAL)
 pow = _of_two("pow", _NUMBER, "power")
 
 
-def real(x: Any, /) -> Held:
+def real(x: Any, /) -> AnyArray:
     """The real parts.
 
     Shapes: those of `x`. Types: numbers; real ones of the same width. Fill: its real part. Cost: a pass over the
@@ -149,10 +149,10 @@ def real(x: Any, /) -> Held:
     >>> xp.real(A).fill
     np.float64(0.0)
     """
-    return held(np.real(asked(x, _NUMBER, "real")))
+    return as_array(np.real(numeric_operand(x, _NUMBER, "real")))
 
 
-def imag(x: Any, /) -> Held:
+def imag(x: Any, /) -> AnyArray:
     """The imaginary parts of an array of complex numbers.
 
     Shapes: those of `x`. Types: complex; real ones of the same width. Fill: its imaginary part. Cost: a pass over
@@ -161,10 +161,10 @@ def imag(x: Any, /) -> Held:
     >>> xp.imag(xp.asarray([1 + 2j])).to_numpy()
     array([2.])
     """
-    return held(np.imag(asked(x, "c", "imag")))
+    return as_array(np.imag(numeric_operand(x, "c", "imag")))
 
 
-def round(x: Any, /) -> Held:
+def round(x: Any, /) -> AnyArray:
     """To the next integer, to the even one of two.
 
     Shapes: those of `x`. Types: numbers, which stay. Fill: rounded, too. Cost: a pass over the stored values.
@@ -172,10 +172,10 @@ def round(x: Any, /) -> Held:
     >>> xp.round(A).nse
     1
     """
-    return held(np.round(asked(x, _NUMBER, "round")))
+    return as_array(np.round(numeric_operand(x, _NUMBER, "round")))
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Held:
+def clip(x: Any, /, min: Any = None, max: Any = None) -> AnyArray:
     """Between two bounds, numbers or arrays; in the type of `x`.
 
     Shapes: those of `x`, with which bounds are broadcast. Types: real numbers, which stay. Fill: between the
@@ -184,15 +184,15 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Held:
     >>> xp.clip(A, 0.75).fill
     np.float64(0.75)
     """
-    x = asked(x, _REAL, "clip")
+    x = numeric_operand(x, _REAL, "clip")
     bounds = [None if b is None else operand(b) for b in (min, max)]
     if bounds == [None, None]:
         return x
-    found = held(np.clip(x, *bounds))
+    found = as_array(np.clip(x, *bounds))
     return found if found.dtype == x.dtype else found.astype(x.dtype)
 
 
-def where(condition: Any, x1: Any, x2: Any, /) -> Held:
+def where(condition: Any, x1: Any, x2: Any, /) -> AnyArray:
     """`x1` where the condition holds, else `x2`.
 
     Shapes: those of the three, broadcast. Types: bool; the others as numpy promotes them. Fill: what the choice of
@@ -201,6 +201,6 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Held:
     >>> xp.where(M, A, 2.0).fill
     np.float64(2.0)
     """
-    if kind := taken(condition).dtype.kind != "b":
+    if kind := array_operand(condition).dtype.kind != "b":
         raise ArgumentError(f"expected a condition of bool, but it is {kind}")
-    return held(np.where(taken(condition), *_pair(x1, x2)))
+    return as_array(np.where(array_operand(condition), *_pair(x1, x2)))

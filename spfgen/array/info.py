@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spfgen.array.dtypes import DTYPES
-from spfgen.array.held import on_device
+from spfgen.array.operands import on_device
 from spfgen.errors import ArgumentError
 
 _KINDS = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.array.creation import eye
-from spfgen.array.held import Held, asked, held, taken
+from spfgen.array.operands import AnyArray, array_operand, as_array, numeric_operand
 from spfgen.array.reductions import sum
 from spfgen.array.shapes import broadcast_to, moveaxis, stack
 from spfgen.array.shapes import matrix_transpose as matrix_transpose
@@ -18,7 +18,7 @@ FACTORS = "cholesky det eigh eigvalsh inv matrix_rank pinv qr slogdet solve svd 
 """What needs factors of a matrix, which are no sparse arrays of the standard."""
 
 
-def matmul(x1: Any, x2: Any, /) -> Held:
+def matmul(x1: Any, x2: Any, /) -> AnyArray:
     """The product of matrices, sparse where both are.
 
     Shapes: `(..., n, k)` and `(..., k, m)`: `(..., n, m)`. Types: numbers, as numpy promotes them. Fill: 0; other
@@ -28,10 +28,10 @@ def matmul(x1: Any, x2: Any, /) -> Held:
     array([[0.5, 0. ],
            [0. , 0.5]])
     """
-    return held(np.matmul(asked(x1, "iufc", "matmul"), asked(x2, "iufc", "matmul")))
+    return as_array(np.matmul(numeric_operand(x1, "iufc", "matmul"), numeric_operand(x2, "iufc", "matmul")))
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Held:
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> AnyArray:
     """Sums of products over axes of the one and of the other, sparse where both are.
 
     Shapes: the rest of both. Types: numbers, as numpy promotes them. Fill: 0; other fills make the result dense.
@@ -40,10 +40,12 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Held:
     >>> xp.tensordot(A, A, axes=1).shape
     (2, 2)
     """
-    return held(np.tensordot(asked(x1, "iufc", "tensordot"), asked(x2, "iufc", "tensordot"), axes))
+    return as_array(
+        np.tensordot(numeric_operand(x1, "iufc", "tensordot"), numeric_operand(x2, "iufc", "tensordot"), axes)
+    )
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> AnyArray:
     """Sums of products along an axis, counted from the end, with the conjugate of the first.
 
     Shapes: broadcast, without the axis. Types: numbers, as numpy promotes them. Fill: none, the result is dense.
@@ -52,21 +54,21 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
     >>> xp.vecdot(A, A).to_numpy()
     array([0.25, 1.  ])
     """
-    x1, x2 = asked(x1, "iufc", "vecdot"), asked(x2, "iufc", "vecdot")
+    x1, x2 = numeric_operand(x1, "iufc", "vecdot"), numeric_operand(x2, "iufc", "vecdot")
     least = min(x1.ndim, x2.ndim)
     if not -least <= axis <= -1:
         raise ArgumentError(f"expected an axis from {-least} to -1, but it is {axis}")
     first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     if first.shape[-1] != second.shape[-1]:
         raise ArgumentError(f"expected equal extents, but they are {first.shape[-1]} and {second.shape[-1]}")
-    found = held(np.vecdot(first, second)) if hasattr(first, "arrays") and hasattr(second, "arrays") else None
+    found = as_array(np.vecdot(first, second)) if hasattr(first, "arrays") and hasattr(second, "arrays") else None
     if found is None:
         found = sum(np.conjugate(first) * second, axis=-1)
     kind = np.result_type(x1.dtype, x2.dtype)
     return found if found.dtype == kind else found.astype(kind)
 
 
-def outer(x1: Any, x2: Any, /) -> Held:
+def outer(x1: Any, x2: Any, /) -> AnyArray:
     """The products of each element of a vector with each of another.
 
     Shapes: two lines; `(n, m)`. Types: numbers, as numpy promotes them. Fill: 0 where both are 0. Cost: an entry
@@ -76,13 +78,13 @@ def outer(x1: Any, x2: Any, /) -> Held:
     array([[3, 4],
            [6, 8]])
     """
-    first, second = asked(x1, "iufc", "outer"), asked(x2, "iufc", "outer")
+    first, second = numeric_operand(x1, "iufc", "outer"), numeric_operand(x2, "iufc", "outer")
     if first.ndim != 1 or second.ndim != 1:
         raise ArgumentError(f"expected two vectors, but the shapes are {first.shape} and {second.shape}")
-    return held(first[:, None] * second[None, :])
+    return as_array(first[:, None] * second[None, :])
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> AnyArray:
     """The cross product of vectors with three elements along an axis.
 
     Shapes: broadcast, 3 along the axis. Types: numbers, as numpy promotes them. Fill: 0 where both are 0. Cost:
@@ -91,7 +93,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
     >>> xp.linalg.cross(xp.asarray([1, 0, 0]), xp.asarray([0, 1, 0])).to_numpy()
     array([0, 0, 1])
     """
-    x1, x2 = asked(x1, "iufc", "cross"), asked(x2, "iufc", "cross")
+    x1, x2 = numeric_operand(x1, "iufc", "cross"), numeric_operand(x2, "iufc", "cross")
     least = min(x1.ndim, x2.ndim)
     if not -least <= axis <= -1 and not (x1.ndim == x2.ndim and 0 <= axis < x1.ndim):
         raise ArgumentError(f"expected an axis from {-least} to -1, but it is {axis}")
@@ -100,10 +102,10 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Held:
         raise ArgumentError(f"expected three elements along the axis, but the shapes are {x1.shape} and {x2.shape}")
     a, b = ([v[..., k] for k in range(3)] for v in (first, second))
     parts = [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]
-    return moveaxis(stack([held(p) for p in parts], axis=-1), -1, axis)
+    return moveaxis(stack([as_array(p) for p in parts], axis=-1), -1, axis)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Held:
+def diagonal(x: Any, /, *, offset: int = 0) -> AnyArray:
     """A diagonal of each matrix in the last two dimensions.
 
     Shapes: `(..., n, m)`: `(..., length)`. Types: any, which stay. Fill: stays. Cost: that of a subscript.
@@ -111,16 +113,16 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Held:
     >>> xp.linalg.diagonal(A, offset=1).to_numpy()
     array([0.5])
     """
-    x = taken(x)
+    x = array_operand(x)
     if x.ndim < 2:
         raise ArgumentError(f"expected two dimensions or more, but the shape is {x.shape}")
     rows, columns = x.shape[-2:]
     begin = max(0, -offset)
     at = np.arange(begin, max(begin, min(rows, columns - offset)))
-    return held(x[..., at, at + offset])
+    return as_array(x[..., at, at + offset])
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Held:
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> AnyArray:
     """The sums of diagonals of the matrices in the last two dimensions.
 
     Shapes: `(..., n, m)`: the rest. Types: numbers; of small integers 64 bits. Fill: counts where it is on the
@@ -132,7 +134,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Held:
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
-def matrix_power(x: Any, n: int, /) -> Held:
+def matrix_power(x: Any, n: int, /) -> AnyArray:
     """The product of n equal matrices in the last two dimensions. Raises ConversionError for a negative exponent, which
     needs inverses.
 
@@ -143,7 +145,7 @@ def matrix_power(x: Any, n: int, /) -> Held:
     array([[0.5, 0. ],
            [0. , 0.5]])
     """
-    x = asked(x, "iufc", "matrix_power")
+    x = numeric_operand(x, "iufc", "matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ArgumentError(f"expected square matrices, but the shape is {x.shape}")
     if n < 0:
@@ -155,7 +157,7 @@ def matrix_power(x: Any, n: int, /) -> Held:
     return matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Held:
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> AnyArray:
     """Norms of vectors: 0, inf, and sums of powers.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: floating-point; real ones. Fill:
@@ -164,15 +166,15 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     >>> xp.linalg.vector_norm(xp.asarray([3.0, 4.0])).item()
     5.0
     """
-    x = asked(x, "fc", "vector_norm")
+    x = numeric_operand(x, "fc", "vector_norm")
     if ord == -np.inf:
-        return held(np.min(np.absolute(x), axis=axis, keepdims=keepdims))
+        return as_array(np.min(np.absolute(x), axis=axis, keepdims=keepdims))
     if ord != 0 and ord < 0:
-        return held(sum(np.absolute(x) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord))
-    return held(np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
+        return as_array(sum(np.absolute(x) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord))
+    return as_array(np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Held:
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> AnyArray:
     """Norms of the matrices in the last two dimensions that need no factors: "fro", 1, -1, inf, -inf.
 
     Shapes: `(..., n, m)`: the rest. Types: floating-point; real ones. Fill: counts wherever nothing is stored; the
@@ -181,7 +183,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Held:
     >>> xp.linalg.matrix_norm(A, ord=1).item()
     1.0
     """
-    return held(np.linalg.matrix_norm(asked(x, "fc", "matrix_norm"), keepdims=keepdims, ord=ord))
+    return as_array(np.linalg.matrix_norm(numeric_operand(x, "fc", "matrix_norm"), keepdims=keepdims, ord=ord))
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.array.held import Held, asked, dense, held, taken
+from spfgen.array.operands import AnyArray, array_operand, as_array, dense, numeric_operand
 from spfgen.errors import ArgumentError
 from spfgen.run.arrays.reductions import axis_of
 
 Axis = int | tuple[int, ...] | None
 
 
-def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Held:
+def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> AnyArray:
     """The sum, in at least 64 bits for integers.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; of small integers and bool 64
@@ -23,10 +23,10 @@ def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = Fal
     >>> xp.sum(A, axis=0).to_numpy()
     array([1. , 0.5])
     """
-    return held(np.sum(asked(x, "biufc", "sum"), axis=axis, dtype=dtype, keepdims=keepdims))
+    return as_array(np.sum(numeric_operand(x, "biufc", "sum"), axis=axis, dtype=dtype, keepdims=keepdims))
 
 
-def prod(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Held:
+def prod(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> AnyArray:
     """The product, in at least 64 bits for integers.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; of small integers and bool 64
@@ -36,10 +36,10 @@ def prod(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = Fa
     >>> xp.prod(A).item()
     0.0
     """
-    return held(np.prod(asked(x, "biufc", "prod"), axis=axis, dtype=dtype, keepdims=keepdims))
+    return as_array(np.prod(numeric_operand(x, "biufc", "prod"), axis=axis, dtype=dtype, keepdims=keepdims))
 
 
-def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
+def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> AnyArray:
     """The largest value. Raises ArgumentError where there is none.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers, which stay. Fill:
@@ -49,10 +49,10 @@ def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
     >>> xp.max(A).item()
     1.0
     """
-    return held(np.max(asked(x, "iuf", "max"), axis=axis, keepdims=keepdims))
+    return as_array(np.max(numeric_operand(x, "iuf", "max"), axis=axis, keepdims=keepdims))
 
 
-def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
+def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> AnyArray:
     """The smallest value. Raises ArgumentError where there is none.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers, which stay. Fill:
@@ -62,10 +62,10 @@ def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
     >>> xp.min(A, axis=1).to_numpy()
     array([0., 0.])
     """
-    return held(np.min(asked(x, "iuf", "min"), axis=axis, keepdims=keepdims))
+    return as_array(np.min(numeric_operand(x, "iuf", "min"), axis=axis, keepdims=keepdims))
 
 
-def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
+def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> AnyArray:
     """The arithmetic mean.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: floating-point, which stay. Fill:
@@ -75,10 +75,10 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
     >>> xp.mean(A).item()
     0.375
     """
-    return held(np.mean(asked(x, "fc", "mean"), axis=axis, keepdims=keepdims))
+    return as_array(np.mean(numeric_operand(x, "fc", "mean"), axis=axis, keepdims=keepdims))
 
 
-def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Held:
+def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> AnyArray:
     """The variance: the sum of squares of deviations over their number less `correction`.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real floating-point, which stay.
@@ -88,10 +88,10 @@ def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
     >>> xp.var(A).item()
     0.171875
     """
-    return held(np.var(asked(x, "f", "var"), axis=axis, ddof=correction, keepdims=keepdims))
+    return as_array(np.var(numeric_operand(x, "f", "var"), axis=axis, ddof=correction, keepdims=keepdims))
 
 
-def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Held:
+def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> AnyArray:
     """The square root of `var`.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real floating-point, which stay.
@@ -101,10 +101,10 @@ def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
     >>> xp.std(xp.asarray([1.0, 3.0])).item()
     1.0
     """
-    return held(np.std(asked(x, "f", "std"), axis=axis, ddof=correction, keepdims=keepdims))
+    return as_array(np.std(numeric_operand(x, "f", "std"), axis=axis, ddof=correction, keepdims=keepdims))
 
 
-def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
+def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> AnyArray:
     """Whether all elements are true.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; bool. Fill: counts wherever
@@ -114,10 +114,10 @@ def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
     >>> xp.all(A).item()
     False
     """
-    return held(np.all(taken(x), axis=axis, keepdims=keepdims))
+    return as_array(np.all(array_operand(x), axis=axis, keepdims=keepdims))
 
 
-def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
+def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> AnyArray:
     """Whether an element is true.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; bool. Fill: counts wherever
@@ -127,10 +127,10 @@ def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
     >>> xp.any(A).item()
     True
     """
-    return held(np.any(taken(x), axis=axis, keepdims=keepdims))
+    return as_array(np.any(array_operand(x), axis=axis, keepdims=keepdims))
 
 
-def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Held:
+def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> AnyArray:
     """How many elements differ from 0.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: any; int64. Fill: counts wherever
@@ -140,10 +140,10 @@ def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> He
     >>> xp.count_nonzero(A).item()
     2
     """
-    return held(np.count_nonzero(taken(x), axis=axis, keepdims=keepdims))
+    return as_array(np.count_nonzero(array_operand(x), axis=axis, keepdims=keepdims))
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Held:
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> AnyArray:
     """The first place of the largest value.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers; int64. Fill: counts
@@ -152,10 +152,10 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Hel
     >>> xp.argmax(A).item()
     2
     """
-    return held(np.argmax(asked(x, "iuf", "argmax"), axis=axis, keepdims=keepdims))
+    return as_array(np.argmax(numeric_operand(x, "iuf", "argmax"), axis=axis, keepdims=keepdims))
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Held:
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> AnyArray:
     """The first place of the smallest value.
 
     Shapes: any; the axes are left out, or have extent 1 with `keepdims`. Types: real numbers; int64. Fill: counts
@@ -164,10 +164,10 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Hel
     >>> xp.argmin(A, axis=1).to_numpy()
     array([0, 1])
     """
-    return held(np.argmin(asked(x, "iuf", "argmin"), axis=axis, keepdims=keepdims))
+    return as_array(np.argmin(numeric_operand(x, "iuf", "argmin"), axis=axis, keepdims=keepdims))
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Held:
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> AnyArray:
     """Sums of the elements up to each along an axis: of a dense copy, as the result is dense.
 
     Shapes: those of `x`, one more with `include_initial`. Types: numbers; of small integers 64 bits. Fill: none,
@@ -177,10 +177,12 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
     array([[0. , 0.5],
            [1. , 1. ]])
     """
-    return held(np.cumulative_sum(dense(x), axis=_one(x, axis), dtype=dtype, include_initial=include_initial))
+    return as_array(np.cumulative_sum(dense(x), axis=_one(x, axis), dtype=dtype, include_initial=include_initial))
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Held:
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> AnyArray:
     """Products of the elements up to each along an axis: of a dense copy, as the result is dense.
 
     Shapes: those of `x`, one more with `include_initial`. Types: numbers; of small integers 64 bits. Fill: none,
@@ -189,11 +191,11 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, in
     >>> xp.cumulative_prod(xp.asarray([1, 2, 3])).to_numpy()
     array([1, 2, 6])
     """
-    return held(np.cumulative_prod(dense(x), axis=_one(x, axis), dtype=dtype, include_initial=include_initial))
+    return as_array(np.cumulative_prod(dense(x), axis=_one(x, axis), dtype=dtype, include_initial=include_initial))
 
 
 def _one(x: Any, axis: int | None) -> int:
-    ndim = taken(x).ndim
+    ndim = array_operand(x).ndim
     if axis is None and ndim > 1:
         raise ArgumentError(f"expected an axis of an array with {ndim} dimensions, but there is none")
     return 0 if axis is None else axis_of(axis, ndim)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spfgen.array.held import Held, asked, computed, dense, held
+from spfgen.array.operands import AnyArray, as_array, computed, dense, numeric_operand
 from spfgen.errors import ArgumentError
 from spfgen.run.arrays.entries import entries_of
 from spfgen.run.tensor import Array
@@ -15,27 +15,27 @@ from spfgen.run.tensor import Array
 class unique_all_result(NamedTuple):  # noqa: N801
     """What `unique_all` gives."""
 
-    values: Held
-    indices: Held
-    inverse_indices: Held
-    counts: Held
+    values: AnyArray
+    indices: AnyArray
+    inverse_indices: AnyArray
+    counts: AnyArray
 
 
 class unique_counts_result(NamedTuple):  # noqa: N801
     """What `unique_counts` gives."""
 
-    values: Held
-    counts: Held
+    values: AnyArray
+    counts: AnyArray
 
 
 class unique_inverse_result(NamedTuple):  # noqa: N801
     """What `unique_inverse` gives."""
 
-    values: Held
-    inverse_indices: Held
+    values: AnyArray
+    inverse_indices: AnyArray
 
 
-def nonzero(x: Any, /) -> tuple[Held, ...]:
+def nonzero(x: Any, /) -> tuple[AnyArray, ...]:
     """The coordinates of what differs from 0, an array for each dimension, in row-major order.
 
     Shapes: any but that of a number; lines. Types: any; int64. Fill: none, the results are dense. Cost: a pass over
@@ -47,10 +47,10 @@ def nonzero(x: Any, /) -> tuple[Held, ...]:
     x = computed(x)
     if not x.ndim:
         raise ArgumentError("expected an array with dimensions, but it is a number")
-    return tuple([held(c) for c in np.nonzero(x)])
+    return tuple([as_array(c) for c in np.nonzero(x)])
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: Any = "left", sorter: Any = None) -> Held:
+def searchsorted(x1: Any, x2: Any, /, *, side: Any = "left", sorter: Any = None) -> AnyArray:
     """numpy.searchsorted, of dense copies.
 
     Shapes: a line; those of `x2`. Types: real numbers; int64. Fill: none, the result is dense. Cost: dense copies.
@@ -58,10 +58,10 @@ def searchsorted(x1: Any, x2: Any, /, *, side: Any = "left", sorter: Any = None)
     >>> xp.searchsorted(xp.asarray([1, 3]), xp.asarray([2])).to_numpy()
     array([1])
     """
-    return held(np.searchsorted(dense(x1), dense(x2), side, None if sorter is None else dense(sorter)))
+    return as_array(np.searchsorted(dense(x1), dense(x2), side, None if sorter is None else dense(sorter)))
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Held:
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> AnyArray:
     """Sorted along an axis, in a dense copy.
 
     Shapes: those of `x`. Types: real numbers, which stay. Fill: none, the result is dense. Cost: a dense copy.
@@ -70,11 +70,11 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     array([[0.5, 0. ],
            [1. , 0. ]])
     """
-    found = np.sort(dense(asked(x, "iuf", "sort")), axis=axis, stable=stable)
-    return held(np.flip(found, axis) if descending else found)
+    found = np.sort(dense(numeric_operand(x, "iuf", "sort")), axis=axis, stable=stable)
+    return as_array(np.flip(found, axis) if descending else found)
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Held:
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> AnyArray:
     """The places of the elements in their order along an axis, by a dense copy. Equal ones stay in order.
 
     Shapes: those of `x`. Types: real numbers; int64. Fill: none, the result is dense. Cost: a dense copy.
@@ -83,14 +83,14 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
     array([[0, 1],
            [1, 0]])
     """
-    own = dense(asked(x, "iuf", "argsort"))
+    own = dense(numeric_operand(x, "iuf", "argsort"))
     if not descending:
-        return held(np.argsort(own, axis=axis, stable=stable))
+        return as_array(np.argsort(own, axis=axis, stable=stable))
     places = np.argsort(np.flip(own, axis), axis=axis, stable=stable)
-    return held(own.shape[axis] - 1 - np.flip(places, axis))
+    return as_array(own.shape[axis] - 1 - np.flip(places, axis))
 
 
-def unique_values(x: Any, /) -> Held:
+def unique_values(x: Any, /) -> AnyArray:
     """The distinct values; each nan is one.
 
     Shapes: any; a line. Types: any, which stay. Fill: is one of the values where something is not stored. Cost: a
@@ -99,7 +99,7 @@ def unique_values(x: Any, /) -> Held:
     >>> xp.unique_values(A).to_numpy()
     array([0. , 0.5, 1. ])
     """
-    return held(_distinct(x)[0])
+    return as_array(_distinct(x)[0])
 
 
 def unique_counts(x: Any, /) -> unique_counts_result:
@@ -111,7 +111,7 @@ def unique_counts(x: Any, /) -> unique_counts_result:
     >>> xp.unique_counts(A).counts.to_numpy()
     array([2, 1, 1])
     """
-    return unique_counts_result(*map(held, _distinct(x)))
+    return unique_counts_result(*map(as_array, _distinct(x)))
 
 
 def unique_inverse(x: Any, /) -> unique_inverse_result:
@@ -125,7 +125,7 @@ def unique_inverse(x: Any, /) -> unique_inverse_result:
            [2, 0]])
     """
     found = np.unique_inverse(dense(x))
-    return unique_inverse_result(*map(held, found))
+    return unique_inverse_result(*map(as_array, found))
 
 
 def unique_all(x: Any, /) -> unique_all_result:
@@ -137,7 +137,7 @@ def unique_all(x: Any, /) -> unique_all_result:
     >>> xp.unique_all(A).indices.to_numpy()
     array([0, 1, 2])
     """
-    return unique_all_result(*map(held, np.unique_all(dense(x))))
+    return unique_all_result(*map(as_array, np.unique_all(dense(x))))
 
 
 def _distinct(x: Any) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Plan, Products
 from spfgen.plan.steps.loops import Loops
-from spfgen.plan.steps.said import check_said
+from spfgen.plan.steps.schedule_clauses import check_clauses
 from spfgen.space.nodes import Program
 
 
@@ -22,6 +22,6 @@ def plan_steps(program: Program, context: Context) -> tuple[Plan, ...]:
     SpecError, Unsupported."""
     loops = Loops(program.steps, program, context)
     plan = loops.plan()
-    check_said(plan, context, loops.named, program.steps)
+    check_clauses(plan, context, loops.named, program.steps)
     alone = [n for p in plan.parts if isinstance(p, Block) for n in p.parts if isinstance(n, Products)]
     return tuple(alone) if len(alone) == len(plan.parts) else (plan,)

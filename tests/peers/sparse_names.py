@@ -18,7 +18,7 @@ from sparse.numba_backend import _utils
 import spfgen
 import spfgen.array as xp
 from spfgen import Tensor
-from spfgen.array.held import held
+from spfgen.array.operands import as_array
 from tests.peers.sparse_skips import SKIPS
 from tests.peers.suite import skip
 
@@ -150,7 +150,7 @@ def result_type(*given: Any) -> Any:
 
 
 def einsum(*given: Any, **options: Any) -> Any:
-    return held(np.einsum(*given, **options))
+    return as_array(np.einsum(*given, **options))
 
 
 def dot(one: Any, other: Any) -> Any:
@@ -166,7 +166,7 @@ def tensordot(one: Any, other: Any, axes: Any = 2, **options: Any) -> Any:
 
 
 def elemwise(function: Any, *given: Any, **options: Any) -> Any:
-    return held(function(*given, **options))
+    return as_array(function(*given, **options))
 
 
 def _made(name: str, *given: Any, **options: Any) -> Any:

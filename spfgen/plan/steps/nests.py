@@ -35,7 +35,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_once
 from spfgen.plan.nodes import Block, Define, Find, Guard, If, Load, Plan, Scan, Store, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
-from spfgen.plan.steps.said import said_of, written_in
+from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.plan.steps.state import State
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.partition import partitioned
@@ -307,8 +307,8 @@ class Nests(State):
         instance = with_equal_positions(instance)
         instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
-        said = said_of((instance,), self.context, self.steps.called)
-        plan = simplify(plan, (*unknown, *sorted(env.known), *said.named))
+        scheduled = scheduled_nests((instance,), self.context, self.steps.called)
+        plan = simplify(plan, (*unknown, *sorted(env.known), *scheduled.named))
         check_nest(instance, plan)
         nodes = list(chain(plan))
         does = nodes[-1]
@@ -349,8 +349,8 @@ class Nests(State):
         """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with
         everything."""
         best: Plan | None = None
-        context = said_of((instance,), self.nest_context, self.steps.called)
-        self.named |= written_in(instance, self.steps.called)
+        context = scheduled_nests((instance,), self.nest_context, self.steps.called)
+        self.named |= names_in_text(instance, self.steps.called)
         for steps in driven(instance, context, bool(env.known)):
             if env.order and not is_in_order(instance, steps, env.order):
                 continue

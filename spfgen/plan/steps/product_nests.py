@@ -11,7 +11,7 @@ from spfgen.errors import SpfgenError
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.nodes import Products
 from spfgen.plan.steps.env import Env, accesses_of
-from spfgen.plan.steps.said import said_of, written_in
+from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.space.steps import Equation
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def as_products(planner: Tables, eq: Equation, env: Env) -> Products | None:
     if any(a.tensor in kept for a in accesses_of(eq.value)):
         return None
     points = asked.group.all
-    context = said_of(points, planner.context, planner.steps.called)
+    context = scheduled_nests(points, planner.context, planner.steps.called)
     types = {**planner.kinds, **{t.name: t.value_type for t in asked.temporaries}}
     try:
         body = plan_group(asked.group, replace(context, types=types))
     except SpfgenError as error:
         error.span = error.span or eq.span
         raise
-    planner.named |= {d: n for i in points for d, n in written_in(i, planner.steps.called).items()}
+    planner.named |= {d: n for i in points for d, n in names_in_text(i, planner.steps.called).items()}
     planner.tensors |= {t.name: t for t in asked.temporaries}
     return Products(asked, body)

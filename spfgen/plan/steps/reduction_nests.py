@@ -24,7 +24,7 @@ from spfgen.plan.nodes import PLANS, Assign, Block, Finish, Let, Plan, Scan, Sto
 from spfgen.plan.steps.annihilator_exit import ends, shortened
 from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
-from spfgen.plan.steps.said import said_of, written_in
+from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Instance, Monoid, Read, value_of
@@ -120,8 +120,8 @@ def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> l
 
 def _context(planner: Equations, instance: Instance) -> Context:
     """What the schedule says of a nest."""
-    planner.named |= written_in(instance, planner.steps.called)
-    return replace(said_of((instance,), planner.context, planner.steps.called), types=planner.kinds)
+    planner.named |= names_in_text(instance, planner.steps.called)
+    return replace(scheduled_nests((instance,), planner.context, planner.steps.called), types=planner.kinds)
 
 
 def _in_memory(

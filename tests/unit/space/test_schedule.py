@@ -10,7 +10,7 @@ from spfgen.lang.spec import parse_tree
 from spfgen.lang.types import FINDS
 from spfgen.pipeline import resolve
 from spfgen.plan.context import context_of
-from spfgen.plan.steps.said import said_of
+from spfgen.plan.steps.schedule_clauses import scheduled_nests
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
@@ -25,7 +25,7 @@ def finds(text: str) -> list[tuple[str, str]]:
     """The positions whose algorithm the schedule says, by the names that the nests of the statements have for them."""
     whole = program(text)
     assert all(f.span is not None for f in whole.finds)
-    contexts = [said_of(g.all, context_of(whole), whole.steps.called) for g in whole.groups]
+    contexts = [scheduled_nests(g.all, context_of(whole), whole.steps.called) for g in whole.groups]
     return [*dict.fromkeys((f.dim, f.algorithm) for c in contexts for f in c.forced.values())]
 
 

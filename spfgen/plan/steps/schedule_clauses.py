@@ -38,11 +38,11 @@ from spfgen.space.nodes import Instance, Mark, Steps
 OTHERWISE = "leave the clause out: `explain` without it shows which loops there are, and what is found how"
 
 
-def said_of(instances: Sequence[Instance], context: Context, called: Mapping[str, str]) -> Context:
+def scheduled_nests(instances: Sequence[Instance], context: Context, called: Mapping[str, str]) -> Context:
     """What the schedule says of the nests of these points, by the names of their dimensions."""
     if not (context.named or context.forced):
         return context
-    written = {d: name for i in instances for d, name in written_in(i, called).items()}
+    written = {d: name for i in instances for d, name in names_in_text(i, called).items()}
     dims: dict[str, list[str]] = {}
     for dim, name in written.items():
         dims.setdefault(name, []).append(dim)
@@ -60,14 +60,14 @@ def said_of(instances: Sequence[Instance], context: Context, called: Mapping[str
     )
 
 
-def written_in(instance: Instance, called: Mapping[str, str]) -> dict[str, str]:
+def names_in_text(instance: Instance, called: Mapping[str, str]) -> dict[str, str]:
     """What the text calls the dimensions of a nest."""
     operands = (instance.target, *instance.reads)
     positions = {p: f"{o.tensor}.{p.removeprefix(f'{o.label}.')}" for o in operands for p in o.positions}
     return {d: positions.get(d, called.get(d, d)) for d in instance.domain.space.names}
 
 
-def check_said(plan: Plan, context: Context, written: Mapping[str, str], steps: Steps) -> None:
+def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], steps: Steps) -> None:
     """Raises SpecError(s) where the plan is not as the schedule says."""
     if not (context.named or context.forced):
         return
@@ -144,7 +144,7 @@ def _ordered(steps: Steps, written: Mapping[str, str]) -> set[str]:
     found: set[str] = set()
     for equation, asked in steps.sums.items():
         for instance in asked.group.instances:
-            found |= {*written_in(instance, written).values()}
+            found |= {*names_in_text(instance, written).values()}
         if not asked.group.instances:
             inner = (i for n in walk(equation.value) if isinstance(n, Reduce) for i in n.indices)
             found |= {steps.called.get(i, i) for i in (*equation.indices, *inner)}

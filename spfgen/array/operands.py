@@ -16,25 +16,25 @@ from spfgen.run.arrays.made import of_coordinates, packed_in
 from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.tensor import Array, Tensor
 
-Held = Any
+AnyArray = Any
 """A Tensor or a LazyArray."""
 
 
-def held(found: Any) -> Any:
+def as_array(found: Any) -> Any:
     """A result as an array of the standard; a tuple of results as a tuple."""
     if isinstance(found, Tensor | LazyArray):
         return found
     if isinstance(found, tuple | list):
-        return tuple([held(f) for f in found])
+        return tuple([as_array(f) for f in found])
     return tensor_of(np.asarray(found), "the array")
 
 
-def taken(value: Any) -> Held:
+def array_operand(value: Any) -> AnyArray:
     """An operand that has to be an array. Raises ConversionError for a number of Python."""
     if isinstance(value, Tensor | LazyArray):
         return value
     if isinstance(value, np.generic):  # some of which are numbers of Python, too
-        return held(value)
+        return as_array(value)
     if isinstance(value, bool | int | float | complex | str | list | tuple) or value is None:
         message = f"expected an array, but this is {a_type(value)}"
         raise ConversionError(message, None, ("write spfgen.array.asarray(...)",))
@@ -43,26 +43,26 @@ def taken(value: Any) -> Held:
 
 def operand(value: Any) -> Any:
     """An operand beside others: an array, or a number of Python."""
-    return value if type(value) in (bool, int, float, complex) else taken(value)
+    return value if type(value) in (bool, int, float, complex) else array_operand(value)
 
 
 def computed(value: Any) -> Tensor:
     """The tensor that an array is."""
-    value = taken(value)
-    found: Tensor = held(value.compute()) if isinstance(value, LazyArray) else value
+    value = array_operand(value)
+    found: Tensor = as_array(value.compute()) if isinstance(value, LazyArray) else value
     return found
 
 
 def dense(value: Any) -> Array:
     """The dense numpy array that it stands for: what functions work on that have no sparse way."""
-    return np.asarray(taken(value))
+    return np.asarray(array_operand(value))
 
 
 def sparse(shape: tuple[int, ...], coords: Any, values: Array, fill: Any) -> Tensor:
     """A tensor in coordinates of sorted entries, each once."""
     if not shape:
         value = values[-1] if len(values) else fill
-        number: Tensor = held(np.asarray(value, values.dtype))
+        number: Tensor = as_array(np.asarray(value, values.dtype))
         return number
     entries = Entries(shape, tuple(coords), values, values.dtype.type(fill))
     return packed_in(of_coordinates(len(shape)), entries)
@@ -74,9 +74,9 @@ def on_device(device: Any) -> None:
         raise ArgumentError(f'expected the device "cpu", which is the only one, but it is {device!r}')
 
 
-def asked(x: Any, kinds: str, name: str) -> Any:
+def numeric_operand(x: Any, kinds: str, name: str) -> Any:
     """An array of one of numpy's kinds of types. Raises ConversionError for others."""
-    x = taken(x)
+    x = array_operand(x)
     if x.dtype.kind not in kinds:
         raise ConversionError(f"expected a type of numbers that {name} takes, but it is {x.dtype}")
     return x

@@ -8,10 +8,11 @@ condition of the reduction or of the term, by which loops start and end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
+from itertools import chain, product
 from operator import is_
 from typing import Any
 
@@ -101,9 +102,9 @@ class Outside:
     def reduced(self, node: lang.Reduce) -> lang.Reduce:
         """The reduction without what lies outside."""
         is_sum = node.op == "add" and node.function is None
-        if self.free & {*node.indices}:
-            _, asked = self.of(node.value, Around(Stands.WITHIN if is_sum else Stands.WHOLE))
-            node = self.under(node, [c for c in bounds(asked) if speaks(c, self.free)])
+        found = self.reaches(node.value, self.free & {*node.indices}, not is_sum)
+        if found:
+            node = self.under(node, found[0] if len(found) == 1 else [Or(tuple(map(conjunction, found)))])
         around = Around(Stands.TERM if is_sum else Stands.WHOLE)
         value, asked = self.of(node.value, around if node.where is None else around.where(node.where))
         if isinstance(asked, Holds):
@@ -115,6 +116,24 @@ class Outside:
         if identity is not None:  # it stands for a point that is left out
             counted = lang.Apply("where", (asked, node.value, lang.Constant(identity)), node.span)
         return replace(node, value=counted)
+
+    def reaches(self, value: Any, free: Set[str], whole: bool) -> list[list[Formula]]:
+        """What bounds indices that have no extent: that what speaks of them lies inside, all of this or, of terms and
+        choices, one of them."""
+        if not free:
+            return []
+        match value:
+            case lang.Access():
+                found = [c for c in self.limits(value) if speaks(c, free)]
+                return [found] if found else []
+            case lang.Apply("add" | "subtract", parts, function=None) if not whole:
+                return unlike(r for p in parts for r in self.reaches(p, free, whole))
+            case lang.Apply("where", (_, *parts), function=None):
+                return unlike(r for p in parts for r in self.reaches(p, free, whole))
+            case lang.Apply(_, arguments):
+                every = [r for a in arguments if (r := self.reaches(a, free, whole))]
+                return unlike([*dict.fromkeys(chain(*one))] for one in product(*every)) if every else []
+        return []
 
     def under(self, node: lang.Reduce, conditions: Sequence[Formula]) -> lang.Reduce:
         own = () if node.where is None else conjuncts(node.where)
@@ -246,6 +265,10 @@ def either(one: Any, other: Any) -> Any:
     return lang.Apply("logical_or", (one, other))
 
 
+def unlike(found: Iterable[list[Formula]]) -> list[list[Formula]]:
+    return [*map(list, dict.fromkeys(map(tuple, found)))]
+
+
 def speaks(value: Any, names: Set[str]) -> bool:
     return any(isinstance(n, Var) and n.name in names for n in walk(value))
 
@@ -266,19 +289,6 @@ def as_values(asked: Any, name: str, at: Any) -> Any:
         return Holds(condition)
 
     return rewrite(lambda n: of(n.condition) if isinstance(n, Holds) and speaks(n, {name}) else None, asked)
-
-
-def bounds(asked: Any) -> list[Formula]:
-    """What follows for indices where a truth value is true."""
-    match asked:
-        case Holds(condition):
-            return [*conjuncts(condition)]
-        case lang.Apply("logical_and", parts):
-            return [c for p in parts for c in bounds(p)]
-        case lang.Apply("logical_or", parts) | lang.Apply("where", (_, *parts)):
-            found = [bounds(p) for p in parts]
-            return [Or(tuple(map(conjunction, found)))] if all(found) else []
-    return []
 
 
 def opposite(value: Any) -> Any:

@@ -40,6 +40,7 @@ SUMS = (
     "sum(j: D[i,j]*exp(coalesce(x[at[j-2]], x[j-1])))", "sum(j: D[i,j]*coalesce(x[j-2] + 3, 5))",
     "sum(j: sum(k: exp(x[k+j-2])*D[i,k])*D[i,j])", "sum(j: exp(x[j-2])*max(k: D[i,k]*x[k+j-3]))",
     "D[i,0]*sum(j: exp(x[j-2]) + exp(x[j-3]))", "D[i,0]*sum(j: exp(x[j-2] + x[j-3]))",
+    "D[i,0]*sum(j: 3 - exp(x[j-2]))",
     "D[i,0]*coalesce(sum(j: x[j-2]*D[i,j]), 5)", "(D[i,0] + 1)*coalesce(where(D[i,0] < 1, 3, x[i-1]), 5)",
 )  # fmt: skip
 OTHERS = (
@@ -47,6 +48,7 @@ OTHERS = (
     "prod(j: where(D[i,j] < -1, D[i,j], x[j-2]))", "max(j: where(j < 1, 7, -exp(x[j-2]) + D[i,j]))",
     "max(j: exp(where(D[i,j] < -1, 1, x[j-2]) + z[j-1]))", "max(j: D[i,j]*exp(x[at[j-2]]))",
     "argmax(j: where(D[i,j] < -1, 1, x[j-2]))", "subtract(j: where(D[i,j] < -1, 1, x[j-2]))",
+    "D[i,0]*prod(j: where(D[i,0] > 1, x[j-2], x[j-1]))",
     "any(j: D[i,j] < -1 and x[j-2] > 1)", "all(j: D[i,j] < -1 or x[j-2] > 1)", "argmin(j: D[i,j] - exp(x[j-2]))",
 )  # fmt: skip
 OF_SPARSE = (

@@ -77,12 +77,24 @@ def remember_call(key: Hashable, bound: Bound, operands: Mapping[str, Any], out:
     program = bound.program
     unusual = program.parameters, program.fixed, program.agreements, program.derived, program.doubts, program.filled
     inputs = {t.name for t in program.tensors if t.is_input and not t.is_output}
-    if any(unusual) or inputs != set(operands):
+    if (
+        any(unusual)
+        or inputs != set(operands)
+        or not all(_is_in_place(bound.tensors[n], v) for n, v in operands.items())
+    ):
         return
     results = [_result(bound, t, inputs) for t in program.tensors if t.is_output]
     known = [r for r in results if r is not None]
     if results and len(known) == len(results):
         remember(_CALLS, key, CachedCall(bound, operands, known, tuple((out or {}).values())))
+
+
+def _is_in_place(tensor: Tensor, given: Any) -> bool:
+    """Whether an operand is used as it is, not converted before; numbers are copied by each call."""
+    if isinstance(given, Tensor):
+        held = tensor.arrays
+        return tuple(held) == tuple(given.arrays) and all(held[n] is a for n, a in given.arrays.items())
+    return is_number(given) or tensor.arrays[tensor.layout.values[0].name] is given
 
 
 def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Result | None:

@@ -139,3 +139,14 @@ def test_who_can_write() -> None:
     assert in_place[2:4].shape == (2, 50)
     assert given.indices.flags.writeable  # what is ours is protected, what is the user's is left alone
     assert product.arrays["val"].flags.writeable
+
+
+def test_operands_that_are_converted_before_go_the_long_way() -> None:
+    """The short way would read arrays that are stored in too many ways for one kernel as another layout's."""
+    rng = np.random.default_rng(4)
+    given = {n: np.triu(rng.integers(0, 5, (5, 5)).astype(float)) for n in "ABD"}
+    given = {n: a + np.triu(a, 1).T for n, a in given.items()}
+    tensors = {n: spfgen.pack(a, "sym_csr") for n, a in given.items()}
+    for _ in range(2):
+        found = spfgen.evaluate("s = A[i, j]*B[j, k]*D[k, i]", **tensors)
+        assert found == np.trace(np.linalg.multi_dot([*given.values()]))

@@ -18,6 +18,7 @@ from spfgen.plan.nodes import Block, Clear, If, Let, Plan, Probe
 from spfgen.plan.steps.env import Env, Leaf, accesses_of, cast, joined, number_of
 from spfgen.plan.steps.hoisting import Hoisting
 from spfgen.plan.steps.reduction_nests import in_one_nest
+from spfgen.plan.steps.stores import writes_all
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Region, union
 from spfgen.space.steps import Chosen, Equation, Gather
@@ -418,10 +419,4 @@ def _own_reads(eq: Equation) -> set[tuple[str, tuple[Any, ...]]]:
 
 def _leaves_some(eq: Equation, env: Env) -> bool:
     """Whether an equation gives its target a value at other places than it runs over."""
-    return eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
-
-
-def _writes_all(eq: Equation) -> bool:
-    """Whether the points of the equation are all places of the target: each subscript is an index of its own."""
-    names = [s.name for s in eq.subscripts if isinstance(s, Var)]
-    return len(names) == len(eq.subscripts) == len(set(names)) and set(names) == set(eq.indices)
+    return eq.updates is None and not eq.selects and not env.known and not writes_all(eq)

@@ -8,13 +8,20 @@ from typing import Any
 
 from spfgen.facts.formula import Formula, Var
 from spfgen.lang import nodes as lang
-from spfgen.plan.nodes import Append, Block, Entry, If, Let, Plan, Store
+from spfgen.lang.fills import fill_text
+from spfgen.plan.nodes import Append, Block, Clear, Entry, If, Let, Plan, Store
 from spfgen.plan.steps.env import Env, cast, joined, key_of, number_of
 from spfgen.plan.steps.reductions import Reductions
 from spfgen.space.nodes import Read
 from spfgen.space.regions import Region
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds, Scalar
+
+
+def writes_all(eq: Equation) -> bool:
+    """Whether the points of the equation are all places of the target: each subscript is an index of its own."""
+    names = [s.name for s in eq.subscripts if isinstance(s, Var)]
+    return len(names) == len(eq.subscripts) == len(set(names)) and set(names) == set(eq.indices)
 
 
 class Stores(Reductions):
@@ -70,12 +77,21 @@ class Stores(Reductions):
     def filled(
         self, eq: Equation, access: lang.Access, value: Any, env: Env, conditions: Sequence[Formula] = ()
     ) -> list[Plan]:
-        """Every point of the target at which the conditions hold becomes the value."""
+        """Every point of the target at which the conditions hold becomes the value. All of a result is cleared."""
+        if not conditions and self.clears(eq, value, env):
+            return [Clear(eq.target, f"`=` overwrites {eq.target}")]
 
         def leaf(inner: Env) -> Plan:
             return Block(tuple(self.stored(replace(eq, updates=None), access, value, inner)))
 
         return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
+
+    def clears(self, eq: Equation, value: Any, env: Env) -> bool:
+        """Whether the value is zero, and the points of the equation are all places of an array of the result."""
+        given = eq.target not in self.assembled and eq.target not in self.collected
+        given = given and any(t.name == eq.target and t.is_output for t in self.program.tensors)
+        zero = isinstance(value, lang.Constant) and fill_text(value.value) in ("0", "0.0", "False")
+        return given and zero and writes_all(eq) and not env.known and not env.again
 
     def emptied(self, name: str, rest: Any = None) -> list[Plan]:
         """All of a tensor becomes its fill, or this number."""

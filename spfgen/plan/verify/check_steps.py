@@ -141,6 +141,7 @@ def check_steps(plan: Plan, program: Program) -> None:
 class _Checker:
     def __init__(self, program: Program) -> None:
         self.assembled = {t.name for t in program.tensors if t.assembled is not None}
+        self.outputs = {t.name for t in program.tensors if t.is_output}
 
     def statement(self, plan: Plan, scope: Scope) -> Scope:
         """What is known in the rest of the block."""
@@ -224,8 +225,10 @@ class _Checker:
             case Clear(tensor, part=None) if tensor in scope.tables:
                 self.table(plan, scope, tensor, changes=True)
             case Clear(tensor, part=None):
-                if tensor not in self.assembled:
-                    raise fault(plan, f"{tensor} is no result whose pattern is computed")
+                if tensor not in self.outputs:
+                    raise fault(plan, f"{tensor} is no result")
+                if scope.parallel:
+                    raise fault(plan, "iterations of a parallel loop have it in common")
 
     def effect(self, plan: Plan, scope: Scope) -> None:
         """What leaves a loop or the call, and what changes a table."""

@@ -22,6 +22,7 @@ from spfgen.plan.nodes import (
     Assign,
     Block,
     Bound,
+    Clear,
     Define,
     Entry,
     Find,
@@ -113,7 +114,7 @@ def _not_written(plan: Plan, steps: Steps) -> list[Equation]:
     """The equations of which nothing in the plan says that it writes their target."""
     written: dict[str, bool] = {}
     for block in (n for n in walk(plan, Plan | Version) if isinstance(n, Block) and n.because):
-        does = any(isinstance(n, Store | Entry | Append) for n in walk(block, Plan | Version))
+        does = any(isinstance(n, Store | Entry | Append | Clear) for n in walk(block, Plan | Version))
         written[block.because] = written.get(block.because, True) and does
     equations = (n for step in steps.body for n in walk(step) if isinstance(n, Equation))
     return [eq for eq in equations if not written.get(eq.text, False)]

@@ -206,3 +206,17 @@ def test_threads_clear_as_they_clear_their_copies(op: str, layout: str, what: st
     assert [p.clears for p in loops if p.adds == "copies"] == ([what] if layout == "csc" else [])
     assert begins(plan, "y") == (op == "=")
     assert not any(isinstance(n, Clear) and n.part is None for n in walk(plan, PLANS))
+
+
+@pytest.mark.parametrize(("text", "clears"), [
+    ("y[j] = max(i: A[i,j])*sqrt(z[j])", []),
+    ("y[i] = sqrt(z[i]) y[p[i]] = z[i]", [False]),
+    ("C[i,j] = sqrt(A[i,j])", [False]),
+    ("C[i,j] = sqrt(A[i,j]) + 1", []),
+])  # fmt: skip
+def test_results_of_other_values_are_cleared_as_sums_are(text: str, clears: list[bool]) -> None:
+    """By the node Clear, where they begin as zeros everywhere."""
+    kinds = {"A": "csr", "C": "dense", "y": "dense", "z": "dense", "p": "dense<int64>"}
+    own = {n: k for n, k in kinds.items() if f"{n}[" in text}
+    kernel = spfgen.compile(text, **own)
+    assert cleared(kernel) == clears

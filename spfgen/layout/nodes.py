@@ -10,7 +10,7 @@ Names of families are already expanded and constants are numbers: a Layout has o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -314,3 +314,11 @@ def coordinate_list(rank: int) -> Layout:
         tuple(IndexArray(f"column_{k}", (count,)) for k in ks),
         (ValueArray("entry_value", (count,), (at,)),),
     )
+
+
+def numbered_list(rank: int) -> Layout:
+    """`coordinate_list` with the number of an entry as its first coordinate: each is there once."""
+    plain = coordinate_list(rank)
+    relation = conjunction([plain.relation, Compare("=", Var("c_0"), Var("entry"))])
+    parameters, coordinates = ("n_entries", *plain.parameters), ("c_0", *plain.coordinates)
+    return replace(plain, name="numbered", parameters=parameters, sizes=(), coordinates=coordinates, relation=relation)

@@ -1,4 +1,7 @@
-"""Conversion by the kernel that copies: `B[i, j] = A[i, j]`, whose C counts entries and puts each in its place."""
+"""Conversion by the kernel that copies: `B[i, j] = A[i, j]`, whose C counts entries and puts each in its place.
+
+Where coordinates that are given more than once are not added up, it is `B[i, j] = max(n: A[n, i, j])` of entries with
+their numbers."""
 
 from __future__ import annotations
 
@@ -47,10 +50,14 @@ def _without_place(status: int) -> Any:
     raise NoPlace(status)
 
 
-def copy_of(source: Layout, own: Kinds, target: Layout, kinds: Kinds, value: str, without_fill: bool) -> Copy:
-    """Compiled, or from the disk. Raises SpfgenError."""
-    at = ", ".join(f"i{k}" for k in range(source.rank))
-    statements = tuple(parse_statements(f"B[{at}] = A[{at}]", functions={}))
+def copy_of(
+    source: Layout, own: Kinds, target: Layout, kinds: Kinds, value: str, without_fill: bool, combining: str = ""
+) -> Copy:
+    """Compiled, or from the disk. `combining`: the reduction of the first coordinate of the source, which numbers
+    entries. Raises SpfgenError."""
+    at = ", ".join(f"i{k}" for k in range(target.rank))
+    copied = f"{combining}(n: A[n, {at}])" if combining else f"A[{at}]"
+    statements = tuple(parse_statements(f"B[{at}] = {copied}", functions={}))
     tensors = (
         lang.TensorDecl("A", lang.LayoutUse(source.name, value, None, own, source.constants)),
         lang.TensorDecl("B", lang.LayoutUse(target.name, value, None, kinds, target.constants), assembled=True),

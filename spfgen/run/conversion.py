@@ -55,22 +55,23 @@ def prepared(
     kinds: tuple[str, ...],
     *,
     packs: bool,
+    combining: str = "",
     entries: int = tuning.CONVERT_COMPILED,
 ) -> Copy:
     """The conversion of `source` with arrays of these types to `target` with index arrays of these `kinds`; `packs`:
-    the source is what a user gave, all of which is an entry.
+    the source is what a user gave, all of which is an entry; `combining`: see `copy_of`.
 
     Raises Fall as long as it is not compiled (run/later.py says when) and so many `entries` need not wait for it, and
     where there is none; NoKey; DataError when the fill value is none of the values' type.
     """
-    name = (id(source), id(target), *[t.char for t in types], kinds, packs)
+    name = (id(source), id(target), *[t.char for t in types], kinds, packs, combining)
     known = _KNOWN.get(name)
     if known is None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
         known = _KNOWN[name] = _Known(source, target)
     if known.copy is None:
-        said = (source, target, tuple(t.name for t in types), kinds, packs)
+        said = (source, target, tuple(t.name for t in types), kinds, packs, combining)
 
         def mark() -> str:
             return hash_of("conversion", source.structure, target.structure, repr(said[2:]), fingerprint())
@@ -83,14 +84,16 @@ def prepared(
     return known.copy
 
 
-def compiled(source: Layout, target: Layout, own: tuple[str, ...], kinds: tuple[str, ...], packs: bool) -> Copy:
+def compiled(
+    source: Layout, target: Layout, own: tuple[str, ...], kinds: tuple[str, ...], packs: bool, combining: str = ""
+) -> Copy:
     """Raises Fall where places are known without a kernel, or what is stored nowhere differs; NoKey."""
     if not key_plan(target, key_orders(target)).levels or fill_text(source.fill) != fill_text(target.fill):
         raise Fall
     names, wanted = [a.name for a in source.indexes], [a.name for a in target.indexes]
     types, others = tuple(zip(names, own, strict=False)), tuple(zip(wanted, kinds, strict=True))
     try:
-        return copy_of(source, types, target, others, own[len(names)], not packs and pads(source))
+        return copy_of(source, types, target, others, own[len(names)], not packs and pads(source), combining)
     except (SpfgenError, NoPlace) as error:
         raise Fall from error
 

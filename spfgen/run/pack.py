@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,13 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs
 from spfgen.layout.keys import NoKey
-from spfgen.layout.nodes import Layout, coordinate_list
+from spfgen.layout.nodes import Layout, coordinate_list, numbered_list
 from spfgen.layout.pack import Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.by_kernel import NoPlace
 from spfgen.run.by_table import by_table
 from spfgen.run.calls.functions import Function, address, loaded
-from spfgen.run.calls.layout_signature import LayoutSignature, form_of
+from spfgen.run.calls.layout_signature import LayoutSignature, form_of, refilled
 from spfgen.run.conversion import Fall, pads, prepared
 from spfgen.run.threads import threads_allowed, threads_by_default
 
@@ -171,7 +172,52 @@ def _packed(
     source = _list_for(layout)
     arrays = dict(zip(source.arrays, (*columns, values), strict=True))
     sizes = dict(zip(source.parameters, map(int, shape), strict=True)) | {source.sizes[0]: len(values)}
-    return _converted(source, sizes, arrays, layout, index_types, threads, small, duplicates, len(values))
+    count = len(values)
+    made = _converted(source, sizes, arrays, layout, index_types, threads, small, count)
+    if duplicates == "sum" or (not pads(layout) and _stored(layout, made.arrays) == count):
+        return made
+    return _combined(sizes, arrays, layout, index_types, threads, duplicates)
+
+
+def _combined(
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    target: Layout,
+    index_types: Mapping[str, str],
+    threads: int,
+    duplicates: Duplicates,
+) -> Packed:
+    """Of entries at one coordinate the least or largest value, or the first or last one: that of the least or largest
+    number. Raises Fall, NoKey, ToolError."""
+    *_, values = arrays.values()
+    combining = {"first": "min", "last": "max"}.get(duplicates) if isinstance(duplicates, str) else None
+    by_number = combining is not None
+    combining = combining or ("max" if duplicates is np.maximum else "min" if duplicates is np.minimum else None)
+    if combining is None or pads(target) or values.dtype.kind not in "fiu":
+        raise Fall
+    own = np.arange(len(values)) if by_number else np.ascontiguousarray(values)
+    worst = _worst(own.dtype, combining)
+    source = refilled(numbered_list(len(arrays) - 1), worst)
+    given = {**_contiguous(form_of(source), {**arrays, source.values[0].name: own})}
+    kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
+    types = tuple([a.dtype for a in given.values()])
+    copy = prepared(source, refilled(target, worst), types, kinds, packs=True, combining=combining)
+    try:
+        made = copy(sizes, given, team(threads, len(values)))
+    except NoPlace as error:
+        raise Fall from error
+    if by_number:
+        name = target.values[0].name
+        made.arrays[name] = values[made.arrays[name]]
+    return made
+
+
+def _worst(dtype: np.dtype[Any], combining: str) -> Any:
+    """The value that every other one is taken before."""
+    if dtype.kind == "f":
+        return -np.inf if combining == "max" else np.inf
+    limits = np.iinfo(dtype)
+    return int(limits.min if combining == "max" else limits.max)
 
 
 _LISTS: dict[tuple[int, str], Layout] = {}
@@ -193,7 +239,6 @@ def _converted(
     index_types: Mapping[str, str],
     threads: int = 0,
     small: int = 0,
-    duplicates: Duplicates = "sum",
     expected: int | None = None,
 ) -> Packed:
     """`expected` is the number of entries, where an entry that is left out is one outside of the extents.
@@ -211,12 +256,9 @@ def _converted(
     if expected is not None and not _is_inside(source, sizes, own):
         raise Fall
     try:
-        made = copy(sizes, own, team(threads, stored))
+        return copy(sizes, own, team(threads, stored))
     except NoPlace as error:
         raise Fall from error
-    if duplicates != "sum" and (pads(target) or _stored(target, made.arrays) != expected):
-        raise Fall  # some may have been added up
-    return made
 
 
 def _is_inside(source: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:

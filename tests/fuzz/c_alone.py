@@ -428,9 +428,10 @@ def _problem(call: Call, read: _Read, tally: dict[str, int]) -> str:
         return "" if not layout.indexes else f"status {status}, but it can be packed: {call.expected.tolist()}"
     if made is None:
         return f"status {status}"
-    broken = made.validate()
-    if broken:
-        return f"does not pass validate: {broken}\n{made.sizes} {made.arrays}"
+    try:
+        made.validate()
+    except DataError as error:
+        return f"does not pass validate: {error}\n{made.sizes} {made.arrays}"
     expected = call.expected
     if layout.is_pattern:  # it says where something is stored, zeros too
         expected = (expected != 0) | (made.to_numpy() != 0)

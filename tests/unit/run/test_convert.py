@@ -193,6 +193,21 @@ def test_duplicates_in_c():
         same(pack_entries(get(name), shape, coords, values, duplicates=how, threads=2, small=0), expected)
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("kind", ["float64", "int16"])
+def test_duplicates_are_combined_by_a_kernel(kind, monkeypatch):
+    """The least, largest, first and last of each coordinate, by numbers of entries; numpy has no part in it."""
+    monkeypatch.setattr("spfgen.run.pack.pack", None)
+    shape, count = (6, 7), 300
+    coords, _ = entries(shape, count)
+    values = RANDOM.integers(-9, 9, count).astype(kind)
+    if kind == "float64":
+        values[7] = np.nan
+    for name, how in product(["csr", "dcsr"], ["first", "last", np.maximum, np.minimum]):
+        expected = pack(get(name), shape, coords, values, duplicates=how)
+        same(pack_entries(get(name), shape, coords, values, duplicates=how, threads=2, small=0), expected)
+
+
 def test_types_in_c():
     coords, _ = entries((9, 9), 60)
     for dtype, name in product(["bool", "int8", "uint16", "float32", "complex128"], ["csr", "bcsr"]):

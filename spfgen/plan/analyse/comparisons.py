@@ -48,10 +48,10 @@ def compares_all(plans: Iterable[Plan], sizes: Mapping[str, Stored]) -> bool:
 def _owners(loop: Scan | Find, arrays: Mapping[str, str]) -> set[str]:
     """The tensors of which the loop goes through what they store: its bounds are sizes or elements of index arrays."""
     bounds = (*loop.low, *loop.high)
-    found = {arrays[v] for e in bounds for v in variables(e) if v in arrays} | {
+    arrays_read = {arrays[v] for e in bounds for v in variables(e) if v in arrays} | {
         c.function for e in bounds for c in calls(e)
     }
-    return {n.partition(".")[0] for n in found}
+    return {n.partition(".")[0] for n in arrays_read}
 
 
 def _is_alone(loop: Scan | Find) -> bool:

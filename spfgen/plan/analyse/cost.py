@@ -92,12 +92,12 @@ class Counts:
     def extent(self, dim: str) -> Expr:
         """How many values a dimension can have: its upper bound in the sizes."""
         if dim not in self.extents:
-            found = self.range(dim)
-            if found is None:
+            extent = self.range(dim)
+            if extent is None:
                 reach = self.instance.domain.project({*self.sizes, dim}).constraints(dim)
                 upper = [expression(divided(e, a).plus(1)) for a, e in bounds(reach, dim)[1] if e.names() <= self.sizes]
-                found = reduce(lambda a, b: Bin("min", a, b), upper) if upper else ONE
-            self.extents[dim] = found
+                extent = reduce(lambda a, b: Bin("min", a, b), upper) if upper else ONE
+            self.extents[dim] = extent
         return self.extents[dim]
 
     def range(self, dim: str) -> Expr | None:
@@ -142,10 +142,10 @@ class Counts:
         so many times w(i), so that all of them together are no more than the range of f."""
         call = self.instance.calls.get(dim)
         for formula in self.instance.axioms.formulas if call is not None else ():
-            found = _widths(formula)
-            if found is None or call is None or found[1] != call.function:
+            widths = _widths(formula)
+            if widths is None or call is None or widths[1] != call.function:
                 continue
-            pointer, _, factor = found
+            pointer, _, factor = widths
             whole = next((n for n, c in self.instance.calls.items() if c.function == pointer), None)
             if whole is not None:
                 parents = [_real(e) for e in self.instance.axioms.extents[call.function]]
@@ -180,8 +180,8 @@ def _widths(formula: Formula) -> tuple[str, str, int] | None:
     body = formula.body if isinstance(formula, Forall) else formula
     if not isinstance(body, Compare) or body.op not in ("=", ">=", "<="):
         return None
-    found = {f"#{k}": call for k, call in enumerate(dict.fromkeys(calls(body)))}
-    names = {call: name for name, call in found.items()}
+    call_of = {f"#{k}": call for k, call in enumerate(dict.fromkeys(calls(body)))}
+    names = {call: name for name, call in call_of.items()}
 
     def named(node: Any) -> Expr | None:
         return Var(names[node]) if isinstance(node, Call) and node in names else None
@@ -190,17 +190,18 @@ def _widths(formula: Formula) -> tuple[str, str, int] | None:
         left, right = (linear(rewrite(named, e)) for e in (body.left, body.right))
         value = left - right if body.op != "<=" else right - left
         terms = {str(name): factor for name, factor in value.terms}
-        if value.constant or terms.keys() != found.keys() or len(terms) != 3:
+        if value.constant or terms.keys() != call_of.keys() or len(terms) != 3:
             return None
         for sign in (1, -1) if body.op == "=" else (1,):
             own = {n: sign * factor for n, factor in terms.items()}
-            after = next((found[n] for n, factor in own.items() if factor == 1), None)
+            after = next((call_of[n] for n, factor in own.items() if factor == 1), None)
             before = next(
-                (found[n] for n, factor in own.items() if after and factor == -1 and _follows(found[n], after)), None
+                (call_of[n] for n, factor in own.items() if after and factor == -1 and _follows(call_of[n], after)),
+                None,
             )
-            width = next((n for n in own if found[n] not in (after, before)), "")
-            if after and before and width and own[width] < 0 and found[width].arguments == before.arguments:
-                return after.function, found[width].function, -own[width]
+            width = next((n for n in own if call_of[n] not in (after, before)), "")
+            if after and before and width and own[width] < 0 and call_of[width].arguments == before.arguments:
+                return after.function, call_of[width].function, -own[width]
     except NotAffine:
         return None
     return None
@@ -217,10 +218,10 @@ def _follows(before: Call, after: Call) -> bool:
 def _least_difference(lows: Sequence[Expr], highs: Sequence[Expr]) -> int | None:
     """The length of a tile: of [low, high) with low = f and high = f + length among others."""
     try:
-        found = [linear(b) - linear(a) for a in lows for b in highs]
+        differences = [linear(b) - linear(a) for a in lows for b in highs]
     except NotAffine:
         return None
-    return min((d.constant for d in found if not d.terms and d.constant > 0), default=None)
+    return min((d.constant for d in differences if not d.terms and d.constant > 0), default=None)
 
 
 def _real(expr: Expr) -> Expr:

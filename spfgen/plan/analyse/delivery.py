@@ -29,6 +29,6 @@ def as_delivered(tensor: Tensor, plans: Sequence[Plan]) -> Tensor:
 def _in_any_order(tensor: Tensor) -> bool:
     from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key  # numpy, which is not needed before
 
-    found = assembly_by_key(tensor)
-    tree = found.tree if isinstance(found, KeyAssembly) else None
+    assembly = assembly_by_key(tensor)
+    tree = assembly.tree if isinstance(assembly, KeyAssembly) else None
     return tree is not None and tree.takes_rows(tensor.common) and tree.any_order

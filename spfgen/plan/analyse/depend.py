@@ -213,9 +213,9 @@ def read_too_early(instance: Instance, steps: Sequence[Step]) -> Meeting | None:
     """
     for read in (r for r in instance.reads if r.tensor == instance.target.tensor):
         for loop in (s.dim for s in steps if s.kind == "scan"):
-            found = _met(instance, steps, loop, instance.target, read, DEPENDENCE, (">",))
-            if found.kind != INDEPENDENT:
-                return found
+            meeting = _met(instance, steps, loop, instance.target, read, DEPENDENCE, (">",))
+            if meeting.kind != INDEPENDENT:
+                return meeting
     return None
 
 

@@ -74,7 +74,7 @@ class _Sizes:
 def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
     """The loops of which the work grows faster than what is stored, each once."""
     context, names = context_of(program), {*program.parameters, *program.size_of}
-    found: dict[Excess, None] = {}
+    distinct: dict[Excess, None] = {}
     for plan in plans:
         nodes = list(walk(plan))
         counts = {f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect)}
@@ -85,8 +85,8 @@ def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
         widths = frozenset(size for size, counted in context.stored.items() if counted.each)
         sizes = _Sizes(frozenset(names | counts | own), stored, widths, tuple(arrays), tensors)
         for one in _of(plan, (), sizes):
-            found[one] = None
-    return list(found)
+            distinct[one] = None
+    return list(distinct)
 
 
 def _names(extents: Sequence[Expr]) -> tuple[str, ...]:
@@ -172,13 +172,13 @@ def _does(node: Plan) -> bool:
 
 def _sought(node: Scan | Find) -> list[str]:
     """The tensors of which something is looked for in a loop."""
-    found: dict[str, None] = {}
+    tensors: dict[str, None] = {}
     for inner in walk(node, Plan):
         match inner:
             case Find(loads=loads) if loads:
-                found[loads[0].call.function.partition(".")[0]] = None
+                tensors[loads[0].call.function.partition(".")[0]] = None
             case Segment(call=Call(function)):
-                found[function.partition(".")[0]] = None
+                tensors[function.partition(".")[0]] = None
             case Probe(_, name):
-                found[name] = None
-    return list(found)
+                tensors[name] = None
+    return list(tensors)

@@ -73,13 +73,13 @@ def _conditions(instance: Instance, scan: Scan, outer: set[str], known: Piece) -
 
 def _loads(scan: Scan) -> list[Load]:
     """What is loaded in each iteration before the next loop."""
-    found = []
+    loads = []
     for node in chain(scan.body):
         if isinstance(node, Load):
-            found.append(node)
+            loads.append(node)
         elif not isinstance(node, Guard | Define):
             break
-    return found
+    return loads
 
 
 def _is_before(first: Affine, limit: Limit) -> bool:

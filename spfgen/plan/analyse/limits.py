@@ -78,10 +78,10 @@ def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
     for part in conjuncts(declared.body):
         match part:
             case Compare("<" | "<=" | ">" | ">=" as op, left, right):
-                found = calls(left) + calls(right)
-                if len(found) != 1 or found[0].function != array.name:
+                called = calls(left) + calls(right)
+                if len(called) != 1 or called[0].function != array.name:
                     continue
-                arguments = zip(found[0].arguments, array.extents, strict=True)
+                arguments = zip(called[0].arguments, array.extents, strict=True)
                 named = {a.name: extent for a, extent in arguments if isinstance(a, Var)}
                 more, less = (right, left) if op in ("<", "<=") else (left, right)
                 try:

@@ -57,8 +57,8 @@ def scan_order(
 def _unbounded(search: _Search) -> None:
     names = [n for n in search.instance.indices if n in search.unknown] or sorted(search.unknown)
     subscripts = [s for o in (search.instance.target, *search.instance.reads) for s in o.subscripts]
-    found = [v.span for s in subscripts for v in walk(s) if isinstance(v, Var) and v.name == names[0]]
-    raise unbounded(names[0], next((s for s in found if s is not None), None))
+    spans = [v.span for s in subscripts for v in walk(s) if isinstance(v, Var) and v.name == names[0]]
+    raise unbounded(names[0], next((s for s in spans if s is not None), None))
 
 
 class _Search:
@@ -105,16 +105,16 @@ class _Search:
     def touched(self, name: str) -> set[str]:
         """The unknown dimensions that constraints link to this one, through other unknown ones: for them alone
         it makes a difference to know it."""
-        found = {name}
+        linked = {name}
         frontier = [name]
         while frontier:
             current = frontier.pop()
             for names in self.together:
                 if current in names:
-                    new = names - self.known - found
-                    found |= new
+                    new = names - self.known - linked
+                    linked |= new
                     frontier += new
-        return found
+        return linked
 
     def determined(self, name: str) -> bool:
         """As a quotient, by an equality at hand, else by the projection onto what is known."""
@@ -159,14 +159,14 @@ class _Search:
         But one that is stored at another position, or at indices, comes after those, where it can: it need not be
         looked for."""
         operands = [o for o in (*self.instance.reads, self.instance.target) if o.sparse]
-        found = []
+        leading = []
         for operand in operands:
             waiting = [p for p in operand.positions if p in self.unknown]
             if waiting:
                 named = {v for s in operand.subscripts for v in variables(s)}
                 others = [*waiting[1:], *(i for i in self.instance.indices if i in named & {*self.unknown})]
-                found.append(next(self.holding(waiting[0], others), waiting[0]))
-        return found
+                leading.append(next(self.holding(waiting[0], others), waiting[0]))
+        return leading
 
     def holding(self, position: str, others: list[str]) -> Iterator[str]:
         """The first of the others, in all of which calls that can be read now have this position stored."""

@@ -53,8 +53,8 @@ class Need:
         twins = [self.twins[n] for n in loops]
         kept = {*self.instance.sizes, *loops, *twins}
         known = self.pairs.space.of(comparisons(self.instance.facts))
-        found = self.pairs.project(kept).gist(known).constraints()
-        conditions = [show(condition(c)) for c in found if c.value.names() <= kept]
+        constraints = self.pairs.project(kept).gist(known).constraints()
+        conditions = [show(condition(c)) for c in constraints if c.value.names() <= kept]
         return f"{{ [{', '.join(twins)}] -> [{', '.join(loops)}] : {' and '.join(conditions)} }}"
 
 
@@ -83,12 +83,12 @@ class Running:
 def needs(group: Group, shared: Sequence[str]) -> list[Need]:
     """What the points of a statement need of its own. `shared` are the dimensions of the point in all instances."""
     assert group.point is not None
-    found = []
+    dependences = []
     for instance in group.instances:
         for read in instance.reads:
             if read.tensor == group.target:
-                found.append(_need(group.point, instance, read, shared))
-    return found
+                dependences.append(_need(group.point, instance, read, shared))
+    return dependences
 
 
 def _need(point: Instance, instance: Instance, read: Operand, shared: Sequence[str]) -> Need:

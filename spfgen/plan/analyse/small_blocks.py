@@ -10,5 +10,5 @@ from spfgen.plan.nodes import Scan
 def extent_of_block(loop: Scan) -> int | None:
     """How often a loop from 0 runs at most, when that is a small number."""
     numbers = [e.value for e in loop.high if isinstance(e, Num)]
-    found = loop.low == (ZERO,) and numbers and 1 < min(numbers) <= tuning.BLOCK_SUMS
-    return min(numbers) if found else None
+    is_small = loop.low == (ZERO,) and numbers and 1 < min(numbers) <= tuning.BLOCK_SUMS
+    return min(numbers) if is_small else None

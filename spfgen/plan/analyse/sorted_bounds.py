@@ -33,7 +33,7 @@ def bounded(
 ) -> list[tuple[Call, list[Limit]]]:
     """What is loaded in each iteration, with its bounds: it is read at any position of the loop, whatever conditions
     come before."""
-    found = []
+    loaded = []
     asked = False
     for node in inside:
         if isinstance(node, Define):
@@ -45,8 +45,8 @@ def bounded(
             break
         if _steps_along(node.call, scan.dim, outer):
             about = _limits(instance, node, scan.dim, outer, known)
-            found += [(node.call, about)] if about else []
-    return found
+            loaded += [(node.call, about)] if about else []
+    return loaded
 
 
 def is_safe(instance: Instance, scan: Scan | Bound, load: str, known: Piece) -> bool:

@@ -34,8 +34,8 @@ def made_in(value: Apply, kind: ElementType, types: Mapping[str, str]) -> Elemen
     reads = [n for n in walk(value) if isinstance(n, Read)]
     if value.op not in PRODUCTS or not reads or kind.kind not in "fc":
         return kind
-    found = promoted(sorted({types[n.operand.tensor] for n in reads}))
-    return found if found.kind == kind.kind and found.bytes < kind.bytes else kind
+    promoted_type = promoted(sorted({types[n.operand.tensor] for n in reads}))
+    return promoted_type if promoted_type.kind == kind.kind and promoted_type.bytes < kind.bytes else kind
 
 
 def sum_type(body: Plan, own: ElementType, types: Mapping[str, str]) -> ElementType:

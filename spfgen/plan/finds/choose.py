@@ -61,25 +61,25 @@ class _Found:
 
 def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[Version]:
     """The nest with an algorithm for each find; more than one where the sizes decide."""
-    found = _asked(instance, plan, steps, context)
-    choices = [f.proposals for f in found]
+    offered = _asked(instance, plan, steps, context)
+    choices = [f.proposals for f in offered]
     result = []
     numbers_taken = cheapest(
-        [[p.cost for p in c] for c in choices], context.stored, tuning.FIND_VARIANTS[len(found) > 1]
+        [[p.cost for p in c] for c in choices], context.stored, tuning.FIND_VARIANTS[len(offered) > 1]
     )
     for numbers in _with_frugal(choices, numbers_taken, context):
         chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
-        result.append(Version(Cheapest(plus(*(p.cost for p in chosen))), _built(plan, found, chosen)))
+        result.append(Version(Cheapest(plus(*(p.cost for p in chosen))), _built(plan, offered, chosen)))
     return result
 
 
 def choose_once(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> Plan:
     """The nest with one algorithm for each find, for callers that have no versions: the cheapest of those that need no
     memory for an extent along which no tensor has an array, which may be huge."""
-    found = _asked(instance, plan, steps, context)
-    choices = [[p for p in f.proposals if _has_room(p, context)] or f.proposals for f in found]
+    offered = _asked(instance, plan, steps, context)
+    choices = [[p for p in f.proposals if _has_room(p, context)] or f.proposals for f in offered]
     (numbers,) = cheapest([[p.cost for p in c] for c in choices], context.stored, 1)
-    return _built(plan, found, tuple(c[n] for c, n in zip(choices, numbers, strict=True)))
+    return _built(plan, offered, tuple(c[n] for c, n in zip(choices, numbers, strict=True)))
 
 
 def _has_room(proposal: Proposal, context: Context) -> bool:
@@ -108,7 +108,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
     trips: dict[str, Expr] = {}
     single: dict[str, frozenset[str]] = {}
     defined: dict[str, frozenset[str]] = {}
-    found: list[_Found] = []
+    offered: list[_Found] = []
     parallel = next((n.dim for n in chain(plan) if isinstance(n, Scan) and n.parallel), "")
     bounded: dict[str, Bound] = {}
     for node in chain(plan):
@@ -117,7 +117,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
             if node.dim not in context.forced:
                 above, visits = next(iter(trips), ""), times(*trips.values())
                 offers = inverse.propose(instance, node, steps, above, visits, counts)
-                found.append(_Found(node.name, tuple(offers), ()))
+                offered.append(_Found(node.name, tuple(offers), ()))
         if isinstance(node, Scan):
             whole = bounded.get(node.dim, node)  # at most
             trips[node.dim] = counts.trips(whole.low, whole.high)
@@ -135,13 +135,13 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
         query, setups = segmented(query, context) if context.makes(SEARCHES) else (query, ())
         defined |= query.defined
         item = _offers(query, setups, context)
-        found.append(item)
+        offered.append(item)
         keys = query.keys
         trips[node.dim] = query.matches(keys[0]) if keys else ONE
         if keys and query.order(keys[0]).unique:
             bounds = (keys[0].value, *query.find.low, *query.find.high, *other_arguments(keys[0].call, node.dim))
             single[node.dim] = frozenset({n for e in bounds for n in variables(e)} - {*instance.sizes, node.dim})
-    return found
+    return offered
 
 
 def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found:

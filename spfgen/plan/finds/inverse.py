@@ -31,17 +31,17 @@ def propose(
 ) -> list[Proposal]:
     """A search at each of the visits, or an inverse array that is built `above` a loop, as far as that is right."""
     length = counts.trips(bound.low, bound.high)
-    found = [Proposal(search.NAME, bound, times(visits, search.price(length)))]
+    proposals = [Proposal(search.NAME, bound, times(visits, search.price(length)))]
     outside = next((s.before for s in steps if s.dim == above), None)
     loaded = next((dim for dim, call in instance.calls.items() if call == bound.call), None)
     if outside is None or loaded is None or bound.descending:
-        return found
+        return proposals
     needed = {v for e in (*bound.low, *bound.high, *other_arguments(bound.call, bound.dim)) for v in variables(e)}
     extent = counts.range(loaded)
     if extent is None or not needed <= set(instance.sizes) or not is_safe(instance, bound, loaded, outside):
-        return found
+        return proposals
     if any(name.endswith(f".{COUNT}") for name in (*needed, *variables(extent))):
-        return found  # memory is asked for before it is known how much a table of entries holds
+        return proposals  # memory is asked for before it is known how much a table of entries holds
     table = Table(
         f"{bound.name} {ALGORITHM}",
         ALGORITHM,
@@ -59,7 +59,7 @@ def propose(
     build, look = tuning.INVERSE_TENTHS
     cost = plus(times(plus(length, extent), nanoseconds(build)), times(visits, nanoseconds(look)))
     sought = replace(bound, place=table.name, inside=inside)
-    return [*found, Proposal(NAME, sought, cost, (Setup(above, table),), frugal=False)]
+    return [*proposals, Proposal(NAME, sought, cost, (Setup(above, table),), frugal=False)]
 
 
 def _inside(bound: Bound, steps: Sequence[Step], extent: Expr) -> bool:

@@ -38,10 +38,10 @@ class _Kept:
 
 def propose(query: Query, key: Known) -> list[Offer]:
     """Sequential iteration and galloping."""
-    found = _offer(query, key)
-    if isinstance(found, str):
-        return [Rejected(NAME, found), Rejected(GALLOP, found)]
-    return list(found)
+    offer = _offer(query, key)
+    if isinstance(offer, str):
+        return [Rejected(NAME, offer), Rejected(GALLOP, offer)]
+    return list(offer)
 
 
 def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:

@@ -69,7 +69,7 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
         "side by side": f"{order.words}: equal values are adjacent",
         "chained": "equal values are chained",
     }[kept]
-    found = replace(
+    sought = replace(
         find,
         algorithm=ALGORITHMS[name],
         conditions=query.remaining(key),
@@ -88,7 +88,7 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
     each = plus(nanoseconds(look), times(nanoseconds(hit), rate), times(nanoseconds(branch), rarer))
     memory = Bin("/", extent, Num(tuning.BITMAP_KEYS)) if ranked else times(extent, nanoseconds(clear))
     cost = plus(times(built, query.length, nanoseconds(build)), query.total(each), memory)
-    return Proposal(name, found, cost, (Setup(level, table),), frugal=name == HASH)
+    return Proposal(name, sought, cost, (Setup(level, table),), frugal=name == HASH)
 
 
 def _copying(offer: Proposal, operand: Operand) -> Proposal:

@@ -68,11 +68,11 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
     if not again and _looks_everywhere(instance, orders.best, context):
         for wanted in _inside_out(sparse, own, set(context.forced)):
             orders.attempt(wanted, by_bounds=True)
-    found = [orders.best] if orders.best is first_of_all else [orders.best, first_of_all]
+    candidates = [orders.best] if orders.best is first_of_all else [orders.best, first_of_all]
     for steps, price in orders.between:
         if mean_ratio(price, orders.cost, context.stored) <= tuning.DRIVER_GAIN:
-            return [steps, *found]
-    return found
+            return [steps, *candidates]
+    return candidates
 
 
 class _Orders:
@@ -107,14 +107,14 @@ class _Orders:
 
     def price(self, steps: list[Step], by_bounds: bool = False) -> Expr:
         """What the order costs, and the sorting of what it delivers."""
-        found = rough(self.instance, steps, self.again, self.context if by_bounds else None)
+        estimate = rough(self.instance, steps, self.again, self.context if by_bounds else None)
         if not self.sorts(steps):
-            return found
+            return estimate
         nest = _nest(self.instance, steps)
         if by_bounds:
             nest = narrowed(self.instance, nest, steps, self.context)
         entries = work(Counts(self.instance), with_finds(nest), by_algorithm).additions  # not all that is compared
-        return plus(found, times(Num(tuning.SORTED_NS), entries))
+        return plus(estimate, times(Num(tuning.SORTED_NS), entries))
 
     def sorts(self, steps: list[Step]) -> bool:
         """Whether what is delivered to a result whose pattern is computed has to be sorted: several iterations of the
@@ -123,19 +123,19 @@ class _Orders:
         if self.instance.target.tensor not in self.context.assembled or len(place) < 2:
             return False
         nodes = list(chain(with_finds(_nest(self.instance, steps))))
-        found = row_of(nodes, place)
+        row = row_of(nodes, place)
         first = next((n.dim for n in nodes if isinstance(n, Scan)), None)
-        if found is None or first is None:
+        if row is None or first is None:
             return True
-        common = tuple(e for k, e in enumerate(place) if k != found[1])
+        common = tuple(e for k, e in enumerate(place) if k != row[1])
         target = replace(self.instance.target, place=common, extents=tuple(ONE for _ in common))
         rows = replace(self.instance, target=target)
         return not (distinct_places(rows, first) or distinct_by_facts(rows, first, steps))
 
     def _intersect(self, steps: list[Step], price: Expr) -> None:
-        found = _intersected(self.instance, steps, self.context)
-        if found is not None:
-            self.between.append((found, price))
+        intersected = _intersected(self.instance, steps, self.context)
+        if intersected is not None:
+            self.between.append((intersected, price))
 
 
 def _owned(instance: Instance, context: Context, usual: list[Step], operand: Operand) -> list[Step] | None:

@@ -72,11 +72,11 @@ def _row(plan: Plan) -> _Row | None:
     """The nest in two, at the outermost place where that is possible; None where there is nothing to be gathered."""
     nodes = list(chain(plan))
     does = nodes[-1]
-    found = row_of(nodes, does.coordinates) if isinstance(does, Append) else None
-    if found is None:
+    row = row_of(nodes, does.coordinates) if isinstance(does, Append) else None
+    if row is None:
         return None
     assert isinstance(does, Append)
-    place, axis = found
+    place, axis = row
     outer, inner = tuple(nodes[:place]), nodes[place]
     if any(isinstance(n, Scan | Find) and n.parallel for n in walk(inner, PLANS)):
         return None
@@ -88,15 +88,15 @@ def _row(plan: Plan) -> _Row | None:
 
 def row_of(nodes: Sequence[Plan], coordinates: Sequence[Expr]) -> tuple[int, int] | None:
     """After how many nodes of a nest all coordinates but one are fixed, and which one that is."""
-    found: list[tuple[int, int]] = []
+    rows: list[tuple[int, int]] = []
     for axis in range(len(coordinates)):
         others = {v for k, e in enumerate(coordinates) if k != axis for v in variables(e)}
         place = _fixed(nodes, others)
         if place is not None:
-            found.append((place, -axis))
-    if not found:
+            rows.append((place, -axis))
+    if not rows:
         return None
-    place, axis = min(found)
+    place, axis = min(rows)
     return place, -axis
 
 

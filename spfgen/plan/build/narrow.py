@@ -114,8 +114,8 @@ def _with_bounds(
         if in_tiles and _both_sides([about]):
             reaches.append(_reach(scan, call, about, descending))
         for limit in about:
-            found = bound(scan, call, limit, descending, low, high, [w.name for w in wraps])
-            wraps.append(replace(found, near=near))
+            narrowed = bound(scan, call, limit, descending, low, high, [w.name for w in wraps])
+            wraps.append(replace(narrowed, near=near))
             if limit.below != descending:
                 high = (Var(wraps[-1].name),)
             else:

@@ -75,6 +75,6 @@ def with_names(nest: Plan, names: Mapping[str, str]) -> Plan:
                 return replace(node, place=names[place])
         return None
 
-    found: Plan = rewrite(rule, nest, PLANS)
-    result: Plan = rename(found, names)
+    renamed: Plan = rewrite(rule, nest, PLANS)
+    result: Plan = rename(renamed, names)
     return result

@@ -73,7 +73,7 @@ class Part:
 
     def setups(self) -> dict[str, list[Plan]]:
         """What its finds need above the point's loops, by loop."""
-        found: dict[str, list[Plan]] = {}
+        setups: dict[str, list[Plan]] = {}
         waiting: list[Plan] = []
         for node in chain(self.nest):
             match node:
@@ -82,9 +82,9 @@ class Part:
                 case State() | Table() | Segment():
                     waiting.append(node)
                 case Scan(dim):
-                    found.setdefault(dim, []).extend(waiting)
+                    setups.setdefault(dim, []).extend(waiting)
                     waiting = []
-        return found
+        return setups
 
     def inspected(self, loop: str) -> Plan | None:
         """The nest's body with the iteration of the loop that each point needs, in place of what it computes there."""

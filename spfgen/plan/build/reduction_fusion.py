@@ -103,10 +103,10 @@ def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str,
 
 def _with_rider(nest: Nest, rider: Part, outer: int) -> Nest | None:
     """The nest with the rider's value inside, read back; None where it does not belong there."""
-    found = alike(nest.carrier, rider, outer)
-    if found is None:
+    shared = alike(nest.carrier, rider, outer)
+    if shared is None:
         return None
-    matched, names = found
+    matched, names = shared
     kept = [names.get(n, n) for n in rider.instance.domain.space.names]
     if len({*kept}) < len(kept):
         return None

@@ -22,11 +22,11 @@ def earlier_writers(steps: Sequence[Any], equation: Equation) -> list[Equation]:
     places = [k for k, (e, _) in enumerate(own) if e == equation]
     if not places:  # it was changed on the way here
         return [e for e, _ in own]
-    found = []
+    writers = []
     for k, (other, around) in enumerate(own):
         if any(k < p or _comes_again(equation, own[p][1], other, around) for p in places):
-            found.append(other)
-    return list(dict.fromkeys(found))
+            writers.append(other)
+    return list(dict.fromkeys(writers))
 
 
 def equations_in(steps: Sequence[Any], around: Around = ()) -> Iterator[tuple[Equation, Around]]:

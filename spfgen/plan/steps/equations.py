@@ -92,13 +92,13 @@ class Equations(Hoisting):
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         env = replace(env, plain=self.is_as_in_numpy(eq.value))
         conditions = self.where_it_runs(eq, access)
-        parts, found = self.fills_first(eq, access, conditions, env, known=not reads)
+        parts, regions = self.fills_first(eq, access, conditions, env, known=not reads)
 
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(eq.value, inner)
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
-        return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+        return [*parts, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
 
     def fills_first(
         self, eq: Equation, access: lang.Access, conditions: Sequence[Formula], env: Env, known: bool
@@ -134,8 +134,8 @@ class Equations(Hoisting):
         own = self.tensors[eq.target].layout.fill
         if own != 0 or self.leaves_zeros(eq.value):
             return own
-        found = replace(self.regions, exact=self.is_as_in_numpy(eq.value)).fill(eq.value)
-        return own if found is None else found
+        fill = replace(self.regions, exact=self.is_as_in_numpy(eq.value)).fill(eq.value)
+        return own if fill is None else fill
 
     def leaves_zeros(self, value: Any) -> bool:
         """Whether what is not computed is 0, whatever the value is where nothing is stored: of sums of products."""
@@ -153,10 +153,10 @@ class Equations(Hoisting):
 
     def where_it_runs(self, eq: Equation, access: lang.Access) -> tuple[Formula, ...]:
         """The condition of an equation, and that its target is inside where nothing else bounds an index."""
-        found = [] if eq.where is None else [*conjuncts(eq.where)]
+        conditions = [] if eq.where is None else [*conjuncts(eq.where)]
         if self.indices_in(access) & self.steps.free & {*eq.indices}:
-            found += self.inside(access)
-        return tuple(dict.fromkeys(found))
+            conditions += self.inside(access)
+        return tuple(dict.fromkeys(conditions))
 
     def within(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
         """A target that stores some points only: those drive."""
@@ -173,8 +173,8 @@ class Equations(Hoisting):
         """The accesses of a value that store something wherever this one does, and nowhere else: all index arrays of
         their tensors are the same."""
         own = self.tensors[access.tensor]
-        found = dict.fromkeys(a for a in accesses_of(value) if a.subscripts == access.subscripts and a != access)
-        return [a for a in found if own.arrays and _has_pattern_of(self.tensors[a.tensor], own)]
+        accesses = dict.fromkeys(a for a in accesses_of(value) if a.subscripts == access.subscripts and a != access)
+        return [a for a in accesses if own.arrays and _has_pattern_of(self.tensors[a.tensor], own)]
 
     def scattered(self, eq: Equation, env: Env) -> list[Plan]:
         """A target whose places are values: each point of the indices is met, and its place looked at."""
@@ -182,16 +182,16 @@ class Equations(Hoisting):
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         conditions = self.where_it_runs(eq, access)
         env = replace(env, plain=eq.target in self.dense and self.is_as_in_numpy(eq.value))
-        found: list[Region] | None = None
+        regions: list[Region] | None = None
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
             if neutral is not None and self.regions.fill(eq.value) == neutral:
-                found = self.regions.of(eq.value)
+                regions = self.regions.of(eq.value)
         writers: list[tuple[Gather, str]] = []
         whole = eq.updates is None and eq.where is None and not (env.known or env.again or eq.selects or conditions)
         if whole and self.is_fill_of(self.regions.fill(eq.value), target):
             writers = self.last_writers(eq, access) or []
-            found = self.regions.of(eq.value) if writers else None
+            regions = self.regions.of(eq.value) if writers else None
         parts: list[Plan] = []
         if eq.updates is None and not env.known and not env.again and not eq.selects:
             if eq.target in self.collected:
@@ -211,7 +211,7 @@ class Equations(Hoisting):
             asked, tests = self.is_last(writers, inner)
             return Block((*lines, *asked, If(joined("logical_and", tests), done, None, "the last one counts")))
 
-        return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
+        return [*parts, *self.passes([Region(())] if regions is None else regions, eq.indices, conditions, leaf, env)]
 
     def is_fill_of(self, number: Any, target: Tensor) -> bool:
         """Whether a number is what the target holds where nothing is stored."""
@@ -347,8 +347,8 @@ class Equations(Hoisting):
 
         def keeps(value: Any) -> bool:
             made = replace(update, arguments=(number_of(fill, kind), value))
-            found = self.regions.fill(made) if self.regions.of(made) == [] else None
-            return found is not None and fill_text(number_of(found, kind).value) == fill_text(fill)
+            fill_of_update = self.regions.fill(made) if self.regions.of(made) == [] else None
+            return fill_of_update is not None and fill_text(number_of(fill_of_update, kind).value) == fill_text(fill)
 
         empty = self.regions.fill(eq.value)
         apart = empty is not None and keeps(lang.Constant(empty))
@@ -382,12 +382,12 @@ class Equations(Hoisting):
         elif empty is not None and writer.updates is not None:
             neutral = writer.updates.operator.identity_of(TYPES[self.kinds[eq.target]])
             empty = fill if neutral is not None and empty == neutral else None
-        found = self.regions.of(writer.value)
-        if writer.at or found is None or empty is None or fill_text(empty) != fill_text(fill):
+        regions = self.regions.of(writer.value)
+        if writer.at or regions is None or empty is None or fill_text(empty) != fill_text(fill):
             return None
         at = {s.name: e for s, e in zip(writer.subscripts, eq.subscripts, strict=True) if isinstance(s, Var)}
         result = []
-        for region in found:
+        for region in regions:
             if any(a.tensor in self.written for a in region.accesses):
                 return None  # it may have been another one then
             accesses = tuple(substitute(a, at) for a in region.accesses if self.indices_in(a) <= set(at))

@@ -66,8 +66,8 @@ class Hoisting(Inverses):
         """Whether it has something to combine at more points than those at which anything is stored: what asks for it
         at some points makes it there."""
         spoken = self.free(node) | {*node.indices}
-        found = [r for r in self.regions.of(node.value) or () if not r.links]
-        return any(spoken - {i for a in r.accesses for i in self.indices_in(a)} for r in found)
+        regions = [r for r in self.regions.of(node.value) or () if not r.links]
+        return any(spoken - {i for a in r.accesses for i in self.indices_in(a)} for r in regions)
 
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
@@ -77,8 +77,8 @@ class Hoisting(Inverses):
         known = self.free(node) & set(eq.indices)
         if not known or not self.free(node) <= set(eq.indices):
             return False
-        found = self.regions.of(node.value)
-        if not found or self.regions.fill(node.value) is None:
+        regions = self.regions.of(node.value)
+        if not regions or self.regions.fill(node.value) is None:
             return False
         if node.op in ARGUMENTS:
             counts = True
@@ -86,7 +86,7 @@ class Hoisting(Inverses):
             counts = self.types.identity(node) != self.regions.fill(node.value)
         if counts and (conditions_of(node) or not (node.op in ARGUMENTS or self.has_power(node))):
             return False
-        return any(self.looks_everywhere(n) for nest in self.tried(node, found) for n in walk(nest, Plan))
+        return any(self.looks_everywhere(n) for nest in self.tried(node, regions) for n in walk(nest, Plan))
 
     def repeats(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether a nest of the equation runs over all values of the indices that the reduction speaks of, in a loop
@@ -220,14 +220,14 @@ class Hoisting(Inverses):
             return Block((*lines, *done))
 
         conditions = conditions_of(node)
-        found = self.regions.of(node.value)
-        assert found is not None
+        regions = self.regions.of(node.value)
+        assert regions is not None
         parts: list[Plan] = []
         for access, start in ((total, 0 if neutral is None else neutral), (count, 0)) if again else ():
             if access.tensor:
                 number = number_of(start, self.kinds[access.tensor])
                 parts += self.filled(Equation(access.tensor, subscripts, indices, None), access, number, Env())
-        parts += self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
+        parts += self.passes(regions, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
         if counter:
             whole = self.whole(node.indices)
 
@@ -273,17 +273,18 @@ class Hoisting(Inverses):
             first, old, inner = self.computed(best, inner)
             second, place, inner = self.computed(at, inner)
             third, seen, inner = self.computed(visited, inner)
-            found = Scalar(self.fresh("found"), "int64")
-            rest = self.first_of_the_rest(node, old, found, seen, inner)
-            return Block((*first, *second, *third, Let(found.name, "int64", place), *rest, *put(at, found, inner)))
+            last_place = Scalar(self.fresh("found"), "int64")
+            rest = self.first_of_the_rest(node, old, last_place, seen, inner)
+            place_known = Let(last_place.name, "int64", place)
+            return Block((*first, *second, *third, place_known, *rest, *put(at, last_place, inner)))
 
         parts: list[Plan] = []
         for access, start in ((at, -1), (visited, 0)) if again else ():
             eq = Equation(access.tensor, subscripts, indices, None)
             parts += self.filled(eq, access, number_of(start, "int64"), Env())
-        found = self.regions.of(node.value)
-        assert found is not None
-        parts += self.passes(found, (*indices, *node.indices), (), leaf, Env(), subscripts)
+        regions = self.regions.of(node.value)
+        assert regions is not None
+        parts += self.passes(regions, (*indices, *node.indices), (), leaf, Env(), subscripts)
         parts += self.passes([Region((visited,))], indices, (), last, Env(), subscripts)
         return parts, at
 

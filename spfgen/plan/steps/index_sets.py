@@ -83,9 +83,9 @@ def _cuts(scan: Scan) -> Iterator[Cut]:
     for node in walk(scan.body):
         if isinstance(node, Holds):
             for part in (n for n in walk(node.condition) if isinstance(n, Compare)):
-                found = _cut(part, scan.dim)
-                if found is not None and not found[0].at.names() & own:
-                    yield found[0]
+                cut = _cut(part, scan.dim)
+                if cut is not None and not cut[0].at.names() & own:
+                    yield cut[0]
 
 
 def _cut(part: Compare, dim: str) -> tuple[Cut, bool] | None:
@@ -161,23 +161,23 @@ def _decided(body: Plan, dim: str, cut: Cut, holds: bool, kinds: Mapping[str, st
 def _together(parts: Sequence[Plan]) -> tuple[Plan, ...]:
     """The parts of a block without those that are empty; a scalar gets its value where it is declared, if that is
     assigned before anything speaks of it."""
-    found: list[Plan] = [p for p in parts if not _is_empty(p)]
-    for let in [p for p in found if isinstance(p, Let) and isinstance(p.value, lang.Constant)]:
-        start = found.index(let) + 1
-        place = next((k for k in range(start, len(found)) if _speaks(found[k], let.name)), None)
+    nonempty: list[Plan] = [p for p in parts if not _is_empty(p)]
+    for let in [p for p in nonempty if isinstance(p, Let) and isinstance(p.value, lang.Constant)]:
+        start = nonempty.index(let) + 1
+        place = next((k for k in range(start, len(nonempty)) if _speaks(nonempty[k], let.name)), None)
         if place is None:
             continue
-        inner = found[place]
+        inner = nonempty[place]
         lines = _together(inner.parts) if isinstance(inner, Block) and not inner.because else (inner,)
         own = next((k for k, line in enumerate(lines) if _speaks(line, let.name)), 0)
-        taken = {n for k, p in enumerate(found) if k != place for n in _declared(p)}
+        taken = {n for k, p in enumerate(nonempty) if k != place for n in _declared(p)}
         clash = taken.intersection(n for p in lines for n in _declared(p))
         match lines[own]:
             case Assign(name, kind, value) if name == let.name and not _speaks(value, name) and not clash:
                 changed = (*lines[:own], Let(name, kind, value, let.because), *lines[own + 1 :])
-                found[place : place + 1] = changed
-                found.remove(let)
-    return tuple(found)
+                nonempty[place : place + 1] = changed
+                nonempty.remove(let)
+    return tuple(nonempty)
 
 
 def _speaks(part: Any, name: str) -> bool:

@@ -90,11 +90,11 @@ def _parted(scan: Scan) -> Plan | None:
 
 
 def _chain(plan: Plan) -> tuple[list[Load | Define], Plan]:
-    found: list[Load | Define] = []
+    nodes: list[Load | Define] = []
     while isinstance(plan, Load | Define):
-        found.append(plan)
+        nodes.append(plan)
         plan = plan.body
-    return found, plan
+    return nodes, plan
 
 
 def _invariant(effects: list[Effects], bound: set[str], changed: set[str]) -> set[int]:
@@ -131,40 +131,40 @@ def _needed(effects: list[Effects], moves: set[int]) -> set[int]:
 
 
 def _effects(part: Plan) -> Effects:
-    found = Effects()
+    effects = Effects()
     inner: set[str] = set()
     for node in walk(part):
         match node:
             case Let(name) | Define(name, body=None) | Probe(name) if node is part:  # known in the rest of the block
-                found.declared.add(name)
-                found.plain = isinstance(node, Let) and isinstance(node.value, lang.Constant)
+                effects.declared.add(name)
+                effects.plain = isinstance(node, Let) and isinstance(node.value, lang.Constant)
             case Let(name) | Define(name):
                 inner.add(name)
             case Assign(name):
-                found.assigned.add(name)
+                effects.assigned.add(name)
             case Var(name):
-                found.used.add(name)
+                effects.used.add(name)
             case Scalar(name):
-                found.used.add(name)
+                effects.used.add(name)
             case Operand(tensor=tensor):
-                found.read.add(tensor)
+                effects.read.add(tensor)
             case Call(function):
-                found.read.add(function.split(".", 1)[0])
+                effects.read.add(function.split(".", 1)[0])
         if isinstance(node, Probe):
-            found.read.add(node.name)
+            effects.read.add(node.name)
             inner |= {node.dim} if node is not part else set()
         kept = isinstance(node, Find | Segment) and bool(node.place)  # from one iteration to the next
         if isinstance(node, Plan) and (kept or not isinstance(node, MOVABLE)):
-            found.plain = False
+            effects.plain = False
         if isinstance(node, LOOPS):
-            found.has_loop = True
+            effects.has_loop = True
         if isinstance(node, Plan):
             inner |= set(_bound_by(node))
-    if ends_loop(part) or found.assigned & {*FLAGS}:  # a place that does not exist may be no fault where nothing runs
-        found.plain = False
-    found.assigned -= inner
-    found.used -= inner
-    return found
+    if ends_loop(part) or effects.assigned & {*FLAGS}:  # a place that does not exist may be no fault where nothing runs
+        effects.plain = False
+    effects.assigned -= inner
+    effects.used -= inner
+    return effects
 
 
 def ends_loop(plan: Plan) -> bool:

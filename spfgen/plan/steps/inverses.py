@@ -80,10 +80,12 @@ class Inverses(Stores):
         direct = [s.name for s in eq.subscripts if isinstance(s, Var) and s.name in eq.indices]
         region = Region((lang.Access(eq.target, tuple(map(Var, direct))),))
         own = [self.inverted_index(k, gathers, region, eq.indices, Env()) for k in gathers]
-        found = [i for i in own if i is not None]
-        if len(found) < len(own) or {*found, *direct} != {*eq.indices} or len(found) + len(direct) < len(eq.subscripts):
+        inverted = [i for i in own if i is not None]
+        if len(inverted) < len(own) or len(inverted) + len(direct) < len(eq.subscripts):
             return None
-        return list(zip(gathers, found, strict=True))
+        if {*inverted, *direct} != {*eq.indices}:
+            return None
+        return list(zip(gathers, inverted, strict=True))
 
     def is_last(self, writers: Sequence[tuple[Gather, str]], env: Env) -> tuple[list[Plan], list[Any]]:
         """Whether nothing is written to the place of a point later, for each of its indices."""
@@ -98,9 +100,9 @@ class Inverses(Stores):
     def looks_for(self, region: Region, env: Env) -> bool:
         """Whether a nest of the accesses looks for something, where the names are known."""
         labels = set(self.labels)
-        found = self.nests(region.accesses, (), (), lambda _: Block(()), Env(env.known, parallel=False))
+        nests = self.nests(region.accesses, (), (), lambda _: Block(()), Env(env.known, parallel=False))
         self.labels = labels
-        return any(isinstance(n, Find | Segment) for p in found for n in walk(p, Plan))
+        return any(isinstance(n, Find | Segment) for p in nests for n in walk(p, Plan))
 
     def from_what_is_stored(
         self,
@@ -137,9 +139,9 @@ class Inverses(Stores):
         tensor = self.tensors[gather.access.tensor]
         ends = [e for s, e in zip(gather.access.subscripts, tensor.extents, strict=True) if s == Var(gather.name)]
         key = (rename(gather.at, {index: "index"}), (*ends, self.extents[index], gather.checked))
-        found = self.inverses.get(key)
-        if found is not None and found[0] in self.tensors:
-            return found
+        arrays = self.inverses.get(key)
+        if arrays is not None and arrays[0] in self.tensors:
+            return arrays
         place, value = self.fresh(f"{index}_place"), self.fresh(f"{gather.name}_value")
         self.indices |= {place, value}
         self.extents[place] = self.extents[index]

@@ -39,8 +39,8 @@ Around = Callable[[Plan], Plan]
 def with_lookups_outside(plan: Plan, fresh: Callable[[str], str]) -> Plan:
     """The plan with finds before the loops that they have nothing to do with."""
     lookups = _Lookups(fresh)
-    found: Plan = rewrite(lambda n: lookups.parted(n) if isinstance(n, Scan) else None, plan, Plan)
-    return found if found is plan else rewrite(_as_one, found, Plan)
+    moved: Plan = rewrite(lambda n: lookups.parted(n) if isinstance(n, Scan) else None, plan, Plan)
+    return moved if moved is plan else rewrite(_as_one, moved, Plan)
 
 
 @dataclass
@@ -131,12 +131,12 @@ def _may_move(find: Find, changed: Collection[str]) -> bool:
 def changed_in_iterations(scan: Scan) -> set[str]:
     """What has another value in each iteration, or may have."""
     nodes = list(walk(scan, Plan))
-    found = {p.name for p in scan.private}
+    changed = {p.name for p in scan.private}
     for node in nodes:
         match node:
             case Let(name) | Assign(name) | Probe(name) | Entry(name) | Clear(name) | Collect(name):
-                found.add(name)
-    return found | _bound(nodes)
+                changed.add(name)
+    return changed | _bound(nodes)
 
 
 def _bound(nodes: Collection[Plan]) -> set[str]:

@@ -164,29 +164,29 @@ def in_pieces(step: lang.For) -> list[lang.For]:
     op, bound = asked[0]
     conditions = () if step.where is None else tuple(conjuncts(step.where))
     further = [c for c in conditions if outer and last not in variables(c)]
-    found = []
+    loops = []
     for part, holds in PIECES[op]:
         body = tuple(_decided(step.body, last, asked[0], holds))
         where = [*(c for c in conditions if c not in further), Compare(part, Var(last), bound)]
         if body:
-            found.append(lang.For((last,), body, conjunction(where), step.span))
+            loops.append(lang.For((last,), body, conjunction(where), step.span))
     if not outer:
-        return found
-    return [lang.For(tuple(outer), tuple(found), conjunction(further) if further else None, step.span)]
+        return loops
+    return [lang.For(tuple(outer), tuple(loops), conjunction(further) if further else None, step.span)]
 
 
 def _asked(steps: Sequence[Any], index: str) -> Iterator[tuple[str, Expr]]:
     """The conditions of the loop's body that are one comparison of the index, as (operator, bound)."""
     for step in (n for s in steps for n in steps_of_loop(s) if isinstance(n, lang.If)):
-        found = _compared(step, index)
-        if found is not None:
-            yield found
+        comparison = _compared(step, index)
+        if comparison is not None:
+            yield comparison
 
 
 def _compared(step: lang.If, index: str) -> tuple[str, Expr] | None:
     condition: Any = step.condition
-    found = solved_for(condition.condition, index) if isinstance(condition, Holds) else None
-    return None if found is None else (found[0], expression(found[1]))
+    bound = solved_for(condition.condition, index) if isinstance(condition, Holds) else None
+    return None if bound is None else (bound[0], expression(bound[1]))
 
 
 def _decided(steps: Sequence[Any], index: str, asked: tuple[str, Expr], holds: bool) -> Iterator[Any]:

@@ -83,8 +83,8 @@ class Loops(Places):
             return {}
         from spfgen.layout.intervals import interval_axis  # with numpy, which dense results do not need
 
-        found = {name: interval_axis(layout) for name, layout in assembled}
-        return {name: axis for name, axis in found.items() if axis is not None}
+        axes = {name: interval_axis(layout) for name, layout in assembled}
+        return {name: axis for name, axis in axes.items() if axis is not None}
 
     def step(self, step: Any, env: Env) -> list[Plan]:
         match step:
@@ -164,9 +164,9 @@ class Loops(Places):
         parts = self.taken_apart(step, env) if self.context.makes(LOOP_FISSION) else []
         if parts:
             return [p for part in parts for p in self.loops(part, env)]
-        found = self.effects(step.body, env.known | set(step.indices), changed_in(step.body))
-        asked = self.where_asked(step, found, env) if self.context.makes(GUARDED) else []
-        return asked or self.over(step, found, env)
+        effects = self.effects(step.body, env.known | set(step.indices), changed_in(step.body))
+        asked = self.where_asked(step, effects, env) if self.context.makes(GUARDED) else []
+        return asked or self.over(step, effects, env)
 
     def over(self, step: lang.For, found: Sequence[Region] | None, env: Env) -> list[Plan]:
         """A loop whose body does nothing but in these regions."""

@@ -165,14 +165,14 @@ class Merging(Driving):
 
     def streams(self, accesses: Sequence[lang.Access], index: str, env: Env) -> list[Stream] | None:
         labels = set(self.labels)
-        found: list[Stream] = []
+        streams: list[Stream] = []
         for access in accesses:
             stream = self.stream(access, index, env)
             if stream is None:
                 self.labels = labels
                 return None
-            found.append(stream)
-        return found
+            streams.append(stream)
+        return streams
 
     def stream(self, access: lang.Access, index: str, env: Env) -> Stream | None:
         """An access as a stream of the index, the others known."""
@@ -193,10 +193,10 @@ class Merging(Driving):
         arranged = simplify(self.arranged(instance, replace(env, order=()), None), (index, *sorted(env.known)))
         check_nest(instance, arranged)
         nodes = [part for node in chain(arranged) for part in opened(node)]
-        found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
-        if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Store):
+        loops = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
+        if len(loops) != len(scans) or len(loops) > 2 or not isinstance(nodes[-1], Store):
             return None
-        return self.of_nodes(access, index, nodes, found[0])
+        return self.of_nodes(access, index, nodes, loops[0])
 
     def of_nodes(self, access: lang.Access, index: str, nodes: Sequence[Plan], at: int) -> Stream | None:
         """The stream of a nest, whose nodes are these; the one at `at` is its loop."""
@@ -492,8 +492,8 @@ def opened(node: Plan) -> list[Plan]:
 
 def names_of(nodes: Sequence[Plan]) -> set[str]:
     """What they read, compute and find."""
-    found = {n.dim for n in nodes if isinstance(n, Load | Define | Segment)}
-    return found | {name for n in nodes if isinstance(n, Segment) for name in (n.start, n.end)}
+    names = {n.dim for n in nodes if isinstance(n, Load | Define | Segment)}
+    return names | {name for n in nodes if isinstance(n, Segment) for name in (n.start, n.end)}
 
 
 def _offset(place: Expr, dim: str, nodes: Sequence[Plan]) -> Expr | None:

@@ -87,10 +87,10 @@ class Nests(State):
         links = [k for k in region.links if not isinstance(k, Gather)]
         conditions = (*conditions, *region.where)
         lines, env = self.linked(links, env, partly=True)
-        found = self.at_hand(region.accesses, env)
-        if found is None:
+        at_hand = self.at_hand(region.accesses, env)
+        if at_hand is None:
             return []
-        before, flags, rest, env = found
+        before, flags, rest, env = at_hand
         lines += before
         pending = [link for link in links if not set(link.names) <= env.known]
         own = {v for a in rest for s in a.subscripts for v in variables(s) if v in self.indices}
@@ -183,15 +183,15 @@ class Nests(State):
 
     def reached(self, known: set[str] | frozenset[str], links: Sequence[Link | Tie]) -> set[str]:
         """The names that links lead to."""
-        found = set(known)
+        reached = set(known)
         grown = True
         while grown:
             grown = False
             for link in links:
-                new = set(decided_by(link, found)) - found
-                found |= new
+                new = set(decided_by(link, reached)) - reached
+                reached |= new
                 grown = grown or bool(new)
-        return found
+        return reached
 
     def linked(self, links: Sequence[Link | Tie | Gather], env: Env, partly: bool = False) -> tuple[list[Plan], Env]:
         """What links decide of what is known. A tie whose index is looked for may have none: see `solved`."""
@@ -433,12 +433,12 @@ def decided_by(link: Link | Tie, known: set[str]) -> dict[str, Expr]:
                 return {whole: result}
             if whole in known:
                 rest: Expr = Var(whole)
-                found: dict[str, Expr] = {}
+                decided: dict[str, Expr] = {}
                 for part, extent in reversed([*zip(parts[1:], extents[1:], strict=True)]):
-                    found[part] = Bin("%", rest, extent)
+                    decided[part] = Bin("%", rest, extent)
                     rest = Bin("/", rest, extent)
-                found[parts[0]] = rest
-                return found
+                decided[parts[0]] = rest
+                return decided
     return {}
 
 

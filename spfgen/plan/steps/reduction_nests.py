@@ -74,10 +74,10 @@ def _reduction(planner: Equations, eq: Equation, env: Env) -> lang.Reduce | None
         return None
     if any(isinstance(n, Chosen | Counted | Gathered | Linked) for n in walk(eq.value)):
         return None
-    found = [n for n in walk(eq.value) if isinstance(n, lang.Reduce)]
-    if len(found) != 1 or any(a.tensor == eq.target for a in accesses_of(eq.value)):
+    reductions = [n for n in walk(eq.value) if isinstance(n, lang.Reduce)]
+    if len(reductions) != 1 or any(a.tensor == eq.target for a in accesses_of(eq.value)):
         return None
-    (node,) = found
+    (node,) = reductions
     if ends(operator_of_reduction(node), planner.types.reduced(node)):
         return None  # most loops would be left early
     is_right = planner.types.is_orderless(node) and planner.types.identity(node) is not None
@@ -171,14 +171,14 @@ def _counted(planner: Equations, visited: lang.Access, node: lang.Reduce, counts
 def _accesses(planner: Equations, node: lang.Reduce, region: Region) -> list[lang.Access] | None:
     """All that the reduction reads: what leads to its points, and what has a value everywhere. None where something
     else has to be looked up."""
-    found = list(dict.fromkeys((*region.accesses, *accesses_of(node.value))))
-    for access in found:
+    reads = list(dict.fromkeys((*region.accesses, *accesses_of(node.value))))
+    for access in reads:
         kept = access.tensor in planner.tables.values() or access.tensor in planner.collected.values()
         if kept or not all(isinstance(s, Expr) for s in access.subscripts):
             return None
         if access not in region.accesses and (access.tensor not in planner.dense or planner.inside(access)):
             return None
-    return found if region.accesses else None
+    return reads if region.accesses else None
 
 
 def _finish(planner: Equations, eq: Equation, node: lang.Reduce, total: Scalar, counts: Combined, env: Env) -> Plan:

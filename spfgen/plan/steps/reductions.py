@@ -178,12 +178,12 @@ class Reductions(Values):
         low: Expr = ZERO
         high = self.extents[indices[0]]
         for condition in conditions:
-            found = bounds_of(condition, indices[0])
-            if found is None:
+            bounds = bounds_of(condition, indices[0])
+            if bounds is None:
                 return None
-            for bound in found[0]:
+            for bound in bounds[0]:
                 low = Bin("max", low, bound)
-            for bound in found[1]:
+            for bound in bounds[1]:
                 high = Bin("min", high, bound)
         return Bin("max", Bin("-", high, low), ZERO)
 
@@ -198,18 +198,18 @@ class Reductions(Values):
         numpy. What no region has counts only where it could be the one: then the first of them is looked for."""
         index = one_index(node)
         kind = self.types.of(node.value)
-        found = self.regions.of(node.value)
+        regions = self.regions.of(node.value)
         conditions = conditions_of(node)
         best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
         lines: list[Plan] = [
             Let(best.name, kind.name, number_of(0, kind.name)),
             Let(at.name, "int64", lang.Constant(-1)),
         ]
-        counted = Scalar(self.fresh("visited"), "int64") if found is not None and not conditions else None
+        counted = Scalar(self.fresh("visited"), "int64") if regions is not None and not conditions else None
         if counted is not None:
             lines.append(Let(counted.name, "int64", lang.Constant(0)))
         else:
-            found = [Region(())]
+            regions = [Region(())]
 
         def leaf(inner: Env) -> Plan:
             more, value = self.point_value(value_of_points(node), inner)
@@ -221,7 +221,7 @@ class Reductions(Values):
             asked = If(self.is_better(node, value, place, best, at), taken)
             return self.where_counted(node, Block((*more, asked, *count)), inner)
 
-        lines += self.passes(found or [], node.indices, conditions, leaf, replace(env, parallel=False))
+        lines += self.passes(regions or [], node.indices, conditions, leaf, replace(env, parallel=False))
         if counted is not None:
             lines += self.first_of_the_rest(node, best, at, counted, env)
         return lines, at
@@ -238,12 +238,12 @@ class Reductions(Values):
         less = "less" if node.op == "argmin" else "greater"
         sooner = lang.Apply("less", (place, at))
         same = both(lang.Apply("equal", (value, best)), sooner)
-        found = either(lang.Apply(less, (value, best)), same)
+        better = either(lang.Apply(less, (value, best)), same)
         if self.types.of(node.value).kind in "fc":
             nan, old = lang.Apply("isnan", (value,)), lang.Apply("isnan", (best,))
             known = lang.Apply("logical_not", (old,))
-            found = either(both(nan, either(known, sooner)), both(known, found))
-        return either(lang.Apply("less", (at, lang.Constant(0))), found)
+            better = either(both(nan, either(known, sooner)), both(known, better))
+        return either(lang.Apply("less", (at, lang.Constant(0))), better)
 
     def first_of_the_rest(self, node: lang.Reduce, best: Any, at: Scalar, counted: Any, env: Env) -> list[Plan]:
         """What is done after all that regions have: where none of that is better than the fill, the first index with
@@ -332,9 +332,9 @@ def one_index(node: lang.Reduce) -> str:
 
 def outermost(rule: Callable[[Any], Any], value: Any) -> Any:
     """The rule applied from the outside in, not within what it has replaced."""
-    found = rule(value)
-    if found is not None:
-        return found
+    replaced = rule(value)
+    if replaced is not None:
+        return replaced
     match value:
         case lang.Apply(_, arguments):
             return replace(value, arguments=tuple(outermost(rule, a) for a in arguments))

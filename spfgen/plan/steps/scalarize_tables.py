@@ -247,8 +247,8 @@ def _changed(plans: Sequence[Plan]) -> set[str]:
 def _read(plan: Plan) -> set[str]:
     """The tensors, tables and scalars that are read."""
     nodes = list(walk(plan))
-    found = {n.tensor for n in nodes if isinstance(n, Operand)} | {n.name for n in nodes if isinstance(n, Scalar)}
-    return found | {n.function.partition(".")[0] for n in nodes if isinstance(n, Call)}
+    names = {n.tensor for n in nodes if isinstance(n, Operand)} | {n.name for n in nodes if isinstance(n, Scalar)}
+    return names | {n.function.partition(".")[0] for n in nodes if isinstance(n, Call)}
 
 
 def _mentions(plan: Plan, names: Collection[str]) -> bool:

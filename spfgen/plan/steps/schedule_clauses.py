@@ -77,13 +77,13 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
     def named(name: str, of: Sequence[Plan]) -> list[Plan]:
         return [n for n in of if name in (n.dim, written.get(n.dim, n.dim))]  # type: ignore[attr-defined]
 
-    found = [n for n in nodes if isinstance(n, Find | Segment)]
+    searches = [n for n in nodes if isinstance(n, Find | Segment)]
     known = [n for n in nodes if isinstance(n, Load | Define)]
     ordered = _ordered(steps, written)
     errors = []
     for mark in context.marks:
         own = named(mark.dim, loops)
-        looked_for = named(mark.dim, found)
+        looked_for = named(mark.dim, searches)
         if mark.word == "order":
             if not own and not looked_for and not named(mark.dim, known) and mark.dim not in ordered:
                 errors.append(_no_loop(mark.dim, mark.span, NO_LOOP, loops, written))
@@ -100,7 +100,7 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
             scans = [n for n in own if isinstance(n, Scan) and id(n) not in among]
             errors += _not_parallel(plan, scans, mark.dim, mark.span, written)
     for name, forced in context.forced.items():
-        finds = [n for n in named(name, found) if isinstance(n, Find)]
+        finds = [n for n in named(name, searches) if isinstance(n, Find)]
         if not finds and not named(name, [n for n in nodes if isinstance(n, Segment | Bound)]):
             what = "a loop runs over it, or it is computed from what is known" if name in written.values() else ""
             what = what or "no nest of loops is about it: it is merged with others, or kept in a table"
@@ -117,38 +117,38 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
 
 def _equal(steps: Steps, order: Sequence[str]) -> dict[str, str]:
     """Positions that always equal one of the same operand that the schedule names, as in a block on the diagonal."""
-    found: dict[str, str] = {}
+    equal: dict[str, str] = {}
     for asked in steps.sums.values():
         for instance in asked.group.instances:
             for operand in instance.reads:
                 for named in {*operand.positions} & {*order}:
                     for other in (p for p in operand.positions if p not in order):
                         if instance.domain.implies(Constraint(True, Affine(((named, 1), (other, -1))))):
-                            found[other] = named
-    return found
+                            equal[other] = named
+    return equal
 
 
 def _second_accesses(steps: Steps, written: Mapping[str, str]) -> set[str]:
     """Positions of accesses that stand beside the first one of their tensor, which may have no loops of its own."""
-    found: set[str] = set()
+    seconds: set[str] = set()
     for asked in steps.sums.values():
         for instance in asked.group.instances:
             positions = {p for o in instance.reads for p in o.positions}
-            found |= {p for p in positions if written.get(p, p) != p and written[p] in positions}
-    return found
+            seconds |= {p for p in positions if written.get(p, p) != p and written[p] in positions}
+    return seconds
 
 
 def _ordered(steps: Steps, written: Mapping[str, str]) -> set[str]:
     """What an order of sums of products may speak of: some of it may be computed from the rest in the end, and a
     statement that has no points has no loops over its indices."""
-    found: set[str] = set()
+    names: set[str] = set()
     for equation, asked in steps.sums.items():
         for instance in asked.group.instances:
-            found |= {*names_in_text(instance, written).values()}
+            names |= {*names_in_text(instance, written).values()}
         if not asked.group.instances:
             inner = (i for n in walk(equation.value) if isinstance(n, Reduce) for i in n.indices)
-            found |= {steps.called.get(i, i) for i in (*equation.indices, *inner)}
-    return found
+            names |= {steps.called.get(i, i) for i in (*equation.indices, *inner)}
+    return names
 
 
 SOUGHT = "is looked for"

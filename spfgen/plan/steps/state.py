@@ -100,9 +100,9 @@ class State:
         return restore
 
     def fresh(self, wanted: str) -> str:
-        found = fresh(wanted, self.names)
-        self.names.add(found)
-        return found
+        name = fresh(wanted, self.names)
+        self.names.add(name)
+        return name
 
     @property
     def nest_context(self) -> Context:
@@ -162,13 +162,13 @@ class State:
 
     def inside(self, access: lang.Access) -> list[Formula]:
         """That an access lies within its tensor, where that is a question."""
-        found: list[Formula] = []
+        conditions: list[Formula] = []
         for subscript, extent in zip(access.subscripts, self.tensors[access.tensor].extents, strict=True):
             size: Expr = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
             if isinstance(subscript, Var) and self.extents.get(subscript.name) == size:
                 continue
-            found += conjuncts(within(subscript, ZERO, size))
-        return found
+            conditions += conjuncts(within(subscript, ZERO, size))
+        return conditions
 
     def is_affine(self, condition: Formula) -> bool:
         try:

@@ -50,8 +50,8 @@ class Tables(Nests):
 
     def collect(self, name: str) -> None:
         """A result that more than one equation writes, or one in a loop, or that is read, is kept in a table."""
-        found = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
-        alone = len(found) == 1 and found[0] in self.steps.body and found[0].updates is None and not found[0].at
+        writers = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
+        alone = len(writers) == 1 and writers[0] in self.steps.body and writers[0].updates is None and not writers[0].at
         if not alone or any(a.tensor == name for s in self.steps.body for a in accesses_of(s)):
             self.keep(name)
 

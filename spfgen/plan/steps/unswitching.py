@@ -21,8 +21,8 @@ from spfgen.space.typed import Holds, Scalar
 
 def with_conditions_outside(plan: Plan) -> Plan:
     """The plan with conditions before the loops that they have nothing to do with."""
-    found: Plan = rewrite(lambda n: _asked_before(n) if isinstance(n, Scan) else None, plan, Plan)
-    return found
+    moved: Plan = rewrite(lambda n: _asked_before(n) if isinstance(n, Scan) else None, plan, Plan)
+    return moved
 
 
 def _asked_before(scan: Scan) -> Plan | None:

@@ -112,12 +112,12 @@ class Values(Merging):
                 return self.short(value, env)
             case lang.Apply(_, arguments):
                 lines = []
-                found = []
+                values = []
                 for argument in arguments:
                     more, one, env = self.computed(argument, env)
                     lines += more
-                    found.append(one)
-                made = replace(value, arguments=tuple(found))
+                    values.append(one)
+                made = replace(value, arguments=tuple(values))
                 return lines, made if env.plain else self.decided(value, made, env), env
             case Chosen(condition, then, otherwise):
                 match env.decided(condition, None):

@@ -59,13 +59,16 @@ static int spfgen_order_segment_PLACE_KEY_VALUE(const KEY *restrict from, const 
     while ((count - 1) >> places) {
         places++;
     }
-    KEY highest = 0;
-    for (int64_t p = 0; p < count; p++) {
+    KEY highest = from[0], lowest = from[0]; /* which may be below 0 */
+    for (int64_t p = 1; p < count; p++) {
         highest = from[p] > highest ? from[p] : highest;
-        word[p] = (uint64_t)from[p] << places | (uint64_t)p;
+        lowest = from[p] < lowest ? from[p] : lowest;
     }
-    while (bits < 63 && (int64_t)highest >> bits) {
+    while (bits < 63 && ((uint64_t)highest - (uint64_t)lowest) >> bits) {
         bits++;
+    }
+    for (int64_t p = 0; p < count; p++) {
+        word[p] = ((uint64_t)from[p] - (uint64_t)lowest) << places | (uint64_t)p;
     }
     if (bits + places > 64) { /* rare: extents and rows beyond all that there is memory for, but for one of them */
         for (int64_t p = 0; p < count; p++) {
@@ -82,7 +85,7 @@ static int spfgen_order_segment_PLACE_KEY_VALUE(const KEY *restrict from, const 
     }
     spfgen_sort_words(word, count, bits + places);
     for (int64_t p = 0; p < count; p++) {
-        key[p] = (KEY)(word[p] >> places);
+        key[p] = (KEY)((word[p] >> places) + (uint64_t)lowest);
         value[p] = of[word[p] & ((UINT64_C(1) << places) - 1)];
         twice |= p > 0 && key[p - 1] == key[p];
     }

@@ -112,6 +112,23 @@ def test_entries_that_go_far_apart(source: str, target: str, threads: int, monke
         files.runtime.cache_clear()
 
 
+def test_keys_below_zero_are_sorted() -> None:
+    """Long groups, whose keys are part of words (found by fuzzing)."""
+    layout = """layout moved(nrow, ncol) {
+        size nnz
+        relation { [pi, p] -> [i, j] : 0 <= pi < nrow and ptr(pi) <= p < ptr(pi + 1) and i = pi and j = idx(p) + 2 }
+        index ptr[nrow + 1] {
+            range 0 <= ptr(q) <= nnz  property increasing  property ptr(0) = 0  property ptr(nrow) = nnz }
+        index idx[nnz] { range -2 <= idx(p) < ncol - 2  property strictly increasing within ptr }
+        value val[nnz] at [p]
+    }
+    kernel copied { tensor A : coo_unsorted(rank=2)  tensor B : moved  B[i,j] = A[i,j] }"""
+    given = matrix(3, 60, 400)
+    made = spfgen.parse(layout).kernels["copied"].compile()(A=given)
+    check(made)
+    np.testing.assert_array_equal(made.to_numpy(), given.toarray())
+
+
 def test_order_is_proved_where_it_follows() -> None:
     proved = {
         ("csr", "csc"): (True, False),

@@ -176,7 +176,7 @@ def _packed(
     made = _converted(source, sizes, arrays, layout, index_types, threads, small, count)
     if duplicates == "sum" or (not pads(layout) and _stored(layout, made.arrays) == count):
         return made
-    return _combined(sizes, arrays, layout, index_types, threads, duplicates)
+    return _combined(sizes, arrays, layout, index_types, threads, small, duplicates)
 
 
 def _combined(
@@ -185,6 +185,7 @@ def _combined(
     target: Layout,
     index_types: Mapping[str, str],
     threads: int,
+    small: int,
     duplicates: Duplicates,
 ) -> Packed:
     """Of entries at one coordinate the least or largest value, or the first or last one: that of the least or largest
@@ -201,7 +202,8 @@ def _combined(
     given = {**_contiguous(form_of(source), {**arrays, source.values[0].name: own})}
     kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
     types = tuple([a.dtype for a in given.values()])
-    copy = prepared(source, refilled(target, worst), types, kinds, packs=True, combining=combining)
+    entries = len(values) if small else tuning.CONVERT_COMPILED
+    copy = prepared(source, refilled(target, worst), types, kinds, packs=True, combining=combining, entries=entries)
     try:
         made = copy(sizes, given, team(threads, len(values)))
     except NoPlace as error:

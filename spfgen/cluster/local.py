@@ -223,8 +223,10 @@ class Local:
             if not unit.is_whole(index, target) and target in unit.targets:
                 low, high = ranges[index]
                 shape[unit.way(index, target).axis] = high - low
+        is_narrowed = any(self._is_elsewhere(target, i) for i in unit.narrowed if i not in unit.cuts)
+        left_out = known if is_narrowed else set()  # those that follow have no names of their own
         named = zip(self._parameters(target), shape, strict=True)
-        return {f"{target}.{n}": e for axis, (n, e) in enumerate(named) if (target, axis) not in known}
+        return {f"{target}.{n}": e for axis, (n, e) in enumerate(named) if (target, axis) not in left_out}
 
     def _following(self, passed: frozenset[str]) -> set[tuple[str, int]]:
         """Axes whose extents follow from operands and from indices whose extents are passed: where an index stands

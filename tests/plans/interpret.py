@@ -704,6 +704,7 @@ class _Interpreter:
                     for place in np.ndindex(memory.values.shape):
                         memory.note(plan, place, CLEARED)
                     memory.values[...] = self.zero(tensor)
+                    self.effort.cells += memory.values.size
             return
         if body is None:
             raise WrongPlan(plan, "it clears a part for nothing")

@@ -116,8 +116,10 @@ def _absent(tensors: Sequence[Tensor], outputs: Set[str]) -> frozenset[str]:
 
 
 def _types(tensors: Sequence[Tensor], body: Sequence[Any]) -> Types:
-    types = Types({t.name: t.value_type for t in tensors}, {})
-    return replace(types, scalars=scalar_types(body, types.leaf))
+    scalars: dict[str, Any] = {}
+    types = Types({t.name: t.value_type for t in tensors}, scalars)
+    scalar_types(body, types.leaf, scalars)
+    return types
 
 
 class _Roles(NamedTuple):

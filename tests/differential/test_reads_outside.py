@@ -115,3 +115,18 @@ def test_compiled() -> None:
     expected = interpret(parse_statements("\n".join(lines)), given)
     for name, array in found.items():
         np.testing.assert_allclose(np.asarray(array), expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for i { let t = 0  let u = where(2 == i, x[i], t)  y[i] = u }",
+        "let t = 2  for i { t min= where(abs(2 - i) <= 1, 2, t)  y[i] = t*x[i] }",
+    ],
+)
+def test_a_choice_of_a_scalar_has_its_type(text: str) -> None:
+    """Types are asked for where it is looked at what reductions read outside: scalars are known by then."""
+    x = np.arange(5.0)
+    found = spfgen.parse(f"kernel k {{ tensor x, y : dense  {text} }}").kernels["k"].compile()(x=x)
+    wanted = [0, 0, 2, 0, 0] if "let u" in text else [2 * v for v in x]
+    np.testing.assert_array_equal(np.asarray(found), wanted)

@@ -18,7 +18,7 @@ from spfgen.errors import UsageError
 from spfgen.run import compile as compiling
 from spfgen.run import later
 from spfgen.run.arrays import plan_cache
-from spfgen.run.calls import call_cache
+from spfgen.run.calls import call_cache, evaluate
 
 rng = np.random.default_rng(5)
 D = np.round(rng.random((30, 40)), 1) * (rng.random((30, 40)) < 0.2)
@@ -49,6 +49,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.Mo
     monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(later, "_STATES", {})
     monkeypatch.setattr(later, "_WORKERS", [])
+    monkeypatch.setattr(evaluate, "_KERNELS", {})
     monkeypatch.setattr(call_cache, "_CALLS", {})
     monkeypatch.setattr(plan_cache, "_PLANS", {})
     yield monkeypatch

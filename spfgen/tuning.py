@@ -310,7 +310,9 @@ CLUSTER_DENSE, CLUSTER_SPARSE = 8.0, 0.12
 CLUSTER_ENTRY = 12.0
 """Bytes of a stored entry. Estimate: a number and a short index."""
 CLUSTER_STORED = 0.5
-"""Where entries lie in less than this part of blocks, other operands are read in that part. Measured, cluster: to ask
-whether an entry lies there takes a tenth of a product of a matrix and a vector."""
+"""Where entries lie in less than this part of blocks, on average, other operands are read in that part. Estimate."""
+CLUSTER_BESIDE = 1.0
+"""Those operands have at least so many times the bytes of the sparse one. Measured, cluster: a vector is sent whole in
+less time than the tasks take that cut it, a matrix with 64 columns in ten times as much."""
 CLUSTER_LOOKED_AT = 128
 """Blocks of work that are looked at to find out what cuts cost."""

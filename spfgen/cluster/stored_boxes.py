@@ -17,6 +17,7 @@ from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Box, meeting
 from spfgen.cluster.read_conditions import vanishes
 from spfgen.cluster.separability import Read, plain, within
+from spfgen.cluster.size_estimates import bytes_of
 from spfgen.cluster.sliced import moves
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
@@ -57,7 +58,7 @@ def narrowed(
             continue
         for axis, subscript in enumerate(read.access.subscripts):
             index = plain(subscript)
-            if index is None or not _narrows(value, axis) or not _is_read_beside(index, read, reads):
+            if index is None or not _narrows(value, axis) or not _is_read_beside(index, read, reads, operands):
                 continue
             if _adds_nothing_outside(step, index, read.name):
                 found[index] = (*found.get(index, ()), (read, axis))
@@ -73,9 +74,11 @@ def _adds_nothing_outside(step: lang.Statement, index: str, name: str) -> bool:
     return bool(reductions) and all(adds)
 
 
-def _is_read_beside(index: str, read: Read, reads: Collection[Read]) -> bool:
-    """Whether other operands are read at an index."""
-    return any(index in within(s) for r in reads if r is not read for s in r.access.subscripts)
+def _is_read_beside(index: str, read: Read, reads: Collection[Read], operands: Mapping[str, Any]) -> bool:
+    """Whether other operands are read at an index, and are large enough for it to matter."""
+    others = {r.name: r for r in reads if r is not read and any(index in within(s) for s in r.access.subscripts)}
+    size = sum(bytes_of(operands[r.access.tensor]) for r in others.values())
+    return bool(others) and size >= tuning.CLUSTER_BESIDE * bytes_of(operands[read.access.tensor])
 
 
 def _narrows(value: Blocked, axis: int) -> bool:

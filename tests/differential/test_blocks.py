@@ -666,8 +666,9 @@ NARROWED = {
 @pytest.mark.parametrize("layout", ["csr", "coo", "dcsr", "ell"])
 @pytest.mark.parametrize("text", NARROWED)
 @pytest.mark.sampled(6)
-def test_only_what_meets_entries_of_a_block_is_read(text: str, layout: str) -> None:
+def test_only_what_meets_entries_of_a_block_is_read(text: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where sums go along the columns of a stencil's rows, other operands are read at a few of them."""
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_BESIDE", 0.0)
     matrix, rng = stencil(60), np.random.default_rng(2)
     x, u = rng.uniform(-1, 1, 60), rng.uniform(-1, 1, (60, 3))
     other = sp.random(60, 60, 0.2, "csr", rng=3)
@@ -684,7 +685,14 @@ def test_only_what_meets_entries_of_a_block_is_read(text: str, layout: str) -> N
         assert narrowed == (set(NARROWED[text]) if layout != "ell" else set())
 
 
-def test_blocks_without_entries_read_nothing() -> None:
+def test_a_vector_is_sent_whole() -> None:
+    """It is smaller than the matrix: the tasks that cut it would take longer."""
+    found = spfgen.evaluate("y[i] = A[i,j]*x[j]", A=spfgen.blocks(stencil(60), {0: 7}), x=np.ones(60))
+    assert "where blocks of A have entries" not in found.explain()
+
+
+def test_blocks_without_entries_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spfgen.tuning.CLUSTER_BESIDE", 0.0)
     dense = np.zeros((9, 20))
     dense[0, 3], dense[8, 15], dense[8, 17] = 1, 2, 3
     x = np.arange(20.0)

@@ -38,13 +38,13 @@ def drawn(focus: str) -> st.SearchStrategy[Case]:
 @pytest.mark.parametrize("kind", blocks.KINDS)
 def test_random_programs_in_blocks(kind: str) -> None:
     ran = 0
-    for seed in range(12):
+    for seed in range(8):
         program = blocks.KINDS[kind](seed)
         if program is not None:
             ran += blocks.outcome(program, seed) == ""
             report = blocks.report(program, seed, kind)
             assert not report, report
-    assert ran >= 4, "most programs are refused"
+    assert ran >= 3, "most programs are refused"
 
 
 def test_random_statements_in_blocks() -> None:

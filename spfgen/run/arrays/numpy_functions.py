@@ -68,7 +68,25 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__name__}"
 
 
-signature = cache(inspect.signature)
+_IN_C: Mapping[str, Callable[..., Any]] = {
+    "where": lambda condition, x=None, y=None, /: None,
+    "concatenate": lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    "dot": lambda a, b, out=None: None,
+    "inner": lambda a, b, /: None,
+    "empty_like": lambda prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
+    "array": lambda object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None: None,  # noqa: A006
+    "asarray": lambda a, dtype=None, order=None, *, device=None, copy=None, like=None: None,
+    "asanyarray": lambda a, dtype=None, order=None, *, device=None, copy=None, like=None: None,
+}
+"""The parameters of those in C, which numpy before 2.4 does not tell."""
+
+
+@cache
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return inspect.signature(_IN_C[function.__name__])
 
 
 def _taken(

@@ -550,32 +550,41 @@ def tensors(chain: Chain) -> list[Any]:
 
 
 def problem(chain: Chain, lazy: bool) -> str:
-    """What is wrong; "" where nothing is."""
-    values: list[Any] = tensors(chain)
-    if lazy:
-        values = [spfgen.asarray(v) for v in values]
+    """What is wrong; "" where nothing is. Lazily: of several at once, and of each, as it is computed the first time and
+    again, when what was done is remembered."""
+    operands: list[Any] = tensors(chain)
+    if not lazy:
+        return _applied(chain, operands)[1]
+    for several in (True, False, False):
+        values, report = _applied(chain, [spfgen.asarray(v) for v in operands], look=False)
+        if report:
+            return report
+        first = max(len(operands), len(values) - 2)
+        try:
+            with np.errstate(all="ignore"):
+                made = spfgen.compute(*values[first:]) if several else [spfgen.compute(v)[0] for v in values[first:]]
+        except Exception as error:
+            return f"compute: {type(error).__name__}: {error}"
+        for number, value in enumerate(made, first):
+            report = differs(value, chain.steps[number - len(chain.operands)].wanted)
+            if report:
+                return f"v{number} lazy{'' if several else ', alone'}: {report}"
+    return ""
+
+
+def _applied(chain: Chain, values: list[Any], look: bool = True) -> tuple[list[Any], str]:
+    """(the values of all steps, what is wrong): what `look` says is compared on the way."""
+    values = [*values]
     for number, step in enumerate(chain.steps, len(values)):
         try:
             with np.errstate(all="ignore"):
                 values.append(step.call(*[values[p] for p in step.places]))
         except Exception as error:
-            return f"v{number}: {type(error).__name__}: {error}"
-        report = "" if lazy else differs(values[-1], step.wanted)
+            return values, f"v{number}: {type(error).__name__}: {error}"
+        report = differs(values[-1], step.wanted) if look else ""
         if report:
-            return f"v{number}: {report}"
-    if not lazy:
-        return ""
-    first = max(len(chain.operands), len(values) - 2)
-    try:
-        with np.errstate(all="ignore"):
-            made = spfgen.compute(*values[first:])
-    except Exception as error:
-        return f"compute: {type(error).__name__}: {error}"
-    for number, value in enumerate(made, first):
-        report = differs(value, chain.steps[number - len(chain.operands)].wanted)
-        if report:
-            return f"v{number} lazy: {report}"
-    return ""
+            return values, f"v{number}: {report}"
+    return values, ""
 
 
 def differs(found: Any, wanted: Value) -> str:

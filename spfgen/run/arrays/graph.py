@@ -5,9 +5,10 @@ Nothing here, or in what goes through a graph, calls itself: loops of programs m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,101 @@ from spfgen.run.arrays.elementwise import broadcast_shape
 from spfgen.run.arrays.entries import shape_of
 from spfgen.run.arrays.reductions import axes_of, axis_of, permutation
 from spfgen.run.arrays.words import in_words
+from spfgen.run.calls.call_cache import signature
+from spfgen.run.calls.layout_signature import remember
 from spfgen.run.tensor import Tensor
+
+NUMBERS = (bool, int, float, complex)
+"""Those of Python."""
+
+MOST_LEAVES = 32
+"""What is computed of more operands is planned each time."""
+
+
+class Likeness:
+    """What all nodes agree in that do the same to operands of the same layouts, types, shapes and, roughly, numbers of
+    entries; which of the operands are the same ones is part of it, and so are numbers. One object stands for it.
+
+    `is_known`: whether such nodes are found to be alike; `has_samples`: whether how they are computed depends on what a
+    factor holds (text.py)."""
+
+    __slots__ = ("dtype", "has_samples", "is_known", "kept", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, is_known: bool, has_samples: bool, kept: object) -> None:
+        self.shape = shape
+        self.dtype = np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
+        self.is_known, self.has_samples = is_known, has_samples
+        self.kept = kept
+        """A layout, which is known by its identity."""
+
+
+_KNOWN: dict[Hashable, Likeness] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """`shape` and `dtype` are those of the value."""
+    """`shape` and `dtype` are those of the value; `leaves` are the operands that hold arrays, each once."""
 
     shape: tuple[int, ...] = field(init=False)
     dtype: np.dtype[Any] = field(init=False)
+    likeness: Likeness = field(init=False)
+    leaves: tuple[Leaf, ...] = field(init=False)
 
-    def _is(self, shape: tuple[int, ...], dtype: Any) -> None:
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "dtype", np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype))
+    def __post_init__(self) -> None:
+        parts, own = self.parts, self.said()
+        leaves, places = _leaves(parts) if parts else self._own_leaves()
+        key: Hashable = None
+        if own is not None and len(leaves) <= MOST_LEAVES:
+            key = (type(self), own, places, *[p.likeness for p in parts])
+        found = None if key is None else _KNOWN.get(key)
+        if found is None:
+            is_known = key is not None and all(p.likeness.is_known for p in parts)
+            has_samples = any(p.likeness.has_samples for p in parts) or self._is_sampled()
+            found = Likeness(*self._inferred(), is_known, has_samples, self._kept())
+            if is_known:
+                remember(_KNOWN, key, found)
+        self.__dict__.update(
+            shape=found.shape, dtype=found.dtype, likeness=found, leaves=leaves if found.is_known else ()
+        )
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The operands."""
+        return ()
+
+    def said(self) -> Hashable:
+        """What it does to its operands; None where that has no short name."""
+        return ()
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
+        """The shape and the type of the value."""
+        raise NotImplementedError
+
+    def _own_leaves(self) -> tuple[tuple[Leaf, ...], tuple[int, ...]]:
+        return (), ()
+
+    def _is_sampled(self) -> bool:
+        return False
+
+    def _kept(self) -> object:
+        return None
+
+
+def _leaves(parts: Sequence[Node]) -> tuple[tuple[Leaf, ...], tuple[int, ...]]:
+    """(those of all parts, the places there of those of the second and further ones)."""
+    if len(parts) == 1:
+        return parts[0].leaves, ()
+    found, places = [*parts[0].leaves], list[int]()
+    for other in parts[1:]:
+        for leaf in other.leaves:
+            for place, known in enumerate(found):
+                if known.value is leaf.value:
+                    places.append(place)
+                    break
+            else:
+                places.append(len(found))
+                found.append(leaf)
+    return tuple(found), tuple(places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +121,39 @@ class Leaf(Node):
     """A tensor, a numpy array, or a number (of Python: it takes the type of what it meets)."""
 
     value: Any
+    signature: Hashable = field(init=False)
 
     def __post_init__(self) -> None:
-        self._is(
-            shape_of(self.value), self.value.dtype if hasattr(self.value, "dtype") else np.asarray(self.value).dtype
-        )
+        self.__dict__["signature"] = signature_of(self.value)
+        super().__post_init__()
+
+    def said(self) -> Hashable:
+        """None where kernels do not take the operand as it is."""
+        value = self.value
+        if type(value) in NUMBERS:
+            return (type(value), repr(value))
+        if self.signature is None:
+            return None
+        return (self.signature, value.shape, value.nse.bit_length() if isinstance(value, Tensor) else 0)
+
+    def is_same(self) -> bool:
+        """Whether the array has still the layout, the types and the shape that it had."""
+        return signature_of(self.value) == self.signature and self.value.shape == self.shape
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
+        value = self.value
+        return shape_of(value), value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+    def _own_leaves(self) -> tuple[tuple[Leaf, ...], tuple[int, ...]]:
+        return (() if type(self.value) in NUMBERS else (self,)), ()
+
+    def _kept(self) -> object:
+        return self.value.layout if isinstance(self.value, Tensor) else None
+
+
+def signature_of(value: Any) -> Hashable:
+    """What of an operand decides how it is computed with, beside extents and numbers of entries."""
+    return (type(value),) if isinstance(value, np.generic) else signature(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +165,26 @@ class Call(Node):
     options: tuple[tuple[str, Any], ...] = ()
     part: int = 0
 
-    def __post_init__(self) -> None:
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.operands
+
+    def said(self) -> Hashable:
+        if not self.options:
+            return (self.function, self.part)
+        if any(np.ndim(v) for _, v in self.options):
+            return None
+        return (self.function, self.part, repr(self.options))
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
         trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
         with np.errstate(all="ignore"), in_words(self.function.__name__):
             made = self.function(*trial, **dict(self.options))
         made = made[self.part] if isinstance(made, tuple) else made
-        self._is(broadcast_shape([o.shape for o in self.operands]), np.asarray(made).dtype)
+        return broadcast_shape([o.shape for o in self.operands]), np.asarray(made).dtype
+
+    def _is_sampled(self) -> bool:
+        return self.function is np.multiply and any(isinstance(o, Product) for o in self.operands)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +192,15 @@ class Cast(Node):
     operand: Node
     kind: np.dtype[Any]
 
-    def __post_init__(self) -> None:
-        self._is(self.operand.shape, self.kind)
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def said(self) -> Hashable:
+        return self.kind
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
+        return self.operand.shape, self.kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +210,11 @@ class Product(Node):
     left: Node
     right: Node
 
-    def __post_init__(self) -> None:
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
         own, other, result = product_labels(self.left.shape, self.right.shape)
         extents: dict[str, int] = {}
         for label, extent in zip(own + other, (*self.left.shape, *self.right.shape), strict=True):
@@ -87,7 +223,7 @@ class Product(Node):
                 message = f"expected shapes that fit, but they are {self.left.shape} and {self.right.shape}"
                 raise DataError(message)
             extents[label] = extent if before == 1 else before
-        self._is(tuple(extents[x] for x in result), np.result_type(self.left.dtype, self.right.dtype))
+        return tuple(extents[x] for x in result), np.result_type(self.left.dtype, self.right.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +236,18 @@ class Reduce(Node):
     axis: Any
     keepdims: bool
     kind: Any = None
-    ddof: float = 0
+    ddof: Any = 0
 
-    def __post_init__(self) -> None:
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def said(self) -> Hashable:
+        if not isinstance(self.ddof, int | float):
+            return None
+        return (self.name, repr(self.axis), bool(self.keepdims), repr(self.kind), self.ddof)
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
         axes = axes_of(self.axis, len(self.operand.shape))
         one = np.zeros(1, self.operand.dtype)
         with in_words(self.name):
@@ -113,7 +258,7 @@ class Reduce(Node):
             else:
                 dtype = np.asarray(getattr(np, self.name).reduce(one, dtype=self.kind)).dtype
         rest = enumerate(self.operand.shape)
-        self._is(tuple(1 if d in axes else n for d, n in rest if self.keepdims or d not in axes), dtype)
+        return tuple(1 if d in axes else n for d, n in rest if self.keepdims or d not in axes), dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +268,15 @@ class Turn(Node):
     operand: Node
     order: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        self._is(tuple(self.operand.shape[d] for d in self.order), self.operand.dtype)
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def said(self) -> Hashable:
+        return self.order
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
+        return tuple(self.operand.shape[d] for d in self.order), self.operand.dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +286,26 @@ class Pick(Node):
     operand: Node
     key: Any
 
-    def __post_init__(self) -> None:
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def said(self) -> Hashable:
+        parts = self.key if isinstance(self.key, tuple) else (self.key,)
+        return repr(self.key) if all(_is_plain(p) for p in parts) else None
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
         virtual = np.broadcast_to(np.zeros((), self.operand.dtype), self.operand.shape)
         with in_words("ndarray"):
             shape = virtual[self.key].shape
-        self._is(shape, self.operand.dtype)
+        return shape, self.operand.dtype
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether a part of a subscript is said by its text."""
+    if isinstance(part, slice):
+        return all(type(p) in (int, NoneType) for p in (part.start, part.stop, part.step))
+    return type(part) in (int, bool, NoneType, EllipsisType)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +314,13 @@ class Choice(Node):
 
     operands: tuple[Node, Node, Node]
 
-    def __post_init__(self) -> None:
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.operands
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
         trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
-        self._is(broadcast_shape([o.shape for o in self.operands]), np.where(*trial).dtype)
+        return broadcast_shape([o.shape for o in self.operands]), np.where(*trial).dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,36 +331,37 @@ class Join(Node):
     axis: int
 
     def __post_init__(self) -> None:
-        shapes = [o.shape for o in self.operands]
-        if not shapes or not shapes[0]:
+        if not self.operands or not self.operands[0].shape:
             raise ArgumentError("expected one array or more with dimensions to concatenate")
-        axis = axis_of(self.axis, len(shapes[0]))
-        object.__setattr__(self, "axis", axis)
+        object.__setattr__(self, "axis", axis_of(self.axis, len(self.operands[0].shape)))
+        super().__post_init__()
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.operands
+
+    def said(self) -> Hashable:
+        return self.axis
+
+    def _inferred(self) -> tuple[tuple[int, ...], Any]:
+        shapes, axis = [o.shape for o in self.operands], self.axis
         rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
         if len(rest) != 1 or len({len(s) for s in shapes}) != 1:
             raise DataError(f"expected arrays that agree but along axis {axis}, but the shapes are {shapes}")
         extent = sum(s[axis] for s in shapes)
-        kinds = np.result_type(*[o.dtype for o in self.operands])
-        self._is((*shapes[0][:axis], extent, *shapes[0][axis + 1 :]), kinds)
+        return (*shapes[0][:axis], extent, *shapes[0][axis + 1 :]), np.result_type(*[o.dtype for o in self.operands])
 
 
 def literal(node: Node) -> bool | int | float | complex | None:
     """The number, if it is one of Python."""
-    if isinstance(node, Leaf) and type(node.value) in (bool, int, float, complex):
+    if isinstance(node, Leaf) and type(node.value) in NUMBERS:
         number: bool | int | float | complex = node.value
         return number
     return None
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    match node:
-        case Call(operands=operands) | Choice(operands=operands) | Join(operands=operands):
-            return operands
-        case Product(left=left, right=right):
-            return left, right
-        case Cast(operand=operand) | Reduce(operand=operand) | Turn(operand=operand) | Pick(operand=operand):
-            return (operand,)
-    return ()
+    return node.parts
 
 
 def in_order(node: Node, ends: Collection[int] = ()) -> list[Node]:
@@ -263,34 +435,18 @@ def turned(node: Node, axes: Any) -> Node:
 
 def joined_up(nodes: Sequence[Node]) -> list[Node]:
     """The same graphs, in which what is done twice to the same operands stands once."""
-    known: dict[Any, Node] = {}
+    known: dict[Hashable, Node] = {}
     made: dict[int, Node] = {}
     for root in nodes:
         for own in in_order(root):
             new = _with_children(own, [made[id(c)] for c in children(own)])
-            made[id(own)] = known.setdefault(likeness(new), new)
+            made[id(own)] = known.setdefault(_identity(new), new)
     return [made[id(n)] for n in nodes]
 
 
-def likeness(node: Node) -> Any:
-    """What two nodes agree in that are the same: of operands and subscripts that they are the same objects."""
-    parts = tuple([id(c) for c in children(node)])
-    match node:
-        case Leaf(value=value):
-            number = literal(node)
-            return ("leaf", type(value), repr(number)) if number is not None else ("leaf", id(value))
-        case Call(function=function, options=options, part=part) if all(np.ndim(v) == 0 for _, v in options):
-            return ("call", function, repr(options), part, parts)
-        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind, ddof=ddof):
-            return ("reduce", name, repr(axis), keepdims, repr(kind), ddof, parts)
-        case Choice():
-            return ("choice", parts)
-        case Join(axis=axis):
-            return ("join", axis, parts)
-        case Cast(kind=kind):
-            return ("cast", kind, parts)
-        case Turn(order=order):
-            return ("turn", order, parts)
-        case Product():
-            return ("product", parts)
-    return id(node)
+def _identity(node: Node) -> Hashable:
+    """What two nodes agree in that are the same: of operands that they are the same objects."""
+    if isinstance(node, Leaf) and literal(node) is None:
+        return id(node.value)
+    said = node.said()
+    return id(node) if said is None else (type(node), said, *map(id, children(node)))

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spfgen.errors import ConversionError, DataError, a_type
+from spfgen.errors import ConversionError
 from spfgen.run.arrays import eager, tree_kernel
 from spfgen.run.arrays.chains import in_best_order
-from spfgen.run.arrays.elementwise import in_single
-from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries
-from spfgen.run.arrays.functions import AnyLayout, concatenate
+from spfgen.run.arrays.entries import Entries, entries_of, own_entries
+from spfgen.run.arrays.functions import AnyLayout
 from spfgen.run.arrays.graph import (
     Call,
     Cast,
@@ -31,7 +30,6 @@ from spfgen.run.arrays.graph import (
     Pick,
     Product,
     Reduce,
-    Turn,
     children,
     in_order,
     joined_up,
@@ -42,6 +40,7 @@ from spfgen.run.arrays.graph import (
 from spfgen.run.arrays.made import in_layout
 from spfgen.run.arrays.merges import goes_by_merges
 from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
+from spfgen.run.arrays.operations import by_steps
 from spfgen.run.arrays.pieces import for_any_numbers, patterns, pieces, why_first
 from spfgen.run.arrays.plan_cache import AGAIN, Seen, seen
 from spfgen.run.arrays.reductions import axis_of, of_groups
@@ -135,13 +134,10 @@ class LazyArray(Operators["LazyArray", "LazyArray"]):
         'csc'
         """
         again = seen(self.node) if layout is None else None
-        if again is not None and again.how is not None:
-            return computed(self.node, None, again)
-        (node,) = joined_up([self.node])
-        node, _ = in_best_order(node)
-        found = computed(node, layout)
-        if again is not None:
-            again.remember_as(seen(node))
+        found = NOTHING if again is None else again.value()
+        if found is NOTHING:
+            (node,) = joined_up([self.node])
+            found = _planned(in_best_order(node)[0], layout, again)
         return found
 
     def explain(self) -> str:
@@ -289,49 +285,60 @@ def _places(part: Any) -> Any:
 # --- computing ------------------------------------------------------------------------------------------------------
 
 
-def computed(node: Node, layout: Any = None, again: Seen | None = None) -> Any:
-    """The value of a tree, of which it may be known how it was computed before."""
+def computed(node: Node, layout: Any = None, is_cut: bool = False) -> Any:
+    """The value of a tree, of which it may be known how one like it was computed before."""
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
-    again = seen(node) if layout is None and again is None else again
-    if again is not None:
-        found = again.by_kernel()
-        if found is not NOTHING:
-            return found
-        if again.goes_by_steps():
-            return _by_steps(node)
-        if again.parts():
-            return computed(_whole(node, again.parts()))
+    again = seen(node) if layout is None else None
+    found = NOTHING if again is None else again.value()
+    return _planned(node, layout, again, is_cut) if found is NOTHING else found
+
+
+def _planned(node: Node, layout: Any, again: Seen | None, is_cut: bool = False) -> Any:
+    """The value; what was done is remembered for graphs that are seen `again`. `is_cut`: what is to be computed first
+    was."""
+    if isinstance(node, Leaf):
+        return computed(node, layout)
     is_large = stored(node) >= tree_kernel.ENOUGH
     if is_large and layout is None and mode() != WARM and goes_by_merges(node, patterns(in_order(node))):
         if again is not None:
-            again.remember_steps(is_small=False)
-        return _by_steps(node)
-    first = pieces(node) if is_large or mode() in (WARM, "background") else []
-    if first and again is not None:
-        again.remember_parts(first)
-    whole = _whole(node, first)
-    is_same = again is not None and whole is node
-    key = again.kernel_key() if again is not None and is_same else None
-    found = by_kernel(whole, layout, small=layout is None, times=1 if is_large else AGAIN, key=key)
+            again.remember_steps(node, None)
+        return by_steps(node)
+    first = pieces(node) if not is_cut and (is_large or mode() in (WARM, "background")) else []
+    if first:
+        return _in_parts(node, first, layout, again)
+    key = again.kernel_key() if again is not None else None
+    found = by_kernel(node, layout, small=layout is None, times=1 if is_large else AGAIN, key=key)
     if found is not None:
-        if again is not None and is_same:
-            again.remember_kernel()
+        if again is not None:
+            again.remember_kernel(node)
         return found
-    if again is not None and is_same and not is_large:
-        again.remember_steps(is_small=True)
-    node = whole
-    if layout is not None and node.shape:
-        found = _groups(node)
-        if found is not None:
-            return in_layout(found, layout)
-    found = _by_steps(node)
-    return found if layout is None else _placed(found, layout)
+    if again is not None and not is_large:
+        again.remember_steps(node, AGAIN)
+    if layout is None:
+        return by_steps(node)
+    found = _groups(node) if node.shape else None
+    return _placed(by_steps(node), layout) if found is None else in_layout(found, layout)
+
+
+def _in_parts(node: Node, first: Sequence[Node], layout: Any, again: Seen | None) -> Any:
+    """The value, where those of parts are computed before (pieces.py)."""
+    parts, values = list[Node](), list[Any]()
+    known: dict[int, Node] = {}
+    for piece in first:
+        parts.append(with_values(piece, known))
+        values.append(computed(parts[-1]))
+        known[id(piece)] = Leaf(values[-1])
+    parts.append(with_values(node, known))
+    found = computed(parts[-1], layout, is_cut=True)
+    if again is not None:
+        again.remember_parts(parts, values)
+    return found
 
 
 def several(nodes: Sequence[Node]) -> list[Any]:
     """The values of several trees. What stands in more than one of them is computed once."""
-    nodes = [in_best_order(n)[0] for n in joined_up(nodes)] if len(nodes) == 1 else joined_up(nodes)
+    nodes = joined_up(nodes)
     trees = Counter(id(n) for root in {id(r): r for r in nodes}.values() for n in in_order(root) if children(n))
     uses = Counter(id(c) for root in {id(r): r for r in nodes}.values() for n in in_order(root) for c in children(n))
     roots = {id(n) for n in nodes}
@@ -393,14 +400,6 @@ def _operand_said(value: Any) -> str:
     return f"dense {' x '.join(map(str, value.shape))}" if np.ndim(value) else repr(np.asarray(value).item())
 
 
-def _whole(node: Node, first: Sequence[Node]) -> Node:
-    """What is left to compute when the values of pieces are known (pieces.py)."""
-    known: dict[int, Node] = {}
-    for piece in first:
-        known[id(piece)] = Leaf(computed(with_values(piece, known)))
-    return with_values(node, known) if known else node
-
-
 def _placed(value: Any, layout: Any) -> Any:
     if isinstance(value, Tensor):
         return in_layout(own_entries(value), layout)
@@ -411,60 +410,10 @@ def _groups(node: Node) -> Entries | None:
     """A reduction as entries, where they follow from those of the operand."""
     if not isinstance(node, Reduce) or node.name in ("mean", *eager.OF_PLACES):
         return None
-    operand = _by_steps(node.operand)
+    operand = by_steps(node.operand)
     if not isinstance(operand, Tensor):
         return None
     return of_groups(getattr(np, node.name), entries_of(operand), node.axis, node.keepdims, node.kind)
-
-
-def _by_steps(node: Node) -> Any:
-    """Node by node; what stands in several places is computed once, and kept as long as something needs it."""
-    order = in_order(node)
-    waiting = Counter(id(c) for n in order for c in children(n))
-    known: dict[int, Any] = {}
-    for own in order:
-        parts = children(own)
-        known[id(own)] = _step(own, [known[id(c)] for c in parts])
-        for part in parts:
-            waiting[id(part)] -= 1
-            if not waiting[id(part)]:
-                known.pop(id(part))
-    return known[id(node)]
-
-
-def _step(node: Node, operands: Sequence[Any]) -> Any:
-    match node:
-        case Leaf(value=value):
-            return value
-        case Call(function=function, options=options, part=part):
-            if any(isinstance(o, Tensor) for o in operands):
-                found = eager.applied(function, operands, dict(options))
-                return found[part] if isinstance(found, tuple) else found
-            found = in_single(function, dict(options))(*operands)
-            return in_c(found[part] if isinstance(found, tuple) else found, 0)[0]
-        case Choice():
-            return eager.where(*operands)
-        case Join(axis=axis):
-            return _joined(operands, axis)
-        case Product():
-            return eager.product(*operands) if any(isinstance(o, Tensor) for o in operands) else np.matmul(*operands)
-    (operand,) = operands
-    match node:
-        case Cast(kind=kind):
-            return operand.astype(kind)
-        case Turn(order=order):
-            return operand.transpose(order)
-        case Pick(key=key):
-            return operand[key]
-        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind, ddof=ddof):
-            return eager.reduced(_tensor(operand), name, axis, keepdims, kind, ddof=ddof)
-    raise DataError(f"expected a node of a lazy array, but this is {a_type(node)}")
-
-
-def _joined(operands: Sequence[Any], axis: int) -> Any:
-    if not any(isinstance(o, Tensor) for o in operands):
-        return np.concatenate(operands, axis)
-    return concatenate(operands, axis)
 
 
 def _tensor(value: Any) -> Tensor:
@@ -476,7 +425,8 @@ def compute(*arrays: object) -> tuple[Any, ...]:
 
     Arguments that are not lazy arrays are returned as they are. Raises what `LazyArray.compute` raises.
     """
-    found = iter(several([a.node for a in arrays if isinstance(a, LazyArray)]))
+    lazy = [a for a in arrays if isinstance(a, LazyArray)]
+    found = iter([lazy[0].compute()] if len(lazy) == 1 else several([a.node for a in lazy]))
     return tuple([next(found) if isinstance(a, LazyArray) else a for a in arrays])
 
 

@@ -1,150 +1,156 @@
 """How lazy arrays like earlier ones were computed: to cut a graph into kernels takes longer than small kernels run.
 
-What is decided depends on the graph, on layouts, types and shapes of its operands, on numbers of Python, and on how
-many entries there are, roughly. A plan is one of three: a kernel that is remembered (calls/call_cache.py), parts that
-are computed first, or each node by itself.
+What is decided depends on what a graph does, on layouts, types and shapes of its operands, on numbers of Python, and on
+how many entries there are, roughly (`graph.Likeness`). What was done is kept as a plan: a kernel that is remembered
+(calls/call_cache.py), or steps, each of which is a function of values, or the plan of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from spfgen.run.arrays.graph import Leaf, Node, children, in_order, likeness, literal
+from spfgen.run.arrays.graph import Leaf, Node, children, in_order, literal, signature_of
+from spfgen.run.arrays.operations import operation
 from spfgen.run.arrays.text import fused, is_finite, sampled
-from spfgen.run.calls.call_cache import NOTHING, called, is_known, signature
+from spfgen.run.calls.call_cache import NOTHING, called, is_known
 from spfgen.run.calls.layout_signature import remember
 from spfgen.run.later import mode
-from spfgen.run.tensor import Tensor
 
 AGAIN = 32
 """So often a small graph goes node by node before it is asked again whether there is a kernel for it."""
 
+Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]
+"""A function, the places of its operands, and those of values that nothing needs later."""
+
 
 @dataclass(frozen=True)
-class _Kernel:
+class Kernel:
     """`operands`: by name the place of a value among those of the graph, or an array that holds a number."""
 
     key: Hashable
     operands: tuple[tuple[str, Any], ...]
 
-
-@dataclass(frozen=True)
-class _Parts:
-    """The places of the nodes that are computed first."""
-
-    places: tuple[int, ...]
+    def run(self, given: Sequence[Any]) -> Any:
+        """The value; NOTHING where the kernel does not take these operands."""
+        return called(self.key, {n: given[v] if type(v) is int else v for n, v in self.operands})
 
 
 @dataclass
-class _Steps:
-    """Node by node; `left`: how often, None for ever."""
+class Steps:
+    """Places are among the operands, the numbers of Python, and the values of earlier steps. `left`: how often it is
+    done before it is planned again, None for ever."""
 
-    left: int | None
+    numbers: tuple[Any, ...]
+    steps: tuple[Step, ...]
+    left: int | None = None
+
+    def run(self, given: Sequence[Any]) -> Any:
+        """The value of the last step; NOTHING where it is to be planned again."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left <= 0:
+                return NOTHING
+        values, found = [*given, *self.numbers], NOTHING
+        for call, places, ends in self.steps:
+            found = call(*[values[p] for p in places])
+            if found is NOTHING:
+                return NOTHING
+            values.append(found)
+            for place in ends:
+                values[place] = None
+        return found
 
 
-@dataclass(frozen=True)
-class _Plan:
-    how: Any
-    kept: tuple[object, ...]
-    """Layouts, which keys have by identity."""
-
-
-_PLANS: dict[Hashable, _Plan] = {}
+_PLANS: dict[Hashable, Kernel | Steps] = {}
 
 
 class Seen:
-    """A graph with the key of its plan: what decides it. `values` are those of its operands."""
+    """A graph with the key of its plan: what decides it."""
 
-    def __init__(self, key: Hashable, order: Sequence[Node], values: Sequence[Any]) -> None:
-        self.key, self.order, self.values = key, order, values
-        found = _PLANS.get(key)
-        self.how = None if found is None else found.how
+    def __init__(self, node: Node, samples: Hashable) -> None:
+        self.key = (mode(), node.likeness, samples)
+        self.values = [leaf.value for leaf in node.leaves]
 
-    def by_kernel(self) -> Any:
-        """The value; NOTHING where it is not one kernel that is remembered."""
-        if not isinstance(self.how, _Kernel):
-            return NOTHING
-        given = {n: self.values[v] if type(v) is int else v for n, v in self.how.operands}
-        return called(self.how.key, given)
-
-    def parts(self) -> list[Node]:
-        """What is computed first."""
-        return [self.order[k] for k in self.how.places] if isinstance(self.how, _Parts) else []
-
-    def goes_by_steps(self) -> bool:
-        if not isinstance(self.how, _Steps):
-            return False
-        if self.how.left is not None:
-            self.how.left -= 1
-        return self.how.left is None or self.how.left > 0
-
-    def remember_steps(self, is_small: bool) -> None:
-        """Where the operands are small, until a kernel may be there."""
-        self._remember(_Steps(AGAIN if is_small else None))
-
-    def remember_parts(self, parts: Sequence[Node]) -> None:
-        places = {id(n): k for k, n in enumerate(self.order)}
-        self._remember(_Parts(tuple([places[id(p)] for p in parts])))
+    def value(self) -> Any:
+        """NOTHING where there is no plan."""
+        plan = _PLANS.get(self.key)
+        return NOTHING if plan is None else plan.run(self.values)
 
     def kernel_key(self) -> Hashable:
         """Under which a kernel for the whole is remembered."""
         return ("plan", self.key)
 
-    def remember_kernel(self) -> None:
-        """Where there is one under that key."""
-        if not is_known(self.kernel_key()):
+    def remember_kernel(self, node: Node) -> None:
+        """Of a graph over the same operands, where there is one under that key."""
+        if is_known(self.kernel_key()):
+            said, places = fused(node), self._places()
+            assert said is not None
+            operands = [(n, places.get(id(v), v)) for n, v in said.operands.items()]
+            remember(_PLANS, self.key, Kernel(self.kernel_key(), tuple(operands)))
+
+    def remember_steps(self, node: Node, left: int | None) -> None:
+        """Node by node, of a graph over the same operands."""
+        places = self._places()
+        order = in_order(node)
+        numbers = [n for n in order if literal(n) is not None]
+        known = {id(n): places[id(n.value)] for n in order if isinstance(n, Leaf) and literal(n) is None}
+        known |= {id(n): len(self.values) + k for k, n in enumerate(numbers)}
+        calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
+        for own in order:
+            if children(own):
+                calls.append((operation(own), tuple([known[id(c)] for c in children(own)])))
+                known[id(own)] = len(self.values) + len(numbers) + len(calls) - 1
+        self._remember([literal(n) for n in numbers], calls, left)
+
+    def remember_parts(self, parts: Sequence[Node], values: Sequence[Any]) -> None:
+        """Part by part, of which the last is the whole; their leaves hold operands, and `values` of those before."""
+        places = {id(v): k for k, v in enumerate([*self.values, *values])}
+        if len(places) < len(self.values) + len(values):  # a part is not known by what it was
             return
-        said = fused(self.order[-1])
-        assert said is not None
-        places = {id(v): k for k, v in enumerate(self.values)}
-        self._remember(_Kernel(self.kernel_key(), tuple([(n, places.get(id(v), v)) for n, v in said.operands.items()])))
+        calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
+        for part in parts:
+            own = seen(part)
+            if own is None or own.key not in _PLANS or (calls and part.likeness.has_samples):
+                return
+            at = tuple([places[id(v)] for v in own.values])
+            checked = tuple([(k, signature_of(v)) for k, v in enumerate(own.values) if at[k] >= len(self.values)])
+            calls.append((partial(_of_part, own.key, checked), at))
+        self._remember([], calls, None)
 
-    def remember_as(self, other: Seen | None) -> None:
-        """The kernel of another graph of the same operands, which this one was made into."""
-        if other is not None and isinstance(other.how, _Kernel) and {*map(id, other.values)} <= {*map(id, self.values)}:
-            places = {id(v): k for k, v in enumerate(self.values)}
-            operands = [(n, places[id(other.values[v])] if type(v) is int else v) for n, v in other.how.operands]
-            self._remember(_Kernel(other.how.key, tuple(operands)))
+    def _places(self) -> dict[int, int]:
+        return {id(v): k for k, v in enumerate(self.values)}
 
-    def _remember(self, how: Any) -> None:
-        kept = tuple([v.layout for v in self.values if isinstance(v, Tensor)])
-        remember(_PLANS, self.key, _Plan(how, kept))
+    def _remember(
+        self, numbers: Sequence[Any], calls: Sequence[tuple[Callable[..., Any], tuple[int, ...]]], left: int | None
+    ) -> None:
+        given = len(self.values) + len(numbers)
+        last = {place: k for k, (_, places) in enumerate(calls) for place in places if place >= given}
+        ends = [tuple([p for p, at in last.items() if at == k]) for k in range(len(calls))]
+        steps = tuple([(*call, end) for call, end in zip(calls, ends, strict=True)])
+        remember(_PLANS, self.key, Steps(tuple(numbers), steps, left))
+
+
+def _of_part(key: Hashable, checked: Sequence[tuple[int, Hashable]], *values: Any) -> Any:
+    """By the plan of a part; NOTHING where one of its operands, which are values of other parts, is of another kind."""
+    plan = _PLANS.get(key)
+    if plan is None or any(signature_of(values[k]) != wanted for k, wanted in checked):
+        return NOTHING
+    return plan.run(values)
 
 
 def seen(node: Node) -> Seen | None:
-    """None for graphs that are planned each time: with subscripts, or operands that kernels do not take in place."""
-    order = in_order(node)
-    places: dict[int, int] = {}
-    values: list[Any] = []
-    known: dict[int, int] = {}
-    parts: list[Hashable] = [mode()]
-    for own in order:
-        if isinstance(own, Leaf):
-            found = _operand(own, values, known)
-        else:
-            like = likeness(own)
-            found = None if isinstance(like, int) else (*like[:-1], *[places[id(c)] for c in children(own)])
-        if found is None:
-            return None
-        places[id(own)] = len(places)
-        parts.append(found)
-        if (product := sampled(own)) is not None:  # which decides what its kernel is
-            parts.append(is_finite(product[-1]))
-    return Seen(tuple(parts), order, values)
-
-
-def _operand(leaf: Leaf, values: list[Any], known: dict[int, int]) -> tuple[Hashable, ...] | None:
-    value = leaf.value
-    number = literal(leaf)
-    if number is not None:
-        return (type(number).__name__, repr(number))
-    kind = signature(value)
-    if kind is None:
+    """None for graphs that are planned each time: with masks as subscripts, or operands that kernels do not take in
+    place."""
+    if not node.likeness.is_known or not all(leaf.is_same() for leaf in node.leaves):
         return None
-    if id(value) not in known:
-        known[id(value)] = len(values)
-        values.append(value)
-    entries = value.nse.bit_length() if isinstance(value, Tensor) else 0
-    return (known[id(value)], kind, value.shape, entries)
+    return Seen(node, tuple(_samples(node)) if node.likeness.has_samples else ())
+
+
+def _samples(node: Node) -> Iterator[bool]:
+    """Of what decides what a kernel is, beside the layouts: whether factors of products are finite."""
+    for own in in_order(node):
+        if (product := sampled(own)) is not None:
+            yield is_finite(product[-1])

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import spfgen
 from spfgen.run import later
-from spfgen.run.arrays import lazy
+from spfgen.run.arrays import lazy, plan_cache
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,8 @@ CHAINS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "parts": lambda a, b, v: a.T @ (a @ v),
     "merges": lambda a, b, v: np.sin(a) * b + a,
     "another order": lambda a, b, v: a @ b @ v,
+    "subscripts": lambda a, b, v: (a[1:, 0] + b[0, 1:]) @ v[1:],
+    "a total": lambda a, b, v: a * (b @ v).sum() - a,
 }
 
 
@@ -48,7 +50,7 @@ def test_later_graphs_have_the_values_of_their_operands(chain: Callable[[Any, An
 
 def test_a_later_graph_is_not_planned_again() -> None:
     a, v = spfgen.asarray(spfgen.pack(matrix(5, 1), "csr")), np.ones(5)
-    for name in ("kernel", "twice the same"):
+    for name in CHAINS:
         wanted = CHAINS[name](a, a, v).compute()
         with patch.object(lazy, "pieces", side_effect=AssertionError):
             assert np.array_equal(CHAINS[name](a, a, v).compute(), wanted)
@@ -80,3 +82,40 @@ def test_sampled_products() -> None:
     assert ((a @ b) * spfgen.asarray(spfgen.pack(infinite, "csr"))).statement == (
         "result[i, j] = sum(k: A[i, k] * B[k, j]) * C[i, j]"
     )
+
+
+def test_parts_that_have_another_type_than_before_are_planned_again() -> None:
+    """Whether the sum is stored in wide numbers, which the first call does not say."""
+    a, b = (spfgen.pack(matrix(5, seed), "csr") for seed in (1, 2))
+    v = np.arange(5.0)
+
+    def chain() -> Any:
+        return (spfgen.asarray(a) @ spfgen.asarray(b) @ v).compute()
+
+    wanted = chain()
+    real = plan_cache.signature_of
+    with patch.object(plan_cache, "signature_of", lambda value: (*real(value), "another")):
+        assert np.array_equal(chain(), wanted)
+
+
+def test_numbers_of_parts_are_not_taken_for_those_of_earlier_calls() -> None:
+    """Truth values of numpy are one object each: which of them is which is not known by what they were."""
+    seen = set()
+    for values in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        a, b = (spfgen.asarray(spfgen.pack(np.full((2, 2), n), "csr", fill=7)) for n in values)
+        one, other = (a > 0).any(), (b > 0).any()
+        found = (one & ~other).compute()
+        assert found == (values[0] > 0 and not values[1] > 0)
+        seen.add(bool(found))
+    assert seen == {False, True}
+
+
+def test_an_array_that_has_another_shape_by_now_is_looked_at_again() -> None:
+    a, v = spfgen.asarray(spfgen.pack(matrix(4, 1), "csr")), np.arange(4.0)
+    graph = a @ v
+    wanted = graph.compute()
+    v.shape = (2, 2)
+    with pytest.raises(spfgen.SpfgenError):
+        graph.compute()
+    v.shape = (4,)
+    assert np.array_equal(graph.compute(), wanted)

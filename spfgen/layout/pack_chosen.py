@@ -164,7 +164,8 @@ def _along(state: Entries, plan: PackPlan, rank: Rank, rows: Array, flat: Array,
         own = np.zeros(count, dtype=np.int64)
         own[flat] = hint[rows]
         columns.append(own)
-    return np.lexsort([*columns, unused])
+    found: Array = np.lexsort([*columns, unused])
+    return found
 
 
 def write_digits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:

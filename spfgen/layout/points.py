@@ -668,7 +668,8 @@ def sorted_order(columns: list[Array], count: int) -> Array | None:
         return None
     one = combined(columns)
     if one is None:
-        return np.lexsort(columns[::-1])
+        found: Array = np.lexsort(columns[::-1])
+        return found
     if np.all(one[1:] >= one[:-1]):
         return None
     return np.argsort(one, kind="stable")

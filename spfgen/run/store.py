@@ -225,8 +225,9 @@ def _check_bytes(file: Any) -> None:
         if info.file_size > MOST_PACKED * (info.compress_size + 1):
             raise DataError(f"it is damaged ({info.filename} says {info.file_size} bytes)")
         with file.zip.open(info) as stream:
-            version = np.lib.format.read_magic(stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            formats: Any = np.lib.format
+            version = formats.read_magic(stream)
+            read = formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
             shape, _, dtype = read(stream)
         if prod(shape) * dtype.itemsize > info.file_size:
             raise DataError(f"it is damaged ({info.filename} says a shape of {shape}, but is shorter)")

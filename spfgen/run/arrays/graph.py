@@ -320,7 +320,7 @@ class Choice(Node):
 
     def _inferred(self) -> tuple[tuple[int, ...], Any]:
         trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
-        return broadcast_shape([o.shape for o in self.operands]), np.where(*trial).dtype
+        return broadcast_shape([o.shape for o in self.operands]), np.asarray(np.where(*trial)).dtype
 
 
 @dataclass(frozen=True, eq=False)

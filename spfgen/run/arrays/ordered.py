@@ -299,7 +299,8 @@ def _words(side: Side) -> tuple[Array, Array]:
 def _values(side: Side, words: Array) -> Array:
     if side.values.dtype.itemsize == 8:
         return words.view(side.values.dtype)
-    return np.concatenate([np.array([side.fill], side.values.dtype), side.values])[words.view(np.int64)]
+    found: Array = np.concatenate([np.array([side.fill], side.values.dtype), side.values])[words.view(np.int64)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

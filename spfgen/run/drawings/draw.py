@@ -48,7 +48,8 @@ def draw_entries(path: str, single: Coordinates, title: str, force: bool) -> Non
         most = max(2, int(cells.max(initial=0)))
         high, wide = (size * _step(extent) - 0.5 for size, extent in zip(cells.shape, extents, strict=True))
         box = (-0.5, wide, high, -0.5)
-        seen = np.ma.masked_equal(cells, 0)
+        masked: Any = np.ma
+        seen = masked.masked_equal(cells, 0)
         # The lightest cell that holds an entry must still be seen on white.
         axes.imshow(seen, cmap="Blues", norm=norm(0.1, most), extent=box, interpolation="none", aspect=_aspect(extents))
         axes.set_xlim(-0.5, max(1, extents[1]) - 0.5)  # the last cells may reach beyond

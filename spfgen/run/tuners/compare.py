@@ -182,7 +182,7 @@ def compare(name: str, got: Array, expected: Array, places: Sequence[Array] = ()
         scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0) or 1.0
         with np.errstate(invalid="ignore"):  # infinity less infinity, where they are the same
             difference = np.where(same, 0.0, np.abs(got - expected)) / scale
-        tolerance = 1e4 * np.finfo(got.dtype).eps
+        tolerance = float(1e4 * np.finfo(got.dtype).eps)
     else:
         difference = (got != expected).astype(float)
         tolerance = 0.0

@@ -51,8 +51,8 @@ def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = 
             else:
                 named = {n for a in call.arguments for n in variables(a)}
                 others = [np.asarray(seen.known[c]) for c in seen.coordinates if c not in named]
-                others += list(_words(seen.values)) if call.function == "content" else []
-                found[show(call)] = _patterns(group[: seen.count], others, total)[group]
+                others += list(words(seen.values)) if call.function == "content" else []
+                found[show(call)] = patterns(group[: seen.count], others, total)[group]
         plain = rewrite(lambda n: Var(show(n)) if isinstance(n, Call) else None, expr)
         return np.broadcast_to(np.asarray(evaluate(plain, lookup, _no_call), dtype=np.int64), (total,))
 
@@ -98,12 +98,12 @@ def _column(seen: Seen, plan: PackPlan, rank: Rank, name: str, unused: Array) ->
     return np.concatenate([own, np.asarray(affine_value(value[0], known) // value[1], dtype=np.int64)])
 
 
-def _words(values: Array) -> Array:
+def words(values: Array) -> Array:
     """The bytes of the values, as columns."""
     return np.ascontiguousarray(values).reshape(-1, 1).view(np.uint8).astype(np.int64).T
 
 
-def _patterns(group: Array, others: Sequence[Array], total: int) -> Array:
+def patterns(group: Array, others: Sequence[Array], total: int) -> Array:
     """A number for each group of entries that two share when their entries have the same other coordinates."""
     rest, _ = row_ranks(list(others), len(group))
     _, first = row_ranks([group, rest], len(group))

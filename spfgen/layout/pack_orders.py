@@ -342,6 +342,11 @@ def _tried(
     return max(0, beyond)
 
 
+def samples_of(layout: Layout, orders: Sequence[KeyOrder]) -> tuple[Sample, ...]:
+    """Those that speak for these orders."""
+    return (_fitting_samples if any(o.few for o in orders) else _random_samples)(layout)
+
+
 @lru_cache(maxsize=64)
 def _random_samples(layout: Layout) -> tuple[Sample, ...]:
     """Mostly enough entries to fill groups and blocks, one of them nearly empty, one empty."""

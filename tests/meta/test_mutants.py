@@ -1,4 +1,5 @@
-"""The verifier, measured: plans of random programs with a mistake in them, whose result differs; how many it refuses.
+"""The verifier, measured: plans of random programs, and assemblies of all layouts, with a mistake in them, whose result
+differs; how many it refuses.
 
 The floors only rise. What kinds are not seen is on the architecture page, checked against them.
 """
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.meta import assemblies, mutate_assembly
 from tests.meta.measure import PLANNER, Measured, measured
 from tests.meta.mutate import KINDS
 from tests.meta.programs import STEPS, SUMS, Planned, assembled, steps, sums
+from tests.unit.run.test_checks import LAYOUTS
 
 LOGGER = logging.getLogger(__name__)
 FOCI = ("dense", "outputs", "common", "unseen", "order", "reads")
@@ -25,6 +28,8 @@ FLOORS = {
     PLANNER: (0.86, 0.38, 0.48, 0.88, 0.55, 0.86, 0.3, 0.77, 0.84, 0.0, 0.93, 0.97),
 }
 """Of each road, the share of each of the KINDS that is refused at least, of many programs."""
+ASSEMBLY_FLOORS = (0.97, 0.97, 0.95, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97, 0.95)
+"""The same of assemblies, of all layouts."""
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 
@@ -54,7 +59,28 @@ def test_the_page_says_what_is_seen() -> None:
     """The table of the architecture page has these floors."""
     columns = zip(KINDS, FLOORS[SUMS], FLOORS[STEPS], FLOORS[PLANNER], strict=True)
     rows = [f"| {k} | {a:.0%} | {b:.0%} | {c:.0%} |" for k, a, b, c in columns]
-    assert "\n".join(rows) in PAGE.read_text()
+    rows_of_assemblies = [f"| {k} | {a:.0%} |" for k, a in zip(mutate_assembly.KINDS, ASSEMBLY_FLOORS, strict=True)]
+    assert all("\n".join(part) in PAGE.read_text() for part in (rows, rows_of_assemblies))
+
+
+def test_some_assemblies() -> None:
+    """A few layouts."""
+    names = ("csr", "bcsr", "dia", "jds", "runs")
+    found = assemblies.measured([x for x in LAYOUTS if x.name in names and x.rank == 2], 1)
+    assert found.total.differ > 30
+    assert found.total.refused >= 0.95 * found.total.differ, found.table()
+
+
+@pytest.mark.fuzz
+def test_mutants_of_all_assemblies() -> None:
+    found = assemblies.measured(LAYOUTS, 12)
+    LOGGER.info("%d assemblies\n%s", found.count, found.table())
+    low = [
+        f"{kind}: {share}, at least {floor:.0%}"
+        for kind, floor in zip(mutate_assembly.KINDS, ASSEMBLY_FLOORS, strict=True)
+        if (share := found.shares[kind]).refused < round(floor * share.differ, 6)
+    ]
+    assert not low, "\n".join([*low, found.table()])
 
 
 @pytest.mark.fuzz

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 from spfgen.errors import Unsupported
 from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
+from spfgen.plan.assemble.check import check_key
+from spfgen.plan.assemble.forms import number_of_group
 from spfgen.plan.assemble.from_pack_plan import assembly_of as by_steps
 from spfgen.plan.assemble.nodes import Assembly
 from spfgen.space.nodes import Tensor
@@ -17,7 +19,10 @@ def assembly_of(tensor: Tensor) -> KeyAssembly | Assembly:
     if layout is None:
         raise Unsupported(f"the pattern of `{tensor.name}` is given")
     found = assembly_by_key(tensor)
-    return found if isinstance(found, KeyAssembly) else by_steps(layout)
+    if not isinstance(found, KeyAssembly):
+        return by_steps(layout)
+    check_key(found.key, found.tree, number_of_group(found.key))
+    return found
 
 
 def assembly_by_steps(tensor: Tensor) -> Assembly | None:

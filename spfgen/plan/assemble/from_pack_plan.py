@@ -18,6 +18,7 @@ from spfgen.layout.pack_assembly import is_alone
 from spfgen.layout.pack_free import rounds_of
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Ranked, Rules, Solved, Widened
+from spfgen.plan.assemble.check import check_steps
 from spfgen.plan.assemble.fills import declared_size
 from spfgen.plan.assemble.needed import needed
 from spfgen.plan.assemble.nodes import (
@@ -84,7 +85,9 @@ def _assembly(
     s.learn()
     _check_constraints(s)
     _store(s, plan, any(order.is_chosen for order in orders))
-    return Assembly(layout, needed(tuple(s.steps)), s.alternatives, fallbacks, axis)
+    made = Assembly(layout, needed(tuple(s.steps)), s.alternatives, fallbacks, axis)
+    check_steps(made)
+    return made
 
 
 def _allot(s: State, plan: PackPlan) -> None:

@@ -11,40 +11,31 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import spfgen
-from spfgen import tuning
-from spfgen.cir.lower import files
-from spfgen.cir.lower.layout import field_name, final_structs, finished
-from spfgen.errors import DataError, SpfgenError, Unsupported, UsageError
-from spfgen.kernel import Kernel
-from spfgen.lang import nodes as lang
-from spfgen.layout.nodes import SCALAR
+from spfgen.cir.lower.layout import field_name, final_structs, finished, free_name
+from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.layout.fill import differs
 from spfgen.run.examining.examine import _words as words_of
 from spfgen.run.examining.sanitized import main_source, write_calls
 from spfgen.run.job import passed
 from spfgen.run.tensor import Tensor, extents_of
 from spfgen.space.nodes import Tensor as Declared
 from tests.differential.support import eager_source
-from tests.fuzz import results, trees, unseen
-from tests.fuzz.expressions import EXTENT_OF, alone, result_of
-from tests.fuzz.programs import known_layouts
-from tests.fuzz.test_random_expressions import Skipped, random_equation
-from tests.papers import support
+from tests.fuzz import results
+from tests.fuzz.c_programs import Trial
 
 Array = np.ndarray[Any, Any]
 OK, MEMORY, RANGE, PLACE, INDEX = 0, 3, 4, 5, 6
-THREADS = 2
-FAR = {"CONVERT_FAR_BYTES": 0, "CONVERT_BUCKET": 5, "CONVERT_MANY_APART": 0}
+THREADS = (1, 2, 3)
 COUNTED = """
 #include <stdint.h>
 #include <stdio.h>
@@ -73,28 +64,27 @@ static inline void counted_free(void *memory) {
 DOOR = """
 int %(door)s(%(types)s);
 int %(door)s(%(types)s) {
-    %(struct)s *result = (%(struct)s *)word_%(result)d;
-    const %(struct)s before = *result;
+    %(declared)s
     allowed = INT64_MAX, live = 0;
     const int64_t status = %(call)s;
     fwrite(&status, 8, 1, spfgen_results);
     if (status) {
-        return live || memcmp(result, &before, sizeof before) ? 101 : 0;
+        return live || %(changed)s ? 101 : 0;
     }
     %(written)s
-    %(free)s(result);
+    %(freed)s
     if (live) {
         fprintf(stderr, "%%lld blocks are not given back", (long long)live);
         return 102;
     }
     for (int64_t most = 0;; most++) {
-        *result = before;
+        %(again)s
         allowed = most;
         const int failing = %(call)s;
         if (!failing) {
-            %(free)s(result);
+            %(freed)s
         }
-        if (live || (failing && (failing != 3 || memcmp(result, &before, sizeof before)))) {
+        if (live || (failing && (failing != 3 || %(changed)s))) {
             fprintf(stderr, "with %%lld allocations: status %%d, %%lld blocks left\\n", (long long)most, failing,
                 (long long)live);
             return 103;
@@ -105,163 +95,21 @@ int %(door)s(%(types)s) {
     }
 }
 """
-"""A result is written, then made again with more and more allocations."""
+"""The results are written, then made again with more and more allocations."""
 WRITTEN = """{
-        const int64_t bytes = (int64_t)malloc_usable_size((void *)(uintptr_t)result->%(array)s);
+        const int64_t bytes = (int64_t)malloc_usable_size((void *)(uintptr_t)%(result)s->%(array)s);
         fwrite(&bytes, 8, 1, spfgen_results);
-        fwrite(result->%(array)s, 1, (size_t)bytes, spfgen_results);
+        fwrite(%(result)s->%(array)s, 1, (size_t)bytes, spfgen_results);
     }"""
-
-
-@dataclass
-class Trial:
-    """A kernel, its data sets and what is expected of each."""
-
-    told: str
-    layout: str
-    kernel: Kernel
-    whole: str
-    """Its C."""
-    given: Sequence[tuple[Mapping[str, Any], Mapping[str, int]]]
-    expected: Sequence[Array]
-
-
-# --- programs -----------------------------------------------------------------------------------------
-
-COPIES = {
-    "R[i,j] = A[i,j]": lambda a, b: a,
-    "R[j,i] = A[i,j]": lambda a, b: a.T,
-    "R[i,j] = 2*A[i,j] + B[i,j]": lambda a, b: 2 * a + b,
-    "R[i,j] = A[i,j]*B[i,j]": lambda a, b: a * b,
-    "R[i,j] = max(A[i,j], B[i,j])": np.maximum,
-    "R[i,j] = A[i,k]*B[k,j]": lambda a, b: a @ b,
-    "R[i,j] = A[k,i]*B[k,j]": lambda a, b: a.T @ b,
-    "R[i,j] = A[i,j] where j <= i": lambda a, b: np.tril(a),
-    "R[i,j] = A[i,j+1] - A[i,j]": lambda a, b: np.hstack([a[:, 1:], 0 * a[:, :1]]) - a,
-    "R[i,j] = A[i,j]; R[i,j] *= B[i,j]": lambda a, b: a * b,
-    "R[i,j] = A[i,j]; R[i,j] max= B[i,j]": np.maximum,
-    "R[l,j] = concat((A[i,j], B[k,j]), (i, k) -> l)": lambda a, b: np.vstack([a, b]),
-    "R[i,l] = concat((A[i,j], B[i,k]), (j, k) -> l)": lambda a, b: np.hstack([a, b]),
-    "r[k] = collapse(A[i,j], (i, j) -> k)": lambda a, b: a.ravel(),
-    "r[i] = A[i,j]*B[i,j]": lambda a, b: (a * b).sum(1),
-    "R[i,j,k] = A[i,j]*B[j,k]": lambda a, b: a[:, :, None] * b[None],
-    "R[k,i,j] = A[i,k]*B[k,j]": lambda a, b: np.einsum("ik,kj->kij", a, b),
-}
-SQUARE = ((0, 0), (1, 1), (4, 4), (7, 7), (30, 30))
-OPERANDS = ("csr", "csr", "csc", "coo", "coo_unsorted", "csr_unsorted", "dcsr", "bcsr(R=2, C=3)", "ell", "dia", "dense",
-            "csf", "jds", "csr_rle")  # fmt: skip
-
-
-def layout_of_result(rng: np.random.Generator, rank: int) -> tuple[str, str]:
-    """A layout and the text that declares it: one that comes with spfgen, one of the tests, or one made at random."""
-    choice = rng.random()
-    if choice < 0.4 or (choice < 0.6 and rank > 3):
-        return str(rng.choice(known_layouts(rank) if rank < 4 else support.SPARSE[rank])), ""
-    if choice < 0.6:
-        name = str(rng.choice([n for n, u in unseen.ALL.items() if u.rank == rank]))
-        return name, unseen.ALL[name].text
-    return "random_tree", trees.random_tree(rng, rank, "random_tree")
-
-
-def random_trial(seed: int, level: int) -> Trial | None:
-    """None where the kernel is refused, or its result is dense."""
-    rng = np.random.default_rng([seed, 49])
-    return _copy(rng, seed, level) if rng.random() < 0.7 else _equation(rng, seed, level)
-
-
-def _copy(rng: np.random.Generator, seed: int, level: int) -> Trial | None:
-    text = str(rng.choice(list(COPIES)))
-    name = "R" if "R[" in text else "r"
-    result, declared = layout_of_result(rng, 1 if name == "r" else text.partition("]")[0].count(",") + 1)
-    layouts = {n: str(rng.choice(OPERANDS)) for n in "AB" if f"{n}[" in text}
-    given, expected = [], []
-    for shape in SQUARE:
-        tensors, arrays = {}, {"A": np.zeros(shape), "B": np.zeros(shape)}
-        for operand, layout in layouts.items():
-            kept = rng.random(shape) < rng.choice([0.1, 0.4, 1.0])
-            values = np.where(kept, rng.integers(-3, 9, shape), 0).astype(float)
-            made = support.packed(values, layout, 0, seed % 5)
-            if made is None:
-                return None
-            tensors[operand], arrays[operand] = made
-        given.append((tensors, dict[str, int]()))
-        expected.append(COPIES[text](arrays["A"], arrays["B"]))
-    declarations = "  ".join(f"tensor {n} : {layout}" for n, layout in (*layouts.items(), (name, result)))
-    return _trial(f"{declared}\nkernel made {{ {declarations}\n  {text} }}", seed, level, given, expected)
-
-
-def _equation(rng: np.random.Generator, seed: int, level: int) -> Trial | None:
-    try:
-        equation, sets = random_equation(seed, 2)
-    except Skipped:
-        return None
-    if not equation.free:
-        return None
-    result, declared = layout_of_result(rng, len(equation.free))
-    said = alone(equation.value)
-    names = {o.name for o in equation.operands}
-    given, expected = [], []
-    for tensors, known in sets:
-        sizes = {i: known.extents[EXTENT_OF[i]] for i in equation.free if i not in said}
-        given.append(({n: v for n, v in tensors.items() if n in names}, sizes))
-        expected.append(result_of(equation, known, None))
-    ours = [unseen.ALL[o.layout].text for o in equation.operands if o.layout in unseen.ALL]
-    texts = "\n".join(dict.fromkeys([*ours, declared]))
-    lines = [f"tensor {o.name} : {support.with_fill(o.layout, o.fill)}" for o in equation.operands if o.axes]
-    lines += [f"tensor R : {result}", equation.text()]
-    return _trial(f"{texts}\nkernel made {{ {'  '.join(lines[:-1])}\n {lines[-1]} }}", seed, level, given, expected)
-
-
-def _trial(text: str, seed: int, level: int, given: Any, expected: Any) -> Trial | None:
-    told = f"seed {seed} level {level}:\n{text}"
-    layout = re.findall(r"tensor [Rr] : (\w+(?:\([^)]*\))?)", text)[-1]
-    try:
-        kernel = spfgen.parse(text).kernels["made"].compile(optimize=level, threads=THREADS)
-        with far_apart(seed % 2 == 1):
-            kernel = typed(kernel, kernel.bind(sizes=given[0][1], **given[0][0]).tensors)
-            whole = kernel.generated.whole if kernel.generated.refused is None else ""
-    except (Unsupported, DataError, UsageError):
-        return None
-    if not whole:
-        return None  # there is no C
-    program = kernel.generated.program
-    if program.levels or [t.assembled is not None for t in program.tensors if t.is_output] != [True]:
-        return None  # a dense result, or one that has a fixed pattern
-    return Trial(told, layout, kernel, whole, given, expected)
-
-
-@contextmanager
-def far_apart(wanted: bool) -> Iterator[None]:
-    """Buckets of few entries are made, whatever fits the cache: what large data has."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, number in (FAR if wanted else {}).items():
-            patch.setattr(tuning, name, number)
-        files.runtime.cache_clear()
-        yield
-    files.runtime.cache_clear()
-
-
-def typed(kernel: Kernel, tensors: Mapping[str, Tensor]) -> Kernel:
-    """The kernel for the types of these tensors, as a call makes it."""
-    declared = {d.name: d for d in kernel.parsed.tensors}
-    declarations = []
-    for name, tensor in tensors.items():
-        own = declared.get(name, lang.TensorDecl(name, lang.LayoutUse(SCALAR.name)))
-        made = kernel.generated.program.tensor(name).is_output
-        kinds = () if made else tuple((a.name, tensor.arrays[a.name].dtype.name) for a in tensor.layout.indexes)
-        use = replace(own.use, value_type=tensor.dtype.name, index_type=None, array_types=kinds)
-        declarations.append(replace(own, use=use))
-    local = [d for d in kernel.parsed.tensors if d.name not in tensors]
-    parsed = replace(kernel.parsed, tensors=(*declarations, *local))
-    return Kernel(parsed, kernel.layouts, THREADS)
 
 
 # --- the program in C ---------------------------------------------------------------------------------
 
 
-def made_of(trial: Trial) -> Declared:
-    """The result as it is declared at last."""
-    return next(finished(t) for t in trial.kernel.generated.program.tensors if t.is_output)
+def made_of(trial: Trial) -> dict[int, Declared]:
+    """The results that the C makes, as they are declared at last, by their numbers among the tensors."""
+    tensors = trial.kernel.generated.program.tensors
+    return {k: finished(t) for k, t in enumerate(tensors) if t.assembled is not None}
 
 
 def source(trial: Trial, number: int) -> str:
@@ -271,31 +119,34 @@ def source(trial: Trial, number: int) -> str:
     whole = re.sub(r"\b(malloc|calloc|realloc|free)\(", r"counted_\1(", whole)
     own = f"kernel_{number}"
     renamed = f"#define {program.name} {own}\n#define {program.name}_in {own}_in\n"
-    struct = final_structs(program)[made_of(trial).name].name
     kinds = ["void *"] * len(program.tensors) + ["int64_t "] * len(program.parameters)
     words = [f"word_{k}" for k in range(len(kinds))]
-    declared = made_of(trial)
-    result = [t.name for t in program.tensors].index(declared.name)
-    passed_words = ["result" if k == result else w for k, w in enumerate(words)]
-    sizes = [field_name(n) for n in (*declared.layout.parameters, *declared.layout.sizes)]
-    written = [f"fwrite(&result->{n}, 8, 1, spfgen_results);" for n in sizes]
-    written += [WRITTEN % {"array": field_name(a)} for a in declared.layout.arrays]
-    return (
-        COUNTED
-        + renamed
-        + whole
-        + "\n#include <string.h>\n"
-        + DOOR
-        % {
-            "door": f"door_{number}",
-            "types": ", ".join([*(k + w for k, w in zip(kinds, words, strict=True)), "int threads"]),
-            "struct": struct,
-            "result": result,
-            "call": f"{program.name}({', '.join([*passed_words, 'threads'])})",
-            "free": struct.removesuffix("_t") + "_free",
-            "written": "\n    ".join(written),
-        }
-    )
+    made, structs = made_of(trial), final_structs(program)
+    given = [f"result_{k}" if k in made else w for k, w in enumerate(words)]
+    declared, written, freed, again, changed = [], [], [], [], []
+    for k, tensor in made.items():
+        struct, result = structs[tensor.name], f"result_{k}"
+        declared += [
+            f"{struct.name} *{result} = ({struct.name} *)word_{k};",
+            f"const {struct.name} before_{k} = *{result};",
+        ]
+        sizes = [field_name(n) for n in (*tensor.layout.parameters, *tensor.layout.sizes)]
+        written += [f"fwrite(&{result}->{n}, 8, 1, spfgen_results);" for n in sizes]
+        written += [WRITTEN % {"result": result, "array": field_name(a)} for a in tensor.layout.arrays]
+        freed.append(f"{free_name(struct)}({result});")
+        again.append(f"*{result} = before_{k};")
+        changed.append(f"memcmp({result}, &before_{k}, sizeof before_{k})")
+    parts = {
+        "door": f"door_{number}",
+        "types": ", ".join([*(k + w for k, w in zip(kinds, words, strict=True)), "int threads"]),
+        "call": f"{program.name}({', '.join([*given, 'threads'])})",
+        "declared": "\n    ".join(declared),
+        "written": "\n    ".join(written),
+        "freed": " ".join(freed),
+        "again": " ".join(again),
+        "changed": f"({' || '.join(changed)})",
+    }
+    return COUNTED + renamed + whole + "\n#include <string.h>\n" + DOOR % parts
 
 
 def built(trials: Sequence[Trial], command: Sequence[str], folder: Path) -> Path:
@@ -324,18 +175,19 @@ class Call:
     trial: Trial
     number: int
     bound: Any
-    expected: Array
+    threads: int
+    expected: Mapping[str, Array]
 
 
 def calls_of(trials: Sequence[Trial]) -> list[Call]:
     found = []
     for number, trial in enumerate(trials):
-        for (given, sizes), expected in zip(trial.given, trial.expected, strict=True):
+        for threads, (given, sizes), expected in zip(cycle(THREADS), trial.given, trial.expected, strict=False):
             try:
                 bound = trial.kernel.bind(sizes=sizes, **given)
             except (DataError, UsageError):
                 continue  # extents that no result has
-            found.append(Call(trial, number, bound, expected))
+            found.append(Call(trial, number, bound, threads, expected))
     return found
 
 
@@ -370,7 +222,7 @@ def _ran(
     for call in calls:
         tensors = call.trial.kernel.generated.program.tensors
         given = [words_of(t, call.bound.tensors[t.name]) for t in tensors]
-        data.append((call.number, THREADS, [*passed(call.bound).values()], given))
+        data.append((call.number, call.threads, [*passed(call.bound).values()], given))
     write_calls(folder / "data", data)
     told = subprocess.run(
         [str(program), str(folder / "data"), str(folder / "results")],
@@ -392,8 +244,10 @@ def _ran(
 
 
 def shown(call: Call) -> str:
-    given = {n: t for n, t in call.bound.tensors.items() if n != made_of(call.trial).name}
-    return "\n".join(f"{n} = {t.to_numpy().tolist()}" for n, t in given.items())[:1500]
+    outputs = {t.name for t in call.trial.kernel.generated.program.tensors if t.is_output}
+    given = {n: t for n, t in call.bound.tensors.items() if n not in outputs}
+    told = [f"{n} = {t.to_numpy().tolist()}" for n, t in given.items()]
+    return "\n".join([f"{call.threads} threads", *told])[:1500]
 
 
 @dataclass
@@ -405,6 +259,11 @@ class _Read:
         self.at += 8
         return int.from_bytes(self.data[self.at - 8 : self.at], "little", signed=True)
 
+    def array(self, like: Array) -> Array:
+        """One with the type and the shape of another."""
+        self.at += like.nbytes
+        return np.frombuffer(self.data[self.at - like.nbytes : self.at], like.dtype).reshape(like.shape)
+
     def block(self) -> bytes:
         count = self.word()
         self.at += count
@@ -412,31 +271,49 @@ class _Read:
 
 
 def _problem(call: Call, read: _Read, tally: dict[str, int]) -> str:
-    """What is wrong with a result; that it has no place for what is computed is right where packing says so, too."""
-    declared = made_of(call.trial)
-    layout, status = declared.layout, read.word()
+    """What is wrong with the results. That one has no place for what is computed is right where packing says so, too."""
+    made, status = made_of(call.trial), read.word()
     tally[f"status {status}"] = tally.get(f"status {status}", 0) + 1
-    made = None if status else _tensor(declared, read)
-    for tensor in call.trial.kernel.generated.program.tensors:
-        if not tensor.is_output:
-            read.at += sum(a.nbytes for a in words_of(tensor, call.bound.tensors[tensor.name])[1])
+    found = {} if status else {t.name: _tensor(t, read) for t in made.values()}
+    for number, tensor in enumerate(call.trial.kernel.generated.program.tensors):
+        bound = call.bound.tensors[tensor.name]
+        if tensor.is_output and number not in made:
+            arrays = {n: read.array(a) for n, a in bound.arrays.items()}
+            found |= {} if status else {tensor.name: replace(bound, arrays=arrays)}
+        elif not tensor.is_output:
+            read.at += sum(a.nbytes for a in words_of(tensor, bound)[1])
     if status in (RANGE, PLACE, INDEX):
+        return _refused(call, status, made)
+    if status:
+        return f"status {status}"
+    return next(filter(None, (_wrong(call, n, t) for n, t in found.items())), "")
+
+
+def _refused(call: Call, status: int, made: Mapping[int, Declared]) -> str:
+    """Why that is wrong."""
+    for tensor in made.values():
         try:
-            spfgen.pack(call.expected, layout)
+            spfgen.pack(call.expected[tensor.name], tensor.layout)
         except SpfgenError:
             return ""
-        return "" if not layout.indexes else f"status {status}, but it can be packed: {call.expected.tolist()}"
-    if made is None:
-        return f"status {status}"
+    if any(not t.layout.indexes for t in made.values()):
+        return ""  # places follow from the extents: all that may be computed has to have one
+    return f"status {status}, but it can be packed: {[a.tolist() for a in call.expected.values()]}"
+
+
+def _wrong(call: Call, name: str, found: Tensor) -> str:
+    told = f"{name}: {found.sizes} {found.arrays}"
     try:
-        made.validate()
+        found.validate()
     except DataError as error:
-        return f"does not pass validate: {error}\n{made.sizes} {made.arrays}"
-    expected = call.expected
-    if layout.is_pattern:  # it says where something is stored, zeros too
-        expected = (expected != 0) | (made.to_numpy() != 0)
+        return f"does not pass validate: {error}\n{told}"
+    expected = call.expected[name]
+    if found.layout.is_pattern:  # it says where something is stored, not what
+        stored = np.zeros(found.shape, bool)
+        stored[tuple(found.to_coo().coords)] = True
+        return f"not stored: {told}" if (differs(expected, found.layout.fill) & ~stored).any() else ""
     try:
-        results.check(made, expected, call.trial.layout, False, f"{made.sizes} {made.arrays}")
+        results.check(found, expected, call.trial.layouts[name], False, told)
     except AssertionError as error:
         return f"wrong: {error}"
     return ""
@@ -453,14 +330,3 @@ def _tensor(declared: Declared, read: _Read) -> Tensor:
         assert len(block) >= count * kind.itemsize, f"{name} has {len(block)} bytes for {shape} of {kind}"
         arrays[name] = np.frombuffer(block, kind, count).reshape(shape)
     return Tensor(layout, sizes, arrays)
-
-
-def batches(seed: int, size: int) -> Iterator[list[Trial]]:
-    """Lists of so many programs, without end."""
-    while True:
-        trials: list[Trial] = []
-        while len(trials) < size:
-            trial = random_trial(seed, seed % 3)
-            trials += [trial] if trial is not None else []
-            seed += 1
-        yield trials

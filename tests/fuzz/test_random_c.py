@@ -13,7 +13,7 @@ import pytest
 import spfgen
 from spfgen.run.compile import find_compiler
 from spfgen.run.examining import sanitized
-from tests.fuzz import c_alone, trees
+from tests.fuzz import c_alone, c_programs, trees
 from tests.sanitize import test_races
 
 BATCH = 6
@@ -42,7 +42,7 @@ def skip_without(way: str) -> None:
 def test_some_results(way: str) -> None:
     skip_without(way)
     tally: dict[str, int] = {}
-    found = c_alone.reports(next(c_alone.batches(3, 2)), *WAYS[way](), tally)
+    found = c_alone.reports(next(c_programs.batches(3, 2)), *WAYS[way](), tally)
     assert not found, "\n\n".join(found)
     assert tally["status 0"] > 4
 
@@ -51,9 +51,9 @@ def test_some_results(way: str) -> None:
 @pytest.mark.parametrize("what", ["values", "memory", "writes"])
 def test_what_is_wrong_is_noticed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without("address")
-    (trial,) = next(c_alone.batches(20, 1))
+    (trial,) = next(c_programs.batches(20, 1))
     if what == "values":
-        trial.expected = [one + 1 for one in trial.expected]
+        trial.expected = [{n: a + 1 for n, a in one.items()} for one in trial.expected]
     elif what == "memory":
         counted = c_alone.COUNTED.replace("__atomic_fetch_sub(&live, memory != NULL, __ATOMIC_RELAXED);", "")
         monkeypatch.setattr(c_alone, "COUNTED", counted)
@@ -74,7 +74,7 @@ def test_many_results(way: str) -> None:
     end = time.monotonic() + float(os.environ.get("SPFGEN_FUZZ_SECONDS", "600"))
     tally: dict[str, int] = {}
     found: list[str] = []
-    for trials in c_alone.batches(int(os.environ.get("SPFGEN_FUZZ_SEED", "1000")), BATCH):
+    for trials in c_programs.batches(int(os.environ.get("SPFGEN_FUZZ_SEED", "1000")), BATCH):
         if time.monotonic() > end or len(found) > 10:
             break
         found += c_alone.reports(trials, *WAYS[way](), tally)

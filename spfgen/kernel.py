@@ -18,7 +18,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.lang.uses import read_first
 from spfgen.late_imports import LateImport
-from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.layout.nodes import ENTRIES, SCALAR, Layout
 from spfgen.public import Public
 from spfgen.run.threads import checked_threads
 
@@ -371,7 +371,7 @@ class Kernel(Public):
                 result = self._with_own_pattern(declared, tensors, known, threads or 0)
                 if result is None:
                     result = calls.made(declared, tensors, known, dtypes[declared.name])
-                tensors[declared.name] = _apart(result) if declared.name in self._sharing else result
+                tensors[declared.name] = result
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
@@ -397,7 +397,7 @@ class Kernel(Public):
             return self.in_coordinates().bound(_given(tensors), sizes, threads, validate, prune=pruned)
         if entry.program.filled and not pruned and not entry.program.without_fill:
             _warn_of_size(entry.program, tensors)
-        computed = [t for t in entry.program.tensors if t.assembled is not None]
+        computed = [t for t in entry.program.tensors if t.is_made]
         assemblies = {t.name: self._assembly(t.name, t.layout.fill, pruned) for t in computed}
         bound = entry.bind(tensors, sizes, threads, made, validate, assemblies)
         bound.statements = self._kernel.statements
@@ -462,10 +462,15 @@ class Kernel(Public):
 
     def _kinds_of_results(self, tensors: Mapping[str, Tensor], wide: bool) -> dict[str, tuple[tuple[str, str], ...]]:
         """The types of the index arrays of results whose pattern is computed."""
-        computed = [t for t in self._declared.program.tensors if t.assembled is not None] if self.assembled else ()
-        return {
-            t.name: self._assembly(t.name, t.layout.fill, False).kinds(tensors[t.name].shape, wide) for t in computed
-        }
+        found = {}
+        for tensor in self._declared.program.tensors if self.assembled else ():
+            if tensor.assembled is not None:
+                assembly = self._assembly(tensor.name, tensor.layout.fill, False)
+                found[tensor.name] = assembly.kinds(tensors[tensor.name].shape, wide)
+            elif tensor.copied:
+                owners = ((array, *function.partition(".")[::2]) for array, function in tensor.arrays)
+                found[tensor.name] = tuple((a, tensors[owner].arrays[held].dtype.name) for a, owner, held in owners)
+        return found
 
     def _compiled(self, kernel: lang.Kernel) -> Compiled:
         """The C of the kernel, as it was written or with the types of a call."""
@@ -488,13 +493,15 @@ class Kernel(Public):
         uses = {}
         for tensor in self._declared.program.tensors:
             found = tensors[tensor.name]
-            kinds = tuple((a.name, found.arrays[a.name].dtype.name) for a in tensor.layout.indexes)
-            uses[tensor.name] = (found.dtype.name, results.get(tensor.name, kinds))
+            kinds = results.get(tensor.name) or tuple(
+                (a.name, found.arrays[a.name].dtype.name) for a in tensor.layout.indexes
+            )
+            uses[tensor.name] = (found.dtype.name, kinds)
             if tensor.typed:
-                value = found.dtype.name
-                _check_types(tensor, value, tuple((n, k) for n, k in kinds if n not in self._open_marks(tensor)))
+                said = {n for n, _ in tensor.index_types} - self._open_marks(tensor)
+                _check_types(tensor, found.dtype.name, tuple((n, k) for n, k in kinds if n in said))
         program = self._declared.program
-        if all(uses[t.name] == (t.value_type, t.index_types or t.assembled_types) for t in program.tensors):
+        if all(uses[t.name] == (t.value_type, t.made_types) for t in program.tensors):
             return self._declared, Entry(program, self._function(self._declared))
         typed = []
         declared = {d.name for d in self._kernel.tensors}
@@ -616,7 +623,8 @@ class _Calls:
         self.kernel = kernel
         self.outputs = tuple(t.name for t in program.tensors if t.is_output)
         self.typed_arrays = tuple(
-            (t.name, (t.layout.values[0].name, *(a.name for a in t.layout.indexes))) for t in program.tensors
+            (t.name, (ENTRIES,) if t.is_made else (t.layout.values[0].name, *(a.name for a in t.layout.indexes)))
+            for t in program.tensors
         )
         self._needed = tuple(t.name for t in program.tensors if t.is_input and not t.is_output)
         self._declared = {t.name: t for t in program.tensors}
@@ -813,13 +821,6 @@ def _result(tensor: Tensor, given: object) -> Any:
 
     is_new = given is None or is_number(given) or isinstance(given, np.generic)
     return _natural(tensor) if is_new else given
-
-
-def _apart(tensor: Tensor) -> Tensor:
-    """The tensor with index arrays of its own: those that it was made with are an operand's."""
-    from spfgen.run.calls.bind import own_indexes
-
-    return own_indexes(tensor)
 
 
 def _natural(tensor: Tensor) -> Any:

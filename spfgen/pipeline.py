@@ -184,7 +184,7 @@ def _assembled(
 ) -> Generated:
     """With results in their layouts, where their pattern is computed."""
     program = made.program
-    if all(t.assembled is None for t in program.tensors):
+    if not any(t.is_made for t in program.tensors):
         return made
     from spfgen.cir.lower.interface import interface  # numpy, which is not needed before
 

@@ -15,7 +15,7 @@ from spfgen.cir.lower.layout import field_name
 from spfgen.errors import DataError
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.fill import differ, differs
-from spfgen.layout.nodes import ENTRIES, Layout
+from spfgen.layout.nodes import ENTRIES, Layout, as_entries
 from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor, extents_of, named
 from spfgen.space.nodes import Tensor as Declared
@@ -37,7 +37,8 @@ class Memory(ctypes.Structure):
 
 def pending(declared: Declared, sizes: Mapping[str, int], dtype: str) -> Tensor:
     """What stands for a result until the kernel has run: its extents and its type, and no entries."""
-    return Tensor(declared.layout, dict(sizes), {ENTRIES: np.empty(0, dtype)})
+    layout = declared.layout if declared.assembled is not None else as_entries(declared.layout)
+    return Tensor(layout, dict(sizes), {ENTRIES: np.empty(0, dtype)})
 
 
 def is_pending(tensor: Tensor) -> bool:

@@ -59,6 +59,18 @@ class Tensor:
     assembled_types: tuple[tuple[str, str], ...] = ()
     any_order: bool = False
     """Whether its layout takes the entries of a row as they come."""
+    copied: bool = False
+    """Whether it is made with copies of the index arrays of `shared_with`."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the kernel makes its arrays."""
+        return self.assembled is not None or self.copied
+
+    @property
+    def made_types(self) -> tuple[tuple[str, str], ...]:
+        """The types of the index arrays that it has at last."""
+        return self.index_types if self.assembled is None else self.assembled_types
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:

@@ -67,6 +67,7 @@ def make_tensors(
                 None if d.shares is None else d.shares.tensor,
                 d.use.value_type is not None or d.use.index_type is not None or bool(d.use.array_types),
                 d.span,
+                copied=d.assembled and d.shares is not None,
             )
             pending.remove(d)
     return tuple(result[d.name] for d in declared)

@@ -109,7 +109,7 @@ WRITTEN = """{
 def made_of(trial: Trial) -> dict[int, Declared]:
     """The results that the C makes, as they are declared at last, by their numbers among the tensors."""
     tensors = trial.kernel.generated.program.tensors
-    return {k: finished(t) for k, t in enumerate(tensors) if t.assembled is not None}
+    return {k: finished(t) for k, t in enumerate(tensors) if t.is_made}
 
 
 def source(trial: Trial, number: int) -> str:
@@ -271,7 +271,7 @@ class _Read:
 
 
 def _problem(call: Call, read: _Read, tally: dict[str, int]) -> str:
-    """What is wrong with the results. That one has no place for what is computed is right where packing says so, too."""
+    """What is wrong with the results; one has no place for what is computed where packing says so, too."""
     made, status = made_of(call.trial), read.word()
     tally[f"status {status}"] = tally.get(f"status {status}", 0) + 1
     found = {} if status else {t.name: _tensor(t, read) for t in made.values()}

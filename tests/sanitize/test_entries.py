@@ -97,6 +97,7 @@ KERNELS: dict[str, tuple[str, np.ndarray]] = {
     "rows of two": ("C[i,j] = A[i,j] + B[i,j]", A + B),
     "entries": ("C[j,i] = A[i,j] + 2*B[j,i]", A.T + 2 * B),
     "statements": ("C[i,j] = max(A[i,j], B[i,j])", np.maximum(A, B)),
+    "copies of index arrays": ("C[i,j] = 3*A[i,j]", 3 * A),
     "two statements": ("C[i,j] = A[i,k]*B[k,j]; C[i,j] += 2*A[i,j]", A @ B + 2 * A),
 }
 
@@ -107,14 +108,16 @@ def numbers(values: Any) -> str:
 
 def program(name: str) -> str:
     text, dense = KERNELS[name]
-    kernel = spfgen.compile(text, A="csr", B="csr", C="csr")
+    operands = [n for n in "AB" if f"{n}[" in text]
+    kernel = spfgen.compile(text, C="csr", **dict.fromkeys(operands, "csr"))
     source = eager_source(kernel.generated.whole)
     if name == "hash tables":
         source, count = re.subn(r"const bool C_hashed =[^;]*;", "const bool C_hashed = true;", source)
         assert count == 1
     source = re.sub(r"(?<!\w)(calloc|malloc|realloc|free)\(", r"counted_\1(", source)
     arrays, structs = [], []
-    for operand, values in (("A", A), ("B", B)):
+    for operand in operands:
+        values = {"A": A, "B": B}[operand]
         held = scipy.sparse.csr_array(values)
         arrays += [
             f"static const int32_t {operand}_rowptr[] = {{{numbers(held.indptr)}}};",

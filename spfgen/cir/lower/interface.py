@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from spfgen.cir.lower.assemble import Target, assemble_functions
 from spfgen.cir.lower.by_key import functions_by_key, functions_in_place
+from spfgen.cir.lower.copied import copying_function, of_sizes
 from spfgen.cir.lower.layout import FIELD, field_name, final_structs, free_name, structs
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import any_of, folded, operation
+from spfgen.cir.tree.build import any_of, folded
 from spfgen.cir.tree.names import parameters
-from spfgen.facts.formula import Bin, Expr, Num, Var
+from spfgen.facts.formula import Var
 from spfgen.ir import fresh
 from spfgen.lang.types import TYPES
 from spfgen.plan.assemble import Assembled
@@ -66,6 +67,8 @@ def interface(
     functions: list[c.Function] = [kernel]
     placed = {t: n for p in plans for t, n in unwrapped(p).items()}
     makers: dict[str, str] = {}
+    copied = [t for t in program.tensors if t.copied]
+    copies = [copying_function(program, t, shown, new(f"{program.name}_{t.name}")) for t in copied]
     for tensor in results:
         found = assemblies[tensor.name] = assembly_of(tensor)
         name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
@@ -89,12 +92,13 @@ def interface(
         else:
             functions += assemble_functions(found, target, name, taken)
     appends = {t.name for t in results if _takes_rows(assemblies[t.name], t)}
+    makers |= {t.name: f.name for t, f in zip(copied, copies, strict=True)}
     caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends, rooms.keys())
     inner = caller.function(function.doc)
     outer = _plain(program, inner)
     lists = tuple(dict.fromkeys(listed[t.name] for t in results))
-    freed = tuple(dict.fromkeys(shown[t.name] for t in results))
-    return Interface(shown, lists, (outer, inner), (*functions, inner, outer), freed, assemblies)
+    freed = tuple(dict.fromkeys(shown[t.name] for t in program.tensors if t.is_made))
+    return Interface(shown, lists, (outer, inner), (*functions, *copies, inner, outer), freed, assemblies)
 
 
 def _takes_rows(found: Assembled, tensor: Tensor) -> bool:
@@ -121,8 +125,9 @@ class _Caller:
         )  # fmt: skip
         self.names = parameters(program)
         self.taken = {name, *(p.name for p in kernel.params), *self.names.values()}
-        self.results = [t for t in program.tensors if t.assembled is not None]
-        self.lists = {t.name: self.new(f"{t.name}_list") for t in self.results}
+        self.results = [t for t in program.tensors if t.is_made]
+        self.assembled = [t for t in self.results if t.assembled is not None]
+        self.lists = {t.name: self.new(f"{t.name}_list") for t in self.assembled}
         self.made = {t.name: self.new(f"{t.name}_made") for t in self.results}
         self.memory, self.status = self.new("memory"), self.new("status")
         self.at_most = False
@@ -149,17 +154,16 @@ class _Caller:
         ]
         for tensor in self.results:
             lines += self.begun(tensor)
-        given: list[c.Expr] = [
-            c.Name(self.lists[t.name]) if t in self.results else c.Name(self.names[t.name])
-            for t in self.program.tensors
-        ]
+        lines.append(c.Declare("int", self.status, c.Name("SPFGEN_OK")))
+        lines += [self.after(status, self.copied(t)) for t in self.results if t.copied]
+        inside = {t.name: self.made[t.name] for t in self.results} | self.lists
+        given: list[c.Expr] = [c.Name(inside.get(t.name, self.names[t.name])) for t in self.program.tensors]
         given += [c.Name(p.name) for p in self.kernel.params[len(self.program.tensors) :]]
-        lines.append(c.Declare("int", self.status, c.Call(self.kernel.name, tuple(given))))
-        for tensor in self.results:
+        lines.append(self.after(status, c.Call(self.kernel.name, tuple(given))))
+        for tensor in self.assembled:
             entries = c.Un("&", c.Field(c.Name(self.lists[tensor.name]), FIELD))
             passed = (entries, c.Name(self.made[tensor.name]), c.Name("threads"), c.Name(self.memory))
-            call = c.Call(self.makers[tensor.name], passed)
-            lines.append(c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), c.Block((c.Assign(status, "=", call),))))
+            lines.append(self.after(status, c.Call(self.makers[tensor.name], passed)))
             lines.append(c.Do(c.Call("spfgen_appended_free", (entries,))))
         failed = [self.freed(t) for t in self.results]
         done = [
@@ -173,6 +177,16 @@ class _Caller:
         text += "\n\nArrays of results are new ones; what a result held before is not given back."
         text += "".join(self.unknown(t) for t in self.results)
         return c.Function("int", self.name, tuple(params), c.Block(tuple(lines)), text)
+
+    @staticmethod
+    def after(status: c.Expr, call: c.Expr) -> c.Stmt:
+        """The call, unless one before it has failed."""
+        return c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), c.Block((c.Assign(status, "=", call),)))
+
+    def copied(self, tensor: Tensor) -> c.Expr:
+        """Makes a result over copies of index arrays."""
+        owner = c.Name(self.names[tensor.shared_with or ""])
+        return c.Call(self.makers[tensor.name], (owner, c.Name(self.made[tensor.name]), c.Name(self.memory)))
 
     def after_errors(self, which: str) -> str:
         """What other results hold when a result cannot be assembled: they are complete by then, or on the way."""
@@ -201,11 +215,11 @@ class _Caller:
 
     def begun(self, tensor: Tensor) -> list[c.Stmt]:
         """The list and the result, empty, with their extents."""
-        own_list, made = c.Name(self.lists[tensor.name]), c.Name(self.made[tensor.name])
-        lines: list[c.Stmt] = []
-        for name, kind in ((own_list, self.listed[tensor.name].name), (made, self.shown[tensor.name].name)):
-            lines.append(c.Declare(kind, name.name, None, 1))
-            lines.append(c.Do(c.Call("memset", (name, c.Int(0), c.Call("sizeof", (c.Name(kind),))))))
+        made = c.Name(self.made[tensor.name])
+        if tensor.copied:
+            return self.empty(made, self.shown[tensor.name].name)
+        own_list = c.Name(self.lists[tensor.name])
+        lines = [*self.empty(own_list, self.listed[tensor.name].name), *self.empty(made, self.shown[tensor.name].name)]
         narrow: c.Expr = c.Int(1)
         for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True):
             field = c.Field(made, field_name(parameter))
@@ -222,6 +236,11 @@ class _Caller:
             *([c.Assign(c.Field(entries, "may_group"), "=", narrow)] if tensor.name in self.appends else []),
             *(self.placing(entries, made) if tensor.name in self.placed else []),
         ]
+
+    @staticmethod
+    def empty(name: c.Name, kind: str) -> list[c.Stmt]:
+        size = c.Call("sizeof", (c.Name(kind),))
+        return [c.Declare(kind, name.name, None, 1), c.Do(c.Call("memset", (name, c.Int(0), size)))]
 
     def placing(self, entries: c.Expr, made: c.Expr) -> list[c.Stmt]:
         """What the loops make room in."""
@@ -263,7 +282,8 @@ class _Caller:
                     if len(parts) == len(group):
                         return folded("spfgen_min", parts)
         for left, expr, is_checked in program.derived:
-            if left == Var(dim) and (value := self.derived(expr, asking)) is not None:
+            value = of_sizes(expr, lambda n: self.size(n, asking)) if left == Var(dim) else None
+            if value is not None:
                 self.at_most |= not is_checked
                 return value
         for extents in program.index_extent.values():
@@ -272,17 +292,6 @@ class _Caller:
                 if known := [f for f in found if f is not None]:
                     self.at_most = True
                     return known[0]
-        return None
-
-    def derived(self, expr: Expr, asking: set[str]) -> c.Expr | None:
-        match expr:
-            case Num(value):
-                return c.Int(value)
-            case Var(name):
-                return self.size(name, asking)
-            case Bin(op, left, right):
-                a, b = self.derived(left, asking), self.derived(right, asking)
-                return None if a is None or b is None else operation(op, a, b)
         return None
 
 

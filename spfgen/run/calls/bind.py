@@ -244,12 +244,6 @@ def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, val
     return Coordinates(entries.shape, coords, np.ones(int(kept.sum()), kind), entries.fill)
 
 
-def own_indexes(tensor: Tensor) -> Tensor:
-    """The tensor with copies of its index arrays, which are known to satisfy the layout."""
-    arrays = {n: a.copy() if any(n == i.name for i in tensor.layout.indexes) else a for n, a in tensor.arrays.items()}
-    return trusted(tensor.layout, tensor.sizes, arrays)
-
-
 def trusted(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
     """A tensor over new arrays that satisfy the layout; index arrays are read-only, so that they go on to."""
     for index in layout.indexes:

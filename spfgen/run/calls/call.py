@@ -45,7 +45,7 @@ def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...]) -> ty
 
 def function_name(program: Program) -> str:
     """The function that calls from Python call: that with an allocator, where it makes results."""
-    return f"{program.name}_in" if any(t.assembled is not None for t in program.tensors) else program.name
+    return f"{program.name}_in" if any(t.is_made for t in program.tensors) else program.name
 
 
 class Entry:
@@ -56,8 +56,8 @@ class Entry:
         self.function = function
         self.structs = []
         for declared in program.tensors:
-            layout, is_given = declared.layout, declared.assembled is None
-            arrays = layout.arrays if is_given else ()
+            layout = declared.layout
+            arrays = () if declared.is_made else layout.arrays
             self.structs.append((declared.name, struct_of(declared), (*layout.parameters, *layout.sizes), arrays))
         self._equal = [
             (size, program.fixed.get(size), _names(program, size), tuple(places))
@@ -69,7 +69,7 @@ class Entry:
             for array, function in t.arrays
             if function.partition(".")[0] != t.name
         ]
-        outputs = [t for t in program.tensors if t.is_output and t.assembled is None]
+        outputs = [t for t in program.tensors if t.is_output and not t.is_made]
         self._apart = {t.name: tuple(_other_arrays(program, t)) for t in outputs}
 
     def check(
@@ -215,9 +215,9 @@ class Bound(Public):
         self._structs = structs
         by_name = dict(zip((name for name, *_ in entry.structs), structs, strict=True))
         self._assembled = [
-            _Assembled(t.name, assemblies[t.name], by_name[t.name], dict(t.assembled_types), tensors[t.name])
+            _Assembled(t.name, assemblies[t.name], by_name[t.name], dict(t.made_types), tensors[t.name])
             for t in program.tensors
-            if t.assembled is not None
+            if t.is_made
         ]
         self.assemblies = assemblies
         self.pending = {a.name: a.pending for a in self._assembled}
@@ -397,7 +397,7 @@ def _why(program: Program, size: str) -> str:
 def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str, str]]:
     """(own value array, other tensor, its array): the pairs that may not overlap."""
     for value in output.layout.values:
-        for other in (t for t in program.tensors if t.assembled is None):
+        for other in (t for t in program.tensors if not t.is_made):
             own = other.name == output.name
             yield from ((value.name, other.name, name) for name in other.layout.arrays if not own or name != value.name)
 
@@ -475,7 +475,7 @@ class Output:
             if value is None:
                 return None
             own[name] = value
-        if self.declared.assembled is not None:
+        if self.declared.is_made:
             return pending(self.declared, own, dtype)
         if len(pattern) < len(self._shared):
             return None

@@ -103,7 +103,7 @@ def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Resul
     program, layout, name = bound.program, declared.layout, declared.name
     assembly = bound.assemblies.get(name)
     numpy = [b.arrays[0][1] for b in layout.bindings if b.library == "numpy"]
-    if (declared.assembled is None) != (assembly is None) or (assembly is None and layout.indexes):
+    if declared.is_made != (assembly is not None) or (assembly is None and layout.indexes):
         return None
     if assembly is None and layout.rank and not numpy:
         return None
@@ -113,7 +113,7 @@ def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Resul
         if place is None:
             return None
         sources.append((own, *place))
-    kinds = dict(declared.assembled_types)
+    kinds = dict(declared.made_types)
     tensor = bound.tensors[name] if assembly is None else bound.pending[name]
     turned = layout.rank > 0 and numpy[:1] == ["T"]
     return _Result(name, layout, tensor.dtype, tuple(sources), layout.values[0].name, turned, assembly, kinds)

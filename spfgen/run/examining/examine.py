@@ -396,7 +396,7 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
     bound = kernel.bind(sizes=given, **operands)
     # What the C declares, where a call from Python would take the type of a result from the operands, and that of a
     # pattern from what it is.
-    declared = [t for t in program.tensors if t.assembled is None and (t.is_output or t.layout.is_pattern)]
+    declared = [t for t in program.tensors if not t.is_made and (t.is_output or t.layout.is_pattern)]
     typed = {t.name: _typed(t, bound.tensors[t.name]) for t in declared}
     return kernel.bind(sizes=given, **{**operands, **typed})
 
@@ -533,7 +533,7 @@ def _made(program: Program) -> dict[int, Made]:
     """The tensors that the kernel makes."""
     named, found = final_structs(program), dict[int, Made]()
     for number, tensor in enumerate(program.tensors):
-        if tensor.assembled is not None:
+        if tensor.is_made:
             own = finished(tensor)
             kinds = dict(own.index_types) | {v.name: own.value_type for v in own.layout.values}
             sizes = (*own.layout.parameters, *own.layout.sizes)

@@ -38,7 +38,7 @@ from spfgen.plan.choices import BLOCKED, GATHERED, ONE_REDUCTION, TILE_ORDERS
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.fused import plan_value, sums_are_rows
+from spfgen.plan.fused import plan_value
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
@@ -102,8 +102,6 @@ def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] |
         return None
     (added,) = group.instances
     if point.guards or any(o.tensor == group.target for o in (*added.reads, *point.reads)):
-        return None
-    if sums_are_rows(group, point, context):
         return None
     total, kind = added.target.tensor, context.types[added.target.tensor]
     adding = Apply("add", ())

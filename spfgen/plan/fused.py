@@ -64,11 +64,6 @@ Separate = Callable[[Instance, Context, bool], list[Plan]]
 """Plans an instance in loops of its own."""
 
 
-def sums_are_rows(group: Group, point: Instance, context: Context) -> bool:
-    """Whether sums of neighbouring points are made side by side, in an array for each thread."""
-    return bool(_Order(group, point, context).rows)
-
-
 def plan_value(group: Group, context: Context, separate: Separate) -> Plan:
     """One statement. Raises Unsupported when it needs values before it writes them."""
     assert group.point is not None

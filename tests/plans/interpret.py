@@ -610,28 +610,32 @@ class _Interpreter:
 
     # --- sums ------------------------------------------------------------------------------------
 
-    def summed(self, plan: Accumulate, places: Mapping[tuple[int, ...], Operand], body: Plan, env: Env) -> None:
-        """What the body adds to these places, then stored."""
-        ((tensor, array),) = {(o.tensor, o.array) for o in places.values()}
-        monoid = plan.monoid
-        nothing = self.zero(tensor) if monoid is None else _converted(monoid.neutral, monoid.type)
-        sums = Sums((tensor, array), dict.fromkeys(places, nothing), len(self.watches))
+    def summed(self, plan: Accumulate, places: Mapping[tuple[int, ...], Env], env: Env) -> None:
+        """What the body adds to these places, then stored: what the dimensions are at each of them."""
+        tensor, array = plan.target.tensor, plan.target.array
+        sums = Sums((tensor, array), dict.fromkeys(places, self.nothing(plan)), len(self.watches))
         self.sums.append(sums)
-        self.plan(body, env)
+        self.plan(plan.body, env)
         self.sums.pop()
-        if plan.finish is not None:
-            (total,) = sums.places.values()
+        for place, there in places.items():
+            total = sums.places[place]
+            if plan.finish is None:
+                self.put(plan, plan.target, place, plan.op, total, monoid=plan.monoid)
+                continue
             known = Sums((plan.finish.name, ""), {(): total}, len(self.watches))
             with _entry(self.variables, plan.finish.name, _Variable(known, False)):
-                steps.finished(self, plan.finish, total, env)
-            return
-        for place, operand in places.items():
-            self.put(plan, operand, place, plan.op, sums.places[place], monoid=monoid)
+                steps.finished(self, plan.finish, total, there)
+
+    def nothing(self, plan: Accumulate) -> Number:
+        """What totals begin with."""
+        return (
+            self.zero(plan.target.tensor) if plan.monoid is None else _converted(plan.monoid.neutral, plan.monoid.type)
+        )
 
     def accumulate(self, plan: Accumulate, env: Env) -> None:
         match plan.storage:
             case Variable() if plan.op:
-                self.summed(plan, {self.place(plan, plan.target, env): plan.target}, plan.body, env)
+                self.summed(plan, {self.place(plan, plan.target, env): env}, env)
             case Variable():
                 self.variable(plan, env)
             case Row() | Workspace():
@@ -651,22 +655,25 @@ class _Interpreter:
                 width //= 2
                 continue
             inside = {**env, tile.start: at, tile.end: at + width}
-            places = {self.place(plan, plan.target, {**env, tile.dim: v}): plan.target for v in range(at, at + width)}
-            self.summed(plan, places, plan.body, inside)
+            along = ({**env, tile.dim: v} for v in range(at, at + width))
+            self.summed(plan, {self.place(plan, plan.target, there): there for there in along}, inside)
             at += width
 
     def registers(self, plan: Accumulate, kept: Registers, env: Env) -> None:
         lanes = [(lane,) if kept.lane else () for lane in range(kept.lanes)]
-        zero = self.zero(kept.added.tensor)
-        numbers: dict[tuple[int, ...], Number] = {(d, *lane): zero for d in range(kept.count) for lane in lanes}
+        nothing = self.nothing(plan)
+        numbers: dict[tuple[int, ...], Number] = {(d, *lane): nothing for d in range(kept.count) for lane in lanes}
         sums = Sums((kept.added.tensor, kept.added.array), numbers, len(self.watches))
         self.sums.append(sums)
         self.plan(plan.body, env)
         self.sums.pop()
         for dim in range(min(self.fold(plan, kept.high, env, min), kept.count)):
             place = self.place(plan, plan.target, {**env, kept.dim: dim})
-            total = sum((sums.places[dim, *lane] for lane in lanes), zero)
-            self.put(plan, plan.target, place, plan.op, total)
+            total = nothing
+            for lane in lanes:
+                own = sums.places[dim, *lane]
+                total = total + own if plan.monoid is None else steps.together(plan.monoid, total, own)
+            self.put(plan, plan.target, place, plan.op, total, monoid=plan.monoid)
 
     def variable(self, plan: Accumulate, env: Env) -> None:
         """A temporary: the body reads what it has added."""

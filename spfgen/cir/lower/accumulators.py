@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from spfgen.cir.lower import hoist
 from spfgen.cir.lower import workspaces as memory
+from spfgen.cir.lower.finish import finished
 from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
@@ -18,7 +19,6 @@ from spfgen.plan.nodes import (
     Accumulate,
     Define,
     Find,
-    Finish,
     Load,
     Plan,
     Registers,
@@ -47,8 +47,13 @@ def accumulate(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
             return _workspace(low, plan, scope)
 
 
+def _type(low: Lowering, plan: Accumulate) -> ElementType:
+    """The type of the totals."""
+    return low.compute_type(plan.body, plan.target) if plan.monoid is None else TYPES[plan.monoid.type]
+
+
 def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
-    kind = low.compute_type(plan.body, plan.target) if plan.monoid is None else TYPES[plan.monoid.type]
+    kind = _type(low, plan)
     name = low.names.new(f"{plan.target.tensor}_sum" if plan.finish is None else plan.finish.name)
     inner = scope.accumulating(plan.target, at=Accumulator(c.Name(name), kind, monoid=plan.monoid))
     if kind.kind == "f" and _scatters(plan.body):
@@ -71,18 +76,6 @@ def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     return [c.Declare(kind.c, name, low.nothing(kind, plan.monoid)), *body, *stored]
 
 
-def finished(
-    low: Lowering, plan: Finish, total: c.Name, kind: ElementType, scope: Scope, part: list[c.Stmt]
-) -> list[c.Stmt]:
-    """What is made of a total; where it is only a part of one, that is kept."""
-    low.names.table[plan.name] = total.name
-    whole = {**scope.accumulators, (plan.name, None): Accumulator(total, kind)}
-    lines = low.plan(plan.body, replace(scope, accumulators=whole, partly=None))
-    if scope.partly is None:
-        return lines
-    return [c.If(scope.partly, c.Block(tuple(part)), c.Block(tuple(lines)))]
-
-
 def _scatters(plan: Plan) -> bool:
     """Whether all there is in the nest are loops and values from the workspace of a scatter."""
     inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Define | Store)]
@@ -102,14 +95,15 @@ def _temporary(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
 def _registers(low: Lowering, plan: Accumulate, registers: Registers, scope: Scope) -> list[c.Stmt]:
     """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers; or vectors
     of sums, which are added up in the end."""
-    kind = low.compute_type(plan.body, plan.target)
+    kind = _type(low, plan)
+    nothing = low.nothing(kind, plan.monoid)
     name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), c.Name(low.names[registers.dim])
     count = registers.count * registers.lanes
     inside: c.Expr = at
     if registers.lane:
         inside = c.Bin("+", c.Bin("*", at, c.Int(registers.lanes)), c.Name(low.names[registers.lane]))
-    place, own = low.place(plan.target, scope), low.kinds[plan.target.tensor]
-    sums = Accumulator(c.Load(name, inside), kind, written_out=bool(registers.lane))
+    stored = Accumulator(low.place(plan.target, scope), low.kinds[plan.target.tensor], monoid=plan.monoid)
+    sums = Accumulator(c.Load(name, inside), kind, written_out=bool(registers.lane), monoid=plan.monoid)
     body = low.plan(plan.body, scope.accumulating(registers.added, at=sums))
     position = c.Name(low.names.new("p"))
     end = low.fold("spfgen_min", registers.high, scope)
@@ -117,16 +111,14 @@ def _registers(low: Lowering, plan: Accumulate, registers: Registers, scope: Sco
     lines: list[c.Stmt] = []
     if registers.lane:  # in a loop: of an expression gcc (12) makes shuffles of vectors, which take twice as long
         total, lane = c.Name(low.names.new(f"{plan.target.tensor}_sum")), low.names[registers.lane]
-        lines = [
-            c.Declare(kind.c, total.name, zero(kind)),
-            loop(lane, c.Int(0), c.Int(registers.lanes), [c.Assign(total, "+=", c.Load(name, inside))]),
-        ]
+        added = low.added(replace(sums, place=total), "+=", c.Load(name, inside), kind)
+        lines = [c.Declare(kind.c, total.name, nothing), loop(lane, c.Int(0), c.Int(registers.lanes), [added])]
     return [
         c.Comment(f"{count} sums, in registers: {plan.because}"),
         c.Declare(kind.c, name.name, length=count),
-        loop(position.name, c.Int(0), c.Int(count), [c.Assign(c.Load(name, position), "=", zero(kind))]),
+        loop(position.name, c.Int(0), c.Int(count), [c.Assign(c.Load(name, position), "=", nothing)]),
         *body,
-        loop(at.name, c.Int(0), end, [*lines, low.combine(place, plan.op, total, own, kind)]),
+        loop(at.name, c.Int(0), end, [*lines, low.added(stored, plan.op, total, kind)]),
     ]
 
 

@@ -12,19 +12,20 @@ are stored in the end.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spfgen import tuning
+from spfgen.cir.lower.finish import finished
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, loop, minus
-from spfgen.cir.tree.elements import zero
+from spfgen.cir.tree.elements import converted
 from spfgen.facts.formula import ZERO, Bin, Var, substitute, variables
 from spfgen.ir import fresh, rewrite
-from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Accumulate, Plan, RegisterTile, Scan
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.plan.nodes import Accumulate, Finish, Plan, RegisterTile, Scan
 
 REGISTERS = c.Name("SPFGEN_WIDE")
 """Whether registers are wide: rt/wide.h."""
@@ -64,9 +65,10 @@ def _in_pieces(low: Lowering, plan: Accumulate, tiles: RegisterTile, scan: Scan,
     if {v for e in (*tiles.low, *tiles.high) for v in variables(e)} <= low.program.size_of.keys():
         several = low.chosen("const bool", "several", several, f"more {low.names[tiles.dim]} than one tile has")
     body = replace(scan, low=(Var(start),), high=(Var(end),))
-    made = _tiles(low, replace(plan, body=body), tiles, scope, first=c.Bin("==", at, first))
+    pieces_of = _Pieces(c.Bin("==", at, first), c.Bin("==", after, high))
+    made = _tiles(low, replace(plan, body=body), tiles, scope, pieces_of)
     some = c.If(c.Bin("<", at, after), c.Block(tuple(made)))
-    nothing = c.Block((c.Comment("nothing is added"), _zeros(low, plan, tiles, scope))) if plan.op == "=" else None
+    nothing = c.Block((c.Comment("nothing is added"), _of_nothing(low, plan, tiles, scope))) if plan.op == "=" else None
     step, length = c.Name(low.names.new(f"{name}_piece")), minus(high, first)
     long = c.Bin(">", length, c.Bin("*", c.Int(2), few))
     further = c.Bin("+", at, step)
@@ -87,17 +89,30 @@ def _in_pieces(low: Lowering, plan: Accumulate, tiles: RegisterTile, scan: Scan,
     return [*lines, c.If(several, c.Block(pieces), c.Block(whole))]
 
 
-def _zeros(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> c.Stmt:
-    """What sums over nothing store."""
-    place, kind = low.place(plan.target, scope), low.kinds[plan.target.tensor]
+@dataclass(frozen=True)
+class _Pieces:
+    """Whether a piece of the loop inside is the first one, which stores its totals, and whether it is the last one."""
+
+    first: c.Expr
+    last: c.Expr
+
+
+def _of_nothing(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> c.Stmt:
+    """What totals of nothing store."""
+    kind = low.kinds[plan.target.tensor]
     start, end = low.fold("spfgen_max", tiles.low, scope), low.fold("spfgen_min", tiles.high, scope)
-    return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", _nothing(low, kind))], openmp.SIMD)
+    nothing = _nothing(low, plan, kind)
+    if plan.finish is not None:
+        made = finished(low, plan.finish, low.nothing(kind, plan.monoid), kind, scope, [])
+        return loop(low.names[tiles.dim], start, end, made)
+    place = low.place(plan.target, scope)
+    return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", nothing)], openmp.SIMD)
 
 
 def _tiles(
-    low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope, first: c.Expr | None = None
+    low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope, pieces: _Pieces | None = None
 ) -> list[c.Stmt]:
-    """Wide tiles, then one of each smaller width that is left; `first` is what says that sums are stored, not added."""
+    """Wide tiles, then one of each smaller width that is left."""
     at, high = c.Name(low.names[tiles.start]), low.fold("spfgen_min", tiles.high, scope)
     lines: list[c.Stmt] = [
         c.Comment(
@@ -111,7 +126,7 @@ def _tiles(
     low.names.table[_inside(tiles)] = low.names.new(f"{low.names[tiles.dim]}_in")
     low.names.table[_width(tiles)] = low.names.new("width")
     width = c.Name(low.names[_width(tiles)])
-    body = c.Block((*_sums(low, plan, tiles, scope, width, first), c.Assign(at, "+=", width)))
+    body = c.Block((*_sums(low, plan, tiles, scope, width, pieces), c.Assign(at, "+=", width)))
     several = c.While(c.Bin("<=", c.Bin("+", at, width), high), body)
     half, some = c.Bin("/", width, c.Int(2)), c.Bin(">", width, c.Int(0))
     widths = c.For(INT, width.name, widest(tiles.width), some, half, c.Block((several,)))
@@ -130,15 +145,15 @@ def _width(tiles: RegisterTile) -> str:
 
 
 def _sums(
-    low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope, width: c.Name, first: c.Expr | None
+    low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope, width: c.Name, pieces: _Pieces | None
 ) -> list[c.Stmt]:
     """One tile: zeros, the loops that add, the sums stored."""
-    kind = low.compute_type(plan.body, plan.target)
+    kind = low.compute_type(plan.body, plan.target) if plan.monoid is None else TYPES[plan.monoid.type]
     name, row = low.names[_inside(tiles)], low.names.new(f"{plan.target.tensor}_tile")
     further = {tiles.dim: Bin("+", Var(tiles.start), Var(_inside(tiles)))}
     target = substitute(plan.target, further)
     value = c.Load(c.Name(row), c.Name(name))
-    inside = replace(scope.accumulating(target, at=Accumulator(value, kind)), looped=True)
+    inside = replace(scope.accumulating(target, at=Accumulator(value, kind, monoid=plan.monoid)), looped=True)
 
     def from_zero(node: object) -> Plan | None:
         if isinstance(node, Scan) and node.dim == tiles.dim:
@@ -148,22 +163,46 @@ def _sums(
             return replace(node, dim=_inside(tiles), low=(ZERO,), high=(Var(_width(tiles)),), body=body, ahead=ahead)
         return None
 
-    nothing = _nothing(low, kind)
+    nothing = _nothing(low, plan, kind)
+    total = c.Bin("-", value, nothing) if _is_zero_sum(plan, kind) else value
+    place = Accumulator(low.place(target, scope), low.kinds[plan.target.tensor], monoid=plan.monoid)
 
     def stored(op: str) -> c.Stmt:
-        total = c.Bin("-", value, nothing) if op == "=" and kind.kind == "f" else value
-        made = low.combine(low.place(target, scope), op, total, low.kinds[plan.target.tensor], kind)
-        return loop(name, c.Int(0), width, [made], openmp.SIMD)
+        return low.added(place, op, total if op == "=" else value, kind)
 
-    end = stored(plan.op)
-    if first is not None and plan.op == "=":
-        end = c.If(first, c.Block((end,)), c.Block((stored("+="),)))
+    if plan.finish is not None:
+        finish = substitute(plan.finish, further)
+        end: c.Stmt = loop(name, c.Int(0), width, _finished(low, finish, place, value, kind, scope, pieces))
+    else:
+        end = loop(name, c.Int(0), width, [stored(plan.op)], openmp.SIMD)
+        if pieces is not None and plan.op == "=":
+            added = loop(name, c.Int(0), width, [stored("+=")], openmp.SIMD)
+            end = c.If(pieces.first, c.Block((end,)), c.Block((added,)))
     return [
         c.Declare(kind.c, row, length=2 * tiles.width),
         loop(name, c.Int(0), width, [c.Assign(value, "=", nothing)], openmp.SIMD),
         *low.plan(rewrite(from_zero, plan.body), inside),
         end,
     ]
+
+
+def _finished(
+    low: Lowering,
+    finish: Finish,
+    place: Accumulator,
+    value: c.Expr,
+    kind: ElementType,
+    scope: Scope,
+    pieces: _Pieces | None,
+) -> list[c.Stmt]:
+    """What is made of a total of the tile; before the last piece it is kept in its place."""
+    part = [low.added(place, "=", value, kind)]
+    if pieces is None:
+        return finished(low, finish, value, kind, scope, part)
+    both = low.together(converted(place.place, place.type, kind), value, place.monoid)
+    more = c.If(c.Un("!", pieces.first), c.Block((c.Assign(value, "=", both),)))
+    goes_on = c.Un("!", pieces.last) if scope.partly is None else c.Bin("||", c.Un("!", pieces.last), scope.partly)
+    return [more, *finished(low, finish, value, kind, replace(scope, partly=goes_on), part)]
 
 
 def _fetched(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope) -> list[c.Stmt]:
@@ -182,10 +221,15 @@ def _fetched(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Scope)
     return [c.If(soon, c.Block((lines,)))]
 
 
-def _nothing(low: Lowering, kind: ElementType) -> c.Expr:
-    """Zero, so that compilers take the sums of a tile for sums (rt/zero.h)."""
-    if kind.kind != "f":
-        return zero(kind)
+def _is_zero_sum(plan: Accumulate, kind: ElementType) -> bool:
+    """Whether the totals are sums, which begin as a zero that compilers do not know."""
+    return plan.monoid is None and kind.kind == "f"
+
+
+def _nothing(low: Lowering, plan: Accumulate, kind: ElementType) -> c.Expr:
+    """What the totals begin with; zero so that compilers take the sums of a tile for sums (rt/zero.h)."""
+    if not _is_zero_sum(plan, kind):
+        return low.nothing(kind, plan.monoid)
     why = "with a zero that compilers do not know they keep sums in registers"
     found = c.Call("spfgen_zero", ())
     return low.chosen(f"const {kind.c}", "zero", found if kind.bytes == 8 else c.Cast(kind.c, found), why)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeGuard
 
-from spfgen.facts.formula import ZERO, Expr, Formula, Num
+from spfgen.facts.formula import ZERO, Expr, Formula, Num, Var
 from spfgen.facts.reach import Step
-from spfgen.ir import children
+from spfgen.ir import children, rewrite
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, product
-from spfgen.plan.nodes.loops import without_ends
+from spfgen.plan.nodes.loops import Scan
 from spfgen.plan.nodes.statements import Store
 from spfgen.plan.nodes.versions import Version
 from spfgen.plan.text import interval, show_operand, show_value
@@ -90,7 +91,7 @@ class Accumulate(Nested):
     """What the body adds to `target` goes to an accumulator that starts at 0, and comes to its place with `op` (= or
     +=) when the body is through. A temporary has no place besides (no `op`): later parts of the body read it. With
     `start` it starts at this value, and what is added is taken off it. A `monoid` combines in place of addition. With a
-    `finish`, that stores what it makes of the total."""
+    `finish`, that stores what it makes of each total."""
 
     target: Operand
     op: str
@@ -120,18 +121,30 @@ class Accumulate(Nested):
             case Workspace():
                 return f"keep {', '.join(map(show_operand, self._alike()[1]))} for all places"
             case Registers(dim, count, lane=lane, lanes=lanes):
-                each = f", each of {lanes} sums, a vector over {lane}" if lane else ""
-                return f"sum into {count} neighbours {target} with {self.op}, {dim} < {count}{each}"
+                each = (
+                    f", each of {lanes} {'sums' if self.monoid is None else 'totals'}, a vector over {lane}"
+                    if lane
+                    else ""
+                )
+                does = self._combines("sum", "combine")
+                return f"{does} into {count} neighbours {target} with {self.op}, {dim} < {count}{each}"
             case RegisterTile(dim, _, _, low, high, width) as tiles:
                 pieces = ", a piece of the loop inside at a time" if tiles.in_pieces else ""
                 text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}{pieces}"
-                return f"{text}, sums into {target} with {self.op}"
+                return f"{text}, {self._combines('sums', 'totals')} {self._where}"
         if self.op and isinstance(self.storage, Variable):
-            what = "sum" if self.monoid is None else f"combine by {self.monoid.operator.op}"
-            return f"{what} into {target} with {self.op}" if self.finish is None else f"{what} for {target}"
+            return f"{self._combines('sum', 'combine')} {self._where}"
         if self.start is not None:
             return f"subtract from {self.target.tensor}, initially {show_value(self.start)}"
         return f"sum into {', '.join(map(show_operand, self._alike()[1]))}"
+
+    def _combines(self, adds: str, others: str) -> str:
+        return adds if self.monoid is None else f"{others} by {self.monoid.operator.op}"
+
+    @property
+    def _where(self) -> str:
+        target = show_operand(self.target)
+        return f"into {target} with {self.op}" if self.finish is None else f"for {target}"
 
     @property
     def reason(self) -> str:
@@ -169,9 +182,17 @@ class Accumulate(Nested):
         match self.storage:
             case Registers():
                 return None
-            case RegisterTile(_, start, end, low, high):
-                return without_ends(self.body, start, low, end, high)
+            case RegisterTile(dim, start, end, low, high):
+                body = rewrite(partial(_one_place, dim, start, end), self.body)
+                return Scan(dim, low, high, replace(self, body=body, storage=VARIABLE))
         return self.body
+
+
+def _one_place(dim: str, start: str, end: str, node: object) -> Plan | None:
+    """What a loop along a tile does for one of its places."""
+    if isinstance(node, Scan) and (node.dim, node.low, node.high) == (dim, (Var(start),), (Var(end),)):
+        return node.body
+    return None
 
 
 def is_sum(node: object) -> TypeGuard[Accumulate]:

@@ -26,7 +26,6 @@ from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, n
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
 from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.plan.transform.simplify import without_unused
-from spfgen.space.local_tensors import OWN
 from spfgen.space.nodes import Instance, Monoid, Read, value_of
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Counted, Equation, Gathered, Linked
@@ -43,20 +42,21 @@ def in_one_nest(planner: Equations, eq: Equation, env: Env) -> list[Plan] | None
         return None
     restore, names = planner.kept(), set(planner.names)
     made = _planned(planner, eq, node, env)
-    if made is None or any(map(_repeats, made)):
+    if made is None or any(_repeats(p, eq.target) for p in made):
         restore()
         made = None
         planner.names = names
     return made
 
 
-def _repeats(plan: Plan) -> bool:
-    """Whether an innermost loop combines one value again and again, as along a run: that is done at once elsewhere."""
+def _repeats(plan: Plan, target: str) -> bool:
+    """Whether an innermost loop combines one value of the target again and again, as along a run: that is done at once
+    elsewhere."""
     for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan)):
         *inside, last = chain(scan.body)
         if isinstance(last, Store) and not any(isinstance(n, Scan) for n in inside):
             own = {scan.dim, *(s.name for n in inside for s in n.computed())}
-            if last.monoid is not None and last.target.array != OWN and not variables(last.value) & own:
+            if last.monoid is not None and last.target.tensor == target and not variables(last.value) & own:
                 return True
     return False
 

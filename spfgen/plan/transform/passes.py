@@ -42,7 +42,7 @@ from spfgen.plan.transform.skip_zeros import without_zeros
 from spfgen.plan.transform.transpose import with_transposed
 from spfgen.plan.transform.vector_sums import with_vector_sums
 from spfgen.plan.verify import compared
-from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare, finishing
+from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare, compare_finished
 from spfgen.plan.verify.parallel import check_parallel, shared_loops
 from spfgen.space.nodes import Instance
 
@@ -177,7 +177,7 @@ class Verified:
         for nest in nests.nests:
             compare(self.instance, nest, self.known)
             if self.given.finished is not None:
-                compare(self.given.finished, finishing(nest), self.known)
+                compare_finished(self.given.finished, nest, self.known)
             loops = tuple(loop.dim for loop in shared_loops(nest))
             if loops not in self.shared:
                 check_parallel(nest, self.apart)

@@ -144,7 +144,7 @@ def _sums(outer: Scan) -> Accumulate | None:
     if outer.parallel or not all(isinstance(n, Scan | Load | Define | Guard | Store) or is_sum(n) for n in inside):
         return None
     do = inside[-1]
-    if not isinstance(do, Store) or do.op != "+=" or any(is_sum(n) and n.op != "+=" for n in inside):
+    if not isinstance(do, Store) or do.op == "=" or any(is_sum(n) and n.op == "=" for n in inside):
         return None
     if any(isinstance(n, Read) and n.operand.tensor == do.target.tensor for n in walk(do.value)):
         return None
@@ -164,7 +164,7 @@ def _sums(outer: Scan) -> Accumulate | None:
     nest = without_unused(rewrite(lambda n: added if n == do.target else None, outer))
     why = f"{do.target.tensor} has at most {count} places there"
     registers = Registers(own.dim, count, own.high, added)
-    return Accumulate(replace(do.target, place=place), "+=", nest, registers, why)
+    return Accumulate(replace(do.target, place=place), do.op, nest, registers, why, monoid=do.monoid)
 
 
 def _stored(clear: Clear) -> Plan | None:

@@ -26,7 +26,9 @@ from spfgen.plan.analyse.value_types import sum_type
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
+    Block,
     Define,
+    Finish,
     Guard,
     Load,
     Plan,
@@ -38,6 +40,8 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.space.nodes import Instance, Operand, Read
+
+NOTHING = Block(())
 
 
 def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None:
@@ -92,7 +96,7 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     total = around.pop(before) if before < len(around) else do
     if not is_sum(total) or scan.parallel or scan.vector or scan.unroll or scan.down:
         return None
-    if not isinstance(do, Store) or do.op != "+=" or do.target.place != total.target.place:
+    if not isinstance(do, Store) or do.op == "=" or do.target.place != total.target.place:
         return None
     if not all(isinstance(n, Scan | Load | Define | Guard) and not getattr(n, "parallel", False) for n in around):
         return None
@@ -104,6 +108,7 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     if any(scan.dim in names for node in around for names in _own(node)):
         return None
     kinds = {types[o.tensor] for o in (do.target, *reads)}
+    kinds |= set() if total.monoid is None else {total.monoid.type}
     element = TYPES[kinds.pop()]
     if kinds or element.kind == "b":
         return None
@@ -115,9 +120,22 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
         inner = with_body(node, inner)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
     tile = RegisterTile(scan.dim, start, end, scan.low, scan.high, tuning.TILE_BYTES // element.bytes)
-    result: Plan = Accumulate(total.target, total.op, inner, tile, why)
+    finish = None if total.finish is None else _after(around[:above], total.finish)
+    result: Plan = replace(total, body=inner, storage=tile, because=why, finish=finish)
     for node in reversed(around[:above]):  # what all tiles need is read once
         result = with_body(node, result)
+    return result
+
+
+def _after(above: Sequence[Plan], finish: Finish) -> Finish:
+    """What is made of totals, without what is read and computed above already."""
+    known = {replace(n, body=NOTHING) for n in above if isinstance(n, Load | Define)}
+
+    def rule(node: object) -> object | None:
+        is_known = isinstance(node, Load | Define) and replace(node, body=NOTHING) in known
+        return node.body if is_known else None  # type: ignore[attr-defined]
+
+    result: Finish = rewrite(rule, finish)
     return result
 
 

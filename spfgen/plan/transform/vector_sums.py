@@ -68,7 +68,7 @@ def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, know
 
     def by_vectors(node: object) -> Plan | None:
         match node:
-            case Accumulate(registers.added, "+=", Scan() as scan) if is_sum(node):
+            case Accumulate(registers.added, op, Scan() as scan) if is_sum(node) and op != "=":
                 lanes[scan.dim, _times(scan)] = None
                 return replace(scan, vector=True, pieces=_powers_of_two(_times(scan)))
             case Scan(registers.dim):

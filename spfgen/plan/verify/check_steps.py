@@ -39,6 +39,7 @@ from spfgen.plan.nodes import (
     Products,
     Reach,
     Refuse,
+    RegisterTile,
     Repeat,
     Scan,
     Segment,
@@ -259,6 +260,9 @@ class _Checker:
                 copies = () if plan.partition is None else plan.partition.copies
                 inner = replace(inner, copied=inner.copied | {(c.target.tensor, c.target.array) for c in copies})
                 return self.statement(body, replace(inner, varies=inner.varies | {dim}) if plan.parallel else inner)
+            case Accumulate(storage=RegisterTile()):
+                assert plan.meaning is not None
+                return self.nest(plan.meaning, scope)
             case Accumulate(target, body=body, finish=finish):
                 inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})
                 found = self.statement(body, inner)

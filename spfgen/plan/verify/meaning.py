@@ -35,6 +35,7 @@ from spfgen.plan.nodes import (
     Partition,
     Plan,
     Registers,
+    RegisterTile,
     Scan,
     Segment,
     Store,
@@ -114,8 +115,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
         case Accumulate(storage=Variable(), body=body) if plan.op:
             for path in paths(body, above, when):
-                if path.does.monoid != plan.monoid:
-                    raise Fault(f"values for {plan.target.tensor} are combined in another way than their total")
+                _same_monoid(path, plan)
                 summed = _with_sum(path, plan, len(above))
                 yield summed if plan.finish is None else replace(summed, finish=plan.finish.name)
         case Accumulate(target, storage=Registers(dim, _, high, added), body=body):
@@ -123,12 +123,18 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             for path in paths(body, above, when):
                 if path.does.target != added:
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
+                _same_monoid(path, plan)
                 nodes = tuple(rewrite(lambda n: target if n == added else None, n) for n in path.nodes)
                 yield replace(path, nodes=(*nodes, stored), does=replace(path.does, target=target))
         case _ if plan.meaning is not None:
             yield from paths(plan.meaning, above, when)
         case _:
             raise Fault(f"what the node means is not known: {type(plan).__name__}")
+
+
+def _same_monoid(path: Path, plan: Accumulate) -> None:
+    if path.does.monoid != plan.monoid:
+        raise Fault(f"values for {plan.target.tensor} are combined in another way than their total")
 
 
 def _with_sum(path: Path, plan: Accumulate, depth: int) -> Path:
@@ -183,8 +189,23 @@ def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
 
 def finishing(plan: Plan) -> Plan:
     """What a plan stores of totals, without what it combines in them."""
-    result: Plan = rewrite(lambda n: n.finish.body if isinstance(n, Accumulate) and n.finish else None, plan, PLANS)
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Accumulate) or node.finish is None:
+            return None
+        body, storage = node.finish.body, node.storage
+        return Scan(storage.dim, storage.low, storage.high, body) if isinstance(storage, RegisterTile) else body
+
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
+
+
+def compare_finished(instance: Instance, nest: Plan, known: set[Path]) -> None:
+    """The same of what a nest stores of totals, where it reads and computes more than that needs."""
+    for path in map(without_unused, paths(finishing(nest))):
+        if path not in known:
+            _Comparison(instance, path).compare()
+            known.add(path)
 
 
 def compare_path(instance: Instance, path: Path, sizes: Sequence[str] = ()) -> None:

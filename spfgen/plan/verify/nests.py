@@ -17,6 +17,7 @@ from spfgen.facts.formula import Compare, Expr, Num, Var, substitute
 from spfgen.ir import children, walk
 from spfgen.lang.nodes import Access, Apply
 from spfgen.plan.nodes import (
+    Accumulate,
     Append,
     Array,
     Assign,
@@ -34,6 +35,7 @@ from spfgen.plan.nodes import (
     Plan,
     Probe,
     Products,
+    RegisterTile,
     Scan,
     Segment,
     Store,
@@ -168,6 +170,10 @@ class _Nests:
                         around = replace(around, probes={**around.probes, part.dim: part.name})
                 return
             case Products():
+                return
+            case Accumulate(storage=RegisterTile()):
+                assert node.meaning is not None
+                self.visit(node.meaning, around)
                 return
             case Load(dim, value) | Define(dim, value):
                 around = around.naming(dim, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,10 @@ import spfgen
 import spfgen.lang.nodes
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import IN_TURN, PLANS, Accumulate, Scan, Store
+from spfgen.plan.nodes import IN_TURN, PLANS, Accumulate, Registers, Scan, Store, is_tile
 from spfgen.plan.verify.meaning import Fault, compare
 from spfgen.space.nodes import Monoid
+from tests.fuzz.carried import by_the_interpreter
 
 Array = np.ndarray[Any, Any]
 VALUES: dict[str, tuple[str, Callable[[Array, Array, Array], Array]]] = {
@@ -93,6 +95,52 @@ def test_layouts(name: str, layout: str) -> None:
         x = rng.standard_normal(rows)
         z = {"z": 1 + np.arange(float(rows))} if "z[" in text else {}
         assert np.allclose(kernel(A=spfgen.pack(a, layout), x=x, **z), wanted(a, x, z.get("z", x))), rows
+
+
+ROWS: dict[str, tuple[str, Callable[[Array, Array, Array], Array]]] = {
+    "max": ("y[i,k] = max(j: A[i,j]*x[j,k])", lambda a, x, z: (a[:, :, None] * x).max(1, initial=-np.inf)),
+    "min": ("y[i,k] = z[k] - min(j: A[i,j]*x[j,k])", lambda a, x, z: z - (a[:, :, None] * x).min(1, initial=np.inf)),
+    "absolute": ("y[i,k] = abs(sum(j: A[i,j]*x[j,k]))", lambda a, x, z: np.abs(a @ x)),
+    "divided": ("y[i,k] = sum(j: A[i,j]*x[j,k])/z[k]", lambda a, x, z: a @ x / z),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("interpreted", [False, True])
+@pytest.mark.sampled(3)
+def test_tiles(name: str, interpreted: bool) -> None:
+    """Totals of neighbouring places are kept in registers, whatever they are combined by and whatever is made of them;
+    long rows take them piece by piece."""
+    text, wanted = ROWS[name]
+    rng = np.random.default_rng(6)
+    some = np.where(rng.random((7, 30 if interpreted else 300)) < 0.6, rng.standard_normal((7, 1)), 0)
+    some[[0, 3]] = 0
+    cases = ((some, 1), (some, 5), (some, 40 if interpreted else 200), (some[:0], 2), (some[:, :0], 130))
+    with by_the_interpreter() if interpreted else nullcontext([True]) as ran:
+        kernel = compiled(text, threads=3, schedule="")
+        (tile,) = [n for n in walk(kernel.generated.plans[0], PLANS) if is_tile(n)]
+        assert tile.monoid is not None
+        assert tile.finish is not None
+        for a, width in cases:
+            x, z = rng.standard_normal((a.shape[1], width)), 1 + rng.random(width)
+            given = {"A": spfgen.pack(a, "csr"), "x": x, **({"z": z} if "z[" in text else {})}
+            assert np.allclose(kernel(**given), wanted(a, x, z)), (a.shape, width)
+        assert ran
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_blocks(interpreted: bool) -> None:
+    """Totals of small blocks are in registers, too."""
+    rng = np.random.default_rng(8)
+    with by_the_interpreter() if interpreted else nullcontext([True]) as ran:
+        kernel = compiled(VALUES["max"][0], "bcsr", threads=3, schedule="")
+        kept = [n.storage for n in walk(kernel.generated.plans[0], PLANS) if isinstance(n, Accumulate)]
+        assert {1, 2} == {s.lanes for s in kept if isinstance(s, Registers)}
+        for shape in ((4, 6), (5, 6), (6, 5), (1, 1)):
+            a = np.where(rng.random(shape) < 0.6, rng.standard_normal(shape), 0)
+            x = rng.standard_normal(shape[1])
+            assert np.allclose(kernel(A=spfgen.pack(a, "bcsr"), x=x), (a * x).max(1)), shape
+        assert ran
 
 
 def test_which_way() -> None:

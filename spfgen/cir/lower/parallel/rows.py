@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from spfgen.cir.lower.accumulators import finished
 from spfgen.cir.lower.clearing import cleared_between
+from spfgen.cir.lower.finish import finished
 from spfgen.cir.lower.parallel.boundary import Boundary, boundary_of
 from spfgen.cir.lower.parallel.parts import Parts, between, memory, number_of_parts, taken, under_name, variable
 from spfgen.cir.lower.scope import Scope

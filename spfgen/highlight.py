@@ -5,6 +5,8 @@ from __future__ import annotations
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
+from spfgen.lang.signs import PLACES
+
 CLAUSES = (
     "layout kernel function import doc size relation index range property value each fill binds pack tensor local "
     "shares schedule order find tile split fuse parallel levels serial vectorize unroll prefetch deterministic "
@@ -15,8 +17,8 @@ LOGIC = (
     "associative idempotent annihilator identity"
 )
 FUNCTIONS = (
-    "sum prod max min any all argmin argmax floor ceil abs sqrt exp log power coalesce collapse split concat slice "
-    "count pattern"
+    f"sum prod max min any all {' '.join(PLACES)} floor ceil abs sqrt exp log power coalesce collapse split concat "
+    "slice count pattern"
 )
 
 

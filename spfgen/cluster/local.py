@@ -62,7 +62,7 @@ class Local:
         """The best values, beside their places."""
         assert isinstance(step.value, lang.Reduce)
         assert self.best is not None
-        op = "minimum" if step.value.op == "argmin" else "maximum"
+        op = "minimum" if PLACES[step.value.op] == "less" else "maximum"
         return replace(step, target=replace(step.target, tensor=self.best), value=replace(step.value, op=op))
 
     def _is_bounded(self, read: Read, axis: int) -> bool:

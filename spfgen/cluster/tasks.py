@@ -20,8 +20,9 @@ from spfgen.cluster.sliced import cut_along, joined_along, moved_along
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
-from spfgen.lang.ops import OPERATORS
+from spfgen.lang.ops import OPERATORS, ufunc
 from spfgen.lang.show import show_statement
+from spfgen.lang.signs import PLACES
 from spfgen.lang.spec import builtin_names
 from spfgen.layout.fill import same_fill
 from spfgen.layout.measure import measure
@@ -450,7 +451,7 @@ class Better:
 
     def __call__(self, a: Any, b: Any) -> Any:
         first, second = a["value"], b["value"]
-        is_better = second < first if self.op == "argmin" else second > first
+        is_better = ufunc(PLACES[self.op])(second, first)
         if first.dtype.kind == "f":
             is_better = (is_better | np.isnan(second)) & ~np.isnan(first)
         return np.where((b["place"] >= 0) & ((a["place"] < 0) | is_better), b, a)

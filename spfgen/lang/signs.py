@@ -25,8 +25,8 @@ SIGNS: Mapping[str, str] = {sign.strip(): name for name, (sign, _) in UNARY.item
 """The operator of a sign before one argument."""
 FOLDED = ("max", "min")
 """Functions of two arguments that may have more."""
-PLACES = ("argmin", "argmax")
-"""Reductions whose result is a place."""
+PLACES: Mapping[str, str] = {"argmin": "less", "argmax": "greater"}
+"""Reductions whose result is a place, by the operator that says which of two values is the better one."""
 MEAN = "mean"
 UPDATES: Mapping[str, str] = {
     "or": "logical_or",

@@ -19,6 +19,7 @@ from spfgen.errors import InternalError, Span, SpecError
 from spfgen.lang import nodes as n
 from spfgen.lang.blocks import all_steps
 from spfgen.lang.ops import COMPARED, OPERATORS, ufunc
+from spfgen.lang.signs import PLACES
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, ElementType
 
 Kind = ElementType | type
@@ -174,7 +175,7 @@ def reduction_type(value: n.Reduce, kind: ElementType) -> ElementType:
         while (wider := promoted([found, function_type(value.function, [found, found])])) != found:
             found = wider
         return found
-    if op in ("argmin", "argmax"):
+    if op in PLACES:
         return INDEX
     if op in ("add", "multiply") and kind.kind in "biu":
         return TYPES["uint64" if kind.kind == "u" else "int64"]

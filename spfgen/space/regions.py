@@ -18,6 +18,7 @@ from spfgen.facts.formula import Compare, Formula, Var, conjuncts
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
+from spfgen.lang.signs import PLACES
 from spfgen.layout.nodes import Layout
 from spfgen.limits import BODY, SHARED_REGIONS
 from spfgen.space.conditions import negated
@@ -89,7 +90,7 @@ class Regions:
             case lang.Reduce(_, _, inner):
                 number = self.fill(inner)
                 neutral = self.types.identity(value)
-                if number is None or value.op in ("argmin", "argmax"):
+                if number is None or value.op in PLACES:
                     return None
                 if self.reduced and value.where is None and self._stays(value):
                     return number

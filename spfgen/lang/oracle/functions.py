@@ -14,6 +14,7 @@ import numpy.typing as npt
 from spfgen.lang import nodes as n
 from spfgen.lang.blocks import all_steps
 from spfgen.lang.ops import OPERATORS, ufunc
+from spfgen.lang.signs import PLACES
 
 Array = npt.NDArray[Any]
 LEAST, GREATEST = "least", "greatest"
@@ -203,7 +204,7 @@ class Types:
             case n.Apply(op, arguments, _, function):
                 return call(op, function, [self.of(a) for a in arguments])
             case n.Reduce(op, _, inner):
-                if op in ("argmin", "argmax"):
+                if op in PLACES:
                     return np.int64(1)
                 one = np.asarray(self.of(inner))
                 if op in ("add", "multiply") and value.function is None and one.dtype.kind in "biu":

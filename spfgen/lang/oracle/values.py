@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from spfgen.facts.formula import And, Compare, Exists, Expr, Forall, Formula, Not, Or, conjuncts, variables
 from spfgen.lang import nodes as n
+from spfgen.lang.ops import ufunc
 from spfgen.lang.oracle.functions import UNLIKE_ITS_IDENTITY, call, identity_of, is_fill, plain, reduced_type
 from spfgen.lang.oracle.ranges import Ranges
 from spfgen.lang.oracle.tree import indices_in_order, used_in
+from spfgen.lang.signs import PLACES
 
 Array = npt.NDArray[Any]
 QUOTIENTS = ("divide", "floor_divide", "remainder", "fmod")
@@ -335,9 +337,9 @@ class Values(Ranges):
             own = np.broadcast_to(np.asarray(found.absent), inner.shape) | ~mask
             absent = own.reshape(rows).all(axis=-1)
         flat, flat_mask = value.reshape(rows), mask.reshape(rows)
-        if node.op in ("argmin", "argmax"):
+        if node.op in PLACES:
             low = more[0][1]
-            best, has = places_of_best(flat, flat_mask, node.op == "argmin")
+            best, has = places_of_best(flat, flat_mask, ufunc(PLACES[node.op]))
             return Found(best + low, has, absent)
         if node.op in ("add", "multiply") and node.function is None and flat.dtype.kind in "biu":
             flat = flat.astype(np.uint64 if flat.dtype.kind == "u" else np.int64)
@@ -426,7 +428,7 @@ class Values(Ranges):
                 return None if any(f is None for f in found) else plain(self.apply(op, function, found))
             case n.Reduce(op, _, inner, _, _, function):
                 one = of(inner)
-                if one is None or op in ("argmin", "argmax"):
+                if one is None or op in PLACES:
                     return None
                 kind = np.asarray(one).dtype
                 start = identity_of(op, function, kind)
@@ -454,14 +456,14 @@ def either(chosen: Any, first: Any, second: Any) -> Any:
     return np.where(np.asarray(chosen), a, b)
 
 
-def places_of_best(values: Array, mask: Array, least: bool) -> tuple[Array, Array]:
-    """The place of the least (or greatest) value along the last axis, nan before all, and where there is one."""
+def places_of_best(values: Array, mask: Array, is_better: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
+    """The place of the best value along the last axis, nan before all, and where there is one."""
     best = np.zeros(values.shape[:-1], np.int64)
     has = np.zeros(values.shape[:-1], bool)
     held = values[..., 0] if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
     for place in range(values.shape[-1]):
         one, here = values[..., place], mask[..., place]
-        better = (one < held) if least else (one > held)
+        better = is_better(one, held)
         if values.dtype.kind in "fc":
             better = (better | np.isnan(one)) & ~np.isnan(held)
         better = here & (~has | better)

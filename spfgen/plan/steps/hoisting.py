@@ -9,6 +9,7 @@ from typing import Any
 from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.signs import PLACES
 from spfgen.lang.typing import settled
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Clear, Collect, Entry, Find, If, Let, Plan, Scan, Segment
@@ -22,7 +23,6 @@ from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Equation, Gathered
 from spfgen.space.typed import Scalar
 
-ARGUMENTS = ("argmin", "argmax")
 AGAIN = "its entries are totals of this run"
 
 
@@ -50,7 +50,7 @@ class Hoisting(Inverses):
             if not always and any(isinstance(n, Gathered) for n in walk(node)):
                 return None  # what a value says is looked at only where it counts
             if self.is_scattered(node, eq):
-                all_points = self.arguments if node.op in ARGUMENTS else self.of_all_points
+                all_points = self.arguments if node.op in PLACES else self.of_all_points
                 more, access = all_points(node, env.again)
             elif self.repeats(node, eq):
                 more, access = self.in_memory(node, env)
@@ -72,7 +72,7 @@ class Hoisting(Inverses):
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
         over everything."""
-        if not (node.op in ARGUMENTS or self.types.is_orderless(node)) or not self.may_be_made_first(node):
+        if not (node.op in PLACES or self.types.is_orderless(node)) or not self.may_be_made_first(node):
             return False
         known = self.free(node) & set(eq.indices)
         if not known or not self.free(node) <= set(eq.indices):
@@ -80,11 +80,11 @@ class Hoisting(Inverses):
         regions = self.regions.of(node.value)
         if not regions or self.regions.fill(node.value) is None:
             return False
-        if node.op in ARGUMENTS:
+        if node.op in PLACES:
             counts = True
         else:
             counts = self.types.identity(node) != self.regions.fill(node.value)
-        if counts and (conditions_of(node) or not (node.op in ARGUMENTS or self.has_power(node))):
+        if counts and (conditions_of(node) or not (node.op in PLACES or self.has_power(node))):
             return False
         return any(self.looks_everywhere(n) for nest in self.tried(node, regions) for n in walk(nest, Plan))
 

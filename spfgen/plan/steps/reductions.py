@@ -11,6 +11,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import ZERO, Bin, Expr, Formula, Var, conjuncts
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.signs import PLACES
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.choices import REDUCTION_EXITS
@@ -68,7 +69,7 @@ class Reductions(Values):
 
     def at_points(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """The loops over the points of a reduction."""
-        if node.op in ("argmin", "argmax"):
+        if node.op in PLACES:
             return self.argument(node, env)
         kind = self.types.reduced(node)
         neutral = self.types.identity(node)
@@ -235,10 +236,9 @@ class Reductions(Values):
         def either(*parts: Any) -> Any:
             return joined("logical_or", parts)
 
-        less = "less" if node.op == "argmin" else "greater"
         sooner = lang.Apply("less", (place, at))
         same = both(lang.Apply("equal", (value, best)), sooner)
-        better = either(lang.Apply(less, (value, best)), same)
+        better = either(lang.Apply(PLACES[node.op], (value, best)), same)
         if self.types.of(node.value).kind in "fc":
             nan, old = lang.Apply("isnan", (value,)), lang.Apply("isnan", (best,))
             known = lang.Apply("logical_not", (old,))
@@ -251,7 +251,7 @@ class Reductions(Values):
         index = one_index(node)
         kind, fill = self.types.of(node.value), self.regions.fill(node.value)
         number = number_of(fill, kind.name)
-        other = lang.Apply("less" if node.op == "argmin" else "greater", (best, number))
+        other = lang.Apply(PLACES[node.op], (best, number))
         decided = joined("logical_and", (lang.Apply("greater_equal", (at, lang.Constant(0))), other))
         if kind.kind in "fc":
             decided = joined("logical_or", (decided, lang.Apply("isnan", (best,))))

@@ -12,13 +12,12 @@ from spfgen.ir import walk
 from spfgen.lang.expressions import Reader, did_you_mean, there_are
 from spfgen.lang.nodes import Case, Function, If, Return, Step, Value
 from spfgen.lang.ops import Operator
-from spfgen.lang.statements import read_steps
+from spfgen.lang.statements import STEPS, read_steps
 from spfgen.lang.values import VIEWS, Scope, read_value
 
 PROPERTIES = ("commutative", "associative", "idempotent", "identity", "annihilator")
 _FORMS = {"identity": "property identity 0", "annihilator": "property annihilator 0 at 1"}
 RESERVED = (*VIEWS, "or", "and")
-_STEPS = ("statement", "for_", "if_", "let", "while_", "break_", "return_")
 
 
 def read_function(reader: Reader, tree: Tree[Any], functions: Mapping[str, Function]) -> Function:
@@ -35,7 +34,7 @@ def read_function(reader: Reader, tree: Tree[Any], functions: Mapping[str, Funct
         hint = f"for instance `function {name}(x, y) {{ return x + y }}`"
         raise reader.fail("expected a parameter, but there is none", name, hint)
     scope = Scope(reader, functions, locals=frozenset(parameters), closed=True, owner=str(name))
-    body = read_steps(scope, [i for i in items if i.data in _STEPS])
+    body = read_steps(scope, [i for i in items if i.data in STEPS])
     cases = tuple(_case(scope, parameters, i) for i in items if i.data == "case")
     if not always_returns(body):
         hint = "the last step is `return ...`"

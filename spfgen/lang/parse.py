@@ -34,7 +34,7 @@ from spfgen.lang.nodes import (
     While,
 )
 from spfgen.lang.schedule import Schedule, doubled, read_schedule, with_schedule
-from spfgen.lang.statements import read_steps
+from spfgen.lang.statements import STEPS, read_steps
 from spfgen.lang.syntax import tree_of
 from spfgen.lang.values import Scope, indices_of
 
@@ -208,9 +208,6 @@ def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:
 
 
 # --- kernels -----------------------------------------------------------------------------------------
-
-
-STEPS = ("statement", "for_", "if_", "let", "while_", "break_", "return_")
 
 
 def _kernel(reader: Reader, tree: Tree[Any], functions: Mapping[str, Function]) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,32 +48,38 @@ def read_steps(scope: Scope, trees: Sequence[Any], in_loop: bool = False) -> tup
 
 
 def _step(scope: Scope, tree: Tree[Any], in_loop: bool) -> Step:
-    span = scope.reader.span(tree)
-    match tree.data:
-        case "statement":
-            return _statement(scope, tree)
-        case "for_":
-            return _for(scope, tree)
-        case "if_":
-            condition, then, otherwise = tree.children
-            value = _closed_value(scope, condition)
-            return If(value, _block(scope, then, in_loop), _otherwise(scope, otherwise, in_loop), span)
-        case "let":
-            name, _, assigned = tree.children
-            _check_new(scope, name)
-            check_assigned(scope, assigned)
-            return Let(str(name), _value(scope, assigned), span)
-        case "while_":
-            condition, body = tree.children
-            return While(_closed_value(scope, condition), _block(scope, body, True), span)
-        case "break_":
-            if not in_loop:
-                raise scope.reader.fail("expected `break` in a loop, but it is not in one", tree, "leave it out")
-            return Break(span)
+    return STEPS[tree.data](scope, tree, in_loop)
+
+
+def _if(scope: Scope, tree: Tree[Any], in_loop: bool) -> If:
+    condition, then, otherwise = tree.children
+    value = _closed_value(scope, condition)
+    return If(value, _block(scope, then, in_loop), _otherwise(scope, otherwise, in_loop), scope.reader.span(tree))
+
+
+def _let(scope: Scope, tree: Tree[Any], in_loop: bool) -> Let:
+    name, _, assigned = tree.children
+    _check_new(scope, name)
+    check_assigned(scope, assigned)
+    return Let(str(name), _value(scope, assigned), scope.reader.span(tree))
+
+
+def _while(scope: Scope, tree: Tree[Any], in_loop: bool) -> While:
+    condition, body = tree.children
+    return While(_closed_value(scope, condition), _block(scope, body, True), scope.reader.span(tree))
+
+
+def _break(scope: Scope, tree: Tree[Any], in_loop: bool) -> Break:
+    if not in_loop:
+        raise scope.reader.fail("expected `break` in a loop, but it is not in one", tree, "leave it out")
+    return Break(scope.reader.span(tree))
+
+
+def _return(scope: Scope, tree: Tree[Any], in_loop: bool) -> Return:
     if not scope.closed:
         hint = "a kernel assigns its results: `y[i] = ...`"
         raise scope.reader.fail("expected a statement, but `return` belongs to functions", tree, hint)
-    return Return(read_value(scope, tree.children[0]), span)
+    return Return(read_value(scope, tree.children[0]), scope.reader.span(tree))
 
 
 def _block(scope: Scope, tree: Tree[Any], in_loop: bool) -> tuple[Step, ...]:
@@ -86,7 +92,7 @@ def _otherwise(scope: Scope, tree: Tree[Any] | None, in_loop: bool) -> tuple[Ste
     return (_step(scope, tree, in_loop),) if tree.data == "if_" else _block(scope, tree, in_loop)
 
 
-def _for(scope: Scope, tree: Tree[Any]) -> For:
+def _for(scope: Scope, tree: Tree[Any], in_loop: bool) -> For:
     *names, where, body = tree.children
     if scope.closed:
         hint = "a function is one of numbers; loops that count are written with `while`"
@@ -121,7 +127,7 @@ def _closed_value(scope: Scope, tree: Tree[Any]) -> Value:
     return value
 
 
-def _statement(scope: Scope, tree: Tree[Any]) -> Statement | Set:
+def _statement(scope: Scope, tree: Tree[Any], in_loop: bool) -> Statement | Set:
     target, sign, value, where, within = tree.children
     name, span = str(target.children[0]), scope.reader.span(tree)
     op, function = _update(scope, sign)
@@ -192,4 +198,15 @@ def variables_of(access: Access) -> set[str]:
     return indices_of(access)
 
 
-__all__ = ["accesses_of", "read_steps", "statements_of", "variables", "variables_of"]
+STEPS: Mapping[str, Callable[[Scope, Tree[Any], bool], Step]] = {
+    "statement": _statement,
+    "for_": _for,
+    "if_": _if,
+    "let": _let,
+    "while_": _while,
+    "break_": _break,
+    "return_": _return,
+}
+"""What reads each step of the grammar; whether it is in a loop."""
+
+__all__ = ["STEPS", "accesses_of", "read_steps", "statements_of", "variables", "variables_of"]

@@ -66,6 +66,11 @@ class Plan:
         """The integers that the node computes for itself, in its order, with the names that it binds to them."""
         return iter(())
 
+    @property
+    def writes(self) -> str:
+        """The tensor or table that the node itself changes, or the status of the call; empty where it changes none."""
+        return ""
+
 
 class Nested(Plan):
     """A node with one body inside."""

@@ -26,6 +26,10 @@ class Clear(Nested):
     shared: bool = False
 
     @property
+    def writes(self) -> str:
+        return self.tensor
+
+    @property
     def label(self) -> str:
         return f"clear {self.tensor}" if self.part is None else f"clear a part of {self.tensor}"
 

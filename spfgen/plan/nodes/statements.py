@@ -29,6 +29,10 @@ class Store(Plan):
         yield Step(tuple(e for o in (self.target, *operands_read(self.value)) for e in o.place))
 
     @property
+    def writes(self) -> str:
+        return self.target.tensor
+
+    @property
     def label(self) -> str:
         does = "store" if self.op == "=" else "do"
         return f"{does} {show_operand(self.target)} {self.op} {show_value(self.value)}"
@@ -78,6 +82,10 @@ class Append(Plan):
     def computed(self) -> Iterator[Step]:
         last = () if self.last is None else (self.last,)
         yield Step((*self.coordinates, *last, *(e for o in operands_read(self.value) for e in o.place)))
+
+    @property
+    def writes(self) -> str:
+        return self.tensor
 
     @property
     def label(self) -> str:
@@ -277,6 +285,10 @@ class Refuse(Plan):
     status: str
 
     @property
+    def writes(self) -> str:
+        return self.name
+
+    @property
     def label(self) -> str:
         return f"the call fails if {self.name}"
 
@@ -291,6 +303,10 @@ class Collect(Plan):
     extents: tuple[Expr, ...]
     body: Plan
     because: str = ""
+
+    @property
+    def writes(self) -> str:
+        return self.name
 
     @property
     def label(self) -> str:
@@ -312,6 +328,10 @@ class Entry(Plan):
     value: Any
     old: str
     fill: Any
+
+    @property
+    def writes(self) -> str:
+        return self.name
 
     @property
     def label(self) -> str:

@@ -15,14 +15,10 @@ from spfgen.facts.formula import Call, Compare, Var, conjunction
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
-    Append,
     Assign,
     Block,
     Break,
-    Clear,
-    Collect,
     Define,
-    Entry,
     Find,
     Guard,
     If,
@@ -30,11 +26,9 @@ from spfgen.plan.nodes import (
     Load,
     Plan,
     Probe,
-    Refuse,
     Repeat,
     Scan,
     Segment,
-    Store,
     with_body,
 )
 from spfgen.plan.steps.env import FLAGS
@@ -193,11 +187,4 @@ def _changed(plan: Plan) -> set[str]:
 
 def written(nodes: Iterable[Any]) -> Iterator[str]:
     """The tensors and tables that nodes change."""
-    for node in nodes:
-        match node:
-            case Store(target):
-                yield target.tensor
-            case Append(tensor) | Clear(tensor):
-                yield tensor
-            case Entry(name) | Collect(name) | Refuse(name):
-                yield name
+    return (n.writes for n in nodes if isinstance(n, Plan) and n.writes)

@@ -18,10 +18,7 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
     Assign,
     Block,
-    Clear,
-    Collect,
     Define,
-    Entry,
     Find,
     If,
     Let,
@@ -31,6 +28,7 @@ from spfgen.plan.nodes import (
     Scan,
     with_body,
 )
+from spfgen.plan.steps.invariant import written
 from spfgen.space.typed import Holds, Scalar
 
 Around = Callable[[Plan], Plan]
@@ -131,12 +129,8 @@ def _may_move(find: Find, changed: Collection[str]) -> bool:
 def changed_in_iterations(scan: Scan) -> set[str]:
     """What has another value in each iteration, or may have."""
     nodes = list(walk(scan, Plan))
-    changed = {p.name for p in scan.private}
-    for node in nodes:
-        match node:
-            case Let(name) | Assign(name) | Probe(name) | Entry(name) | Clear(name) | Collect(name):
-                changed.add(name)
-    return changed | _bound(nodes)
+    changed = {n.name for n in nodes if isinstance(n, Let | Assign | Probe)}
+    return changed | {p.name for p in scan.private} | {*written(nodes)} | _bound(nodes)
 
 
 def _bound(nodes: Collection[Plan]) -> set[str]:

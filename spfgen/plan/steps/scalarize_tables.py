@@ -18,7 +18,6 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
     Assign,
     Block,
-    Clear,
     Collect,
     Define,
     Entry,
@@ -256,7 +255,7 @@ def _mentions(plan: Plan, names: Collection[str]) -> bool:
     arrays = {f"{name}.{array}" for name in names for array in (AT, COUNT)}
     for node in walk(plan):
         match node:
-            case Collect(name) | Entry(name) | Clear(name) | Operand(tensor=name) if name in names:
+            case Plan(writes=name) | Operand(tensor=name) if name in names:
                 return True
             case Probe(_, name) if name in names:
                 return True

@@ -9,12 +9,11 @@ that are made: see `reach` in oracle/ranges.py. Any other index has the range th
 conditions, and the extents of what it is a part of a subscript of, leave it. An index has one range in a statement, or
 in the whole body of its loop; `sizes` gives those that nothing else does.
 
-**Reads outside.** A point at which a tensor is read outside of it is not part of the computation: a function has no
-value there, a sum or a difference that of its other term, a reduction leaves it out, `where` looks at the branch that
-it takes, and `coalesce` has the value of its first argument that is read inside. In reductions other than sums, and in
-what `coalesce` catches, a sum has no value either where one of its terms has none. Values as subscripts (gathers,
-scatters) that lie outside are an error, within `coalesce` they are reads outside. Compiled kernels differ outside of
-reductions: but for sums of products of tensors with the fill 0, they read the fill outside, as docs/language.md says.
+**Reads outside.** A point at which a tensor is read outside of it is not part of a reduction: a function has no value
+there, a sum or a difference that of its other term, the reduction leaves it out, `where` looks at the branch that it
+takes, and `coalesce` has the value of its first argument that is read inside. In reductions other than sums, and in
+what `coalesce` catches, a sum has no value either where one of its terms has none. Outside of reductions the fill is
+read. Values as subscripts (gathers, scatters) that lie outside are an error, within `coalesce` they are reads outside.
 
 **Implicit sums.** In each additive term (products multiplied out as far as their terms differ in this) the indices that
 stand only on the right are summed; updates by other functions are made once for each value, in the order of the points.
@@ -190,15 +189,10 @@ class Run(Values):
                 raise ValueError(f"expected a step of a kernel, not {type(step).__name__}")
 
     def scalar(self, value: Any, frame: Frame, scalars: Any, op: str = "=", function: Any = None) -> Any:
-        """The value of a `let`; where it is read outside, that of the fills."""
-        found = self.summed(value, frame, scalars, op, function, None)
-        if not np.all(found.inside):
-            return self.fill_of(value, frame, scalars)
-        return plain(found.value)
+        return plain(self.summed(value, frame, scalars, op, function, None).value)
 
     def truth(self, condition: Any, frame: Frame, scalars: Any) -> bool:
-        found = self.value(condition, frame, scalars)
-        return bool(np.all(found.inside)) and bool(np.asarray(found.value).all())
+        return bool(np.asarray(self.value(condition, frame, scalars).value).all())
 
     def statement(self, step: n.Statement, frame: Frame, scalars: dict[str, Any]) -> None:
         target = self.tensors[step.target.tensor]
@@ -225,7 +219,7 @@ class Run(Values):
             inner = self.with_free(what, inner, step.where)
             found = self.value(what, inner, scalars)
         places, inside = self.places(step.target, target.shape, inner, scalars)
-        mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside) & inner.mask), inner.shape)
+        mask = np.broadcast_to(np.asarray(inside & inner.mask), inner.shape)
         count = int(np.count_nonzero(mask))
         chosen = tuple(np.broadcast_to(p, inner.shape)[mask] for p in places)
         at = np.ravel_multi_index(chosen, target.shape) if chosen and count else np.zeros(count, np.int64)

@@ -61,7 +61,7 @@ def _one_by_one(step: Statement | Set, indices: tuple[str, ...]) -> For:
     return For(indices, (step,), None, step.span)
 
 
-def _as_update(statement: Statement) -> Statement:
+def as_update(statement: Statement) -> Statement:
     """`y = y + v` as `y += v`, where v does not read y: the term y is no sum, whatever the condition says."""
     terms = list(_added(statement.value))
     rest = [t for t in terms if t != (statement.target, True)]
@@ -90,7 +90,7 @@ def _added(value: Value, positive: bool = True) -> Iterator[tuple[Value, bool]]:
 
 
 def _statement(statement: Statement, around: frozenset[str]) -> Statement:
-    statement = _as_update(statement)
+    statement = as_update(statement)
     known = around | indices_of(statement.target)
     inner = _free(statement.value, known)
     parts = list(conjuncts(statement.where)) if statement.where is not None else []

@@ -22,6 +22,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.following import conditions_in
 from spfgen.space.index_extents import IndexExtents
+from spfgen.space.meeting import added_up, without_values
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Asked, Change, Program, Steps, Tensor
 from spfgen.space.normal import Inside, Normal
@@ -33,7 +34,7 @@ from spfgen.space.results import check_fills, regions_in, with_fills, with_patte
 from spfgen.space.schedule import read_schedule
 from spfgen.space.size import check_size
 from spfgen.space.steps import Chosen, Equation
-from spfgen.space.sums import Sums, what_is_beyond
+from spfgen.space.sums import Sums, recurs, what_is_beyond
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import check_output, check_signs
 from spfgen.space.transform import transformed
@@ -47,6 +48,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
+    kernel = added_up(kernel, layouts, lambda _, repeated: repeated)
     return _joined(kernel, declared, layouts)
 
 
@@ -62,7 +64,7 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     tensors = tuple(t for t in made if t.name not in local)
     temporaries = tuple(t for t in made if t.name in local)
     found = _index_extents(kernel, extents, normal, body, roles)
-    body = tuple(found.resolved(s) for s in body)
+    body = tuple(without_values(found.resolved(s)) for s in body)
     free = _without_extent(found, body)
     indices = {i: found.extent(i) for i in sorted(normal.taken & (found.needed(body) - free))}
     outside = Outside(found.limits_of, found.never_negative, free, _absent(made, roles.outputs), _types(made, body))
@@ -77,10 +79,14 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     by_name = {t.name: t for t in (*tensors, *temporaries)}
     own = [extents.ranges(k + 1) for k in range(len(stated))]
     groups = sums.groups(equations, by_name, own, ranges, free, {*found.computed})
+    of_regions = [s for s, e in equations if e not in groups or groups[e].group.point is not None]
+    summed = added_up(kernel, layouts, lambda s, repeated: not repeated and (s in of_regions or recurs(s)))
+    if summed != kernel:
+        return _joined(summed, declared, layouts)
     schedule = read_schedule(kernel, by_name, [g.group for g in groups.values()], sums.others, sums.beyond)
     groups = _changed(groups, schedule.changes)
     body = tuple(in_order(s, indices, groups) for s in body)
-    text = "\n".join(map(show_statement, kernel.statements))
+    text = "\n".join(map(show_statement, map(without_values, kernel.statements)))
     steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called, groups, frozenset(local))
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
     written = _written(indices, normal)

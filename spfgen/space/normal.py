@@ -25,6 +25,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.uses import leaves_the_rest
 from spfgen.lang.values import indices_of
 from spfgen.space.conditions import condition_of
+from spfgen.space.meeting import without_values
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Place, Tie
 from spfgen.space.typed import Holds
 
@@ -121,7 +122,7 @@ class Normal:
             None if step.where is None else rename(step.where, inside),
             step.within,
             leaves_the_rest(step),
-            show_statement(step),
+            show_statement(without_values(step)),
             step.span,
         )
 

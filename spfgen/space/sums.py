@@ -21,6 +21,7 @@ from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import is_zero_on_fills
 from spfgen.space.extents import Ranges
 from spfgen.space.local_tensors import own_tensor
+from spfgen.space.meeting import is_nothing
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Asked, Tensor
 from spfgen.space.products import has_sum, is_long_by_element
@@ -165,7 +166,7 @@ class Sums:
             return None
         read = [*accesses(equation.value)]
         views = any(isinstance(n, Chosen | Gathered | Linked) for n in walk(equation.value))
-        if views or any(a.tensor == equation.target for a in read):
+        if views or is_nothing(statement.value) or any(a.tensor == equation.target for a in read):
             return None
         if {*equation.indices} & free or {v for a in read for s in a.subscripts for v in variables(s)} & free:
             return None

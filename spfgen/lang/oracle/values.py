@@ -36,14 +36,15 @@ DECIDED: dict[str, dict[int, Any]] = {
 class Frame:
     """The points at which a value is computed: a table of `shape`, with the value of each index at each point.
     Where it is `strict`, values as subscripts may lie outside. Where it is `whole`, a term that is read outside makes a
-    whole sum so. Points that `mask` leaves out do not count. Where it is `exact`, what is not stored is a number as any
-    other.
+    whole sum so; where it is `reduced`, the point lies within a reduction, and such a term is left out. Points that
+    `mask` leaves out do not count. Where it is `exact`, what is not stored is a number as any other.
     """
 
     shape: tuple[int, ...] = ()
     indices: Mapping[str, Array] = field(default_factory=dict)
     strict: bool = False
     whole: bool = False
+    reduced: bool = False
     mask: Any = True
     exact: bool = False
 
@@ -58,7 +59,7 @@ class Frame:
         mask = np.asarray(self.mask)
         mask = mask.reshape((*mask.shape, *(1,) * more)) if mask.ndim else mask
         shape = (*self.shape, *(max(high - low, 0) for _, low, high in ranges))
-        return Frame(shape, found, self.strict, self.whole, mask)
+        return Frame(shape, found, self.strict, self.whole, self.reduced, mask)
 
     def with_indices(self, more: Mapping[str, Array]) -> Frame:
         return replace(self, indices={**self.indices, **more})
@@ -259,12 +260,12 @@ class Values(Ranges):
             return Found(self.grid(array, frame), True, self.grid(absent, frame))
         if 0 in array.shape:
             shape = np.broadcast_shapes(*(p.shape for p in places))
-            return Found(np.full(shape, fill, array.dtype), np.zeros(shape, bool), np.zeros(shape, bool))
+            return Found(np.full(shape, fill, array.dtype), np.zeros(shape, bool), np.ones(shape, bool))
         at = tuple(np.clip(p, 0, e - 1) for p, e in zip(places, array.shape, strict=True))
-        absent = np.asarray(False)
+        absent = ~inside
         if access.tensor in self.fills:
-            absent = ~self.is_stored(access.tensor)[at]
-        return Found(array[at], inside, absent)
+            absent = absent | ~self.is_stored(access.tensor)[at]
+        return Found(np.where(inside, array[at], np.asarray(fill, array.dtype)), inside, absent)
 
     def combined(self, op: str, function: Any, arguments: Sequence[Found], frame: Frame) -> Found:
         """A function of values."""
@@ -279,7 +280,7 @@ class Values(Ranges):
         inside = insides[0]
         if function is None and op in ("add", "subtract") and not frame.whole:
             zeros = [
-                v if np.all(here) else self.apply("where", None, (here, v, False))
+                self.apply("where", None, (here, v, False)) if frame.reduced and not np.all(here) else v
                 for v, here in zip(values, insides, strict=True)
             ]
             sums = self.apply(op, None, zeros)
@@ -322,7 +323,7 @@ class Values(Ranges):
     def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
         more = [(i, *self.range_of(i)) for i in node.indices]
         whole = node.op != "add" or node.function is not None
-        inner = replace(frame.extended(more), strict=False, whole=whole)
+        inner = replace(frame.extended(more), strict=False, whole=whole, reduced=True)
         if node.where is not None:
             inner = replace(inner, mask=inner.mask & self.formula(node.where, inner.indices))
         found = self.value(node.value, inner, scalars)

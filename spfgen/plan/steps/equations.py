@@ -71,9 +71,9 @@ class Equations(Hoisting):
         emptied = eq.updates is None and not eq.selects and not eq.within and (some or eq.where is not None)
         if emptied and reads:
             return self.from_copy(eq, env)
-        if emptied and some:
-            return [*self.emptied(eq.target), *self.within(eq, access, env)]
         empty = lang.Constant(self.tensors[eq.target].layout.fill)
+        if emptied and some:
+            return [*self.emptied(eq.target), *([] if eq.value == empty else self.within(eq, access, env))]
         first = self.filled(eq, access, empty, env) if emptied else []
         return [*first, *self.within(eq, access, env)]
 
@@ -85,7 +85,8 @@ class Equations(Hoisting):
             return self.from_copy(eq, env)
         if some:
             others = replace(eq, selects=True)  # all else has been made empty
-            return [*self.emptied(eq.target, eq.rest), *self.equation(others, env)]
+            alike = isinstance(eq.value, lang.Constant) and fill_text(eq.value.value) == fill_text(eq.rest)
+            return [*self.emptied(eq.target, eq.rest), *([] if alike else self.equation(others, env))]
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]

@@ -30,7 +30,7 @@ from spfgen.space.runs import is_about_runs
 from spfgen.space.steps import Chosen, Equation, Gathered, Linked
 from spfgen.space.terms import make_group
 from spfgen.space.unions import merges
-from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type, converted_within
+from spfgen.space.values import NoSumOfProducts, SeveralPlaces, UnstoredDivisor, combined_type, converted_within
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Sums:
         """The points of a statement; None where it is better planned by regions."""
         try:
             return make_group(statement, tensors, ranges)
-        except (UnstoredDivisor, SeveralPlaces):
+        except (NoSumOfProducts, UnstoredDivisor, SeveralPlaces):
             if self.known.as_written or recurs(statement):
                 raise
         return None

@@ -206,7 +206,7 @@ class _Apart:
         if value not in self.known:
             terms = linear_terms(value, quotients=True)
             if terms is None:
-                raise too_many(value, self.statement.span) or Unsupported(
+                raise too_many(value, self.statement.span) or NoSumOfProducts(
                     "only sums of products and quotients are compiled here",
                     value.span or self.statement.span,
                     ("assign the value, or the sums in it, to a tensor in a statement of its own, and sum that",),
@@ -232,6 +232,10 @@ class _Apart:
 
 class SeveralPlaces(Unsupported):
     """The target has places of several kinds, and its value is more than a sum of products: steps can do that."""
+
+
+class NoSumOfProducts(Unsupported):
+    """Sums within a sum cannot be multiplied out: steps compute each of them."""
 
 
 class UnstoredDivisor(Unsupported):

@@ -130,3 +130,17 @@ def test_a_choice_of_a_scalar_has_its_type(text: str) -> None:
     found = spfgen.parse(f"kernel k {{ tensor x, y : dense  {text} }}").kernels["k"].compile()(x=x)
     wanted = [0, 0, 2, 0, 0] if "let u" in text else [2 * v for v in x]
     np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y[i] = exp(x[i - 2])*z[i]", "y[i] = max(x[i - 1], 1) + z[i]", "let t = exp(x[7])  y[i] = t*z[i]",
+        "for j { y[i] += exp(x[j - 2])*D[i,j] }", "for i { if x[i - 1] == 0 { y[i] += z[i] } }",
+        "y[i] = z[i]/(2 + x[at[i - 1]])",
+    ],
+)  # fmt: skip
+def test_the_fill_is_read_outside_of_reductions(text: str) -> None:
+    given = {n: v for n, v in OPERANDS.items() if f"{n}[" in text} | {"y": np.array([1.0, 2])}
+    given |= {"z": np.array([1.0, 3])} if "z[" in text else {}
+    compare(text, {**given, "y": given["y"].copy()}, given, {}, 2)

@@ -92,8 +92,6 @@ def _statement(draw: Callable[[Any], Any], rank: int) -> str:
 def _filled(draw: Callable[[Any], Any], form: str, terms: Sequence[str]) -> str:
     """The form with terms, in parentheses where they are products."""
     count = form.count("{}")
-    if "/{}" in form:  # 0/0 where one is read outside: the oracle leaves the point out, kernels do not
-        terms = [t for t in terms if "+ 1]" not in t]
     found = [draw(st.sampled_from(terms)) for _ in range(count)]
     return form.format(*(t if t.startswith("sum(") or "*" not in t else f"({t})" for t in found))
 

@@ -734,7 +734,8 @@ class _Interpreter:
             return
         value = self.value(plan, plan.value, self.kind(plan.value, own), env)
         clears = plan.op == "=" and plan.value == Constant(0)
-        self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears)
+        updates = any(isinstance(n, Read) and n.operand == plan.target for n in walk(plan.value))
+        self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears, updates=updates)
 
     def gathered(self, plan: Gather, body: Plan, env: Env) -> None:
         """What the body appends has these coordinates."""
@@ -811,8 +812,9 @@ class _Interpreter:
         value: Number,
         clears: bool = False,
         monoid: Monoid | None = None,
+        updates: bool = False,
     ) -> None:
-        """Store or add: to the innermost sum of the place, or to memory."""
+        """Store or add: to the innermost sum of the place, or to memory. What is stored `updates` what was there."""
 
         def together(old: Number) -> Number:
             return old + value if monoid is None else steps.together(monoid, old, value)
@@ -839,7 +841,7 @@ class _Interpreter:
         if op == "=" and clears and memory.seen[place] <= CLEARED:
             memory.note(plan, place, CLEARED)
         else:
-            memory.note(plan, place, STORED if op == "=" else ADDED)
+            memory.note(plan, place, STORED if op == "=" and not updates else ADDED)
         memory.values[place] = _converted(value if op == "=" else together(memory.values[place]), memory.values.dtype)
 
     def read(self, plan: Plan, operand: Operand, env: Env) -> Number:

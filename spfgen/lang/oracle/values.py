@@ -262,10 +262,13 @@ class Values(Ranges):
             shape = np.broadcast_shapes(*(p.shape for p in places))
             return Found(np.full(shape, fill, array.dtype), np.zeros(shape, bool), np.ones(shape, bool))
         at = tuple(np.clip(p, 0, e - 1) for p, e in zip(places, array.shape, strict=True))
-        absent = ~inside
+        here = np.asarray(True)  # where the places lie within, whether they are read outside themselves or not
+        for place, extent in zip(places, array.shape, strict=True):
+            here = here & (place >= 0) & (place < extent)
+        absent = ~here
         if access.tensor in self.fills:
             absent = absent | ~self.is_stored(access.tensor)[at]
-        return Found(np.where(inside, array[at], np.asarray(fill, array.dtype)), inside, absent)
+        return Found(np.where(here, array[at], np.asarray(fill, array.dtype)), inside, absent)
 
     def combined(self, op: str, function: Any, arguments: Sequence[Found], frame: Frame) -> Found:
         """A function of values."""

@@ -19,7 +19,8 @@ D = rng.integers(1, 4, (4, 5)).astype(float)
 TEXTS = (
     "y[i + j] = abs(A[i,j])", "y[i + j] = cos(A[i,j])*D[i,j]", "y[i + j] = D[i,j]/sum(k: D[i,k])",
     "y[i + j] = max(A[i,j], D[i,j]) where i > j", "y[i - j + 4] = sqrt(D[i,j])", "y[2*i + j] = A[i,j] > 1",
-    "for k { y[i + j] = D[i,j]*A[k,0] }", "for k { y[i + k] = abs(A[i,k]) }", "for k { y[i + j] = max(A[i,j], D[0,k]) }",
+    "for k { y[i + j] = D[i,j]*A[k,0] }", "for k { y[i + k] = abs(A[i,k]) }",
+    "for k { y[i + j] = max(A[i,j], D[0,k]) }",
 )  # fmt: skip
 
 
@@ -37,12 +38,12 @@ def test_values_are_added_up(text: str, layout: str) -> None:
 
 @pytest.mark.parametrize("out", ["csr", "dcsr", "coo_unsorted"])
 def test_in_sparse_results(out: str) -> None:
-    F = np.where(rng.random((3, 4, 2)) < 0.5, rng.integers(-3, 4, (3, 4, 2)), 0).astype(float)
+    cube = np.where(rng.random((3, 4, 2)) < 0.5, rng.integers(-3, 4, (3, 4, 2)), 0).astype(float)
     expected = np.zeros((6, 2))
-    for i, j, k in zip(*F.nonzero(), strict=True):
-        expected[i + j, k] += abs(F[i, j, k])
+    for i, j, k in zip(*cube.nonzero(), strict=True):
+        expected[i + j, k] += abs(cube[i, j, k])
     for layout in ("csf", "coo(rank=3)"):
-        found = spfgen.evaluate("C[i + j, k] = abs(F[i,j,k])", F=spfgen.pack(F, layout), out=out)
+        found = spfgen.evaluate("C[i + j, k] = abs(F[i,j,k])", F=spfgen.pack(cube, layout), out=out)
         np.testing.assert_allclose(found.to_numpy(), expected)
 
 

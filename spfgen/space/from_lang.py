@@ -7,7 +7,7 @@ besides: for every additive term the relations of all accesses, with coordinates
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -79,18 +79,17 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     by_name = {t.name: t for t in (*tensors, *temporaries)}
     own = [extents.ranges(k + 1) for k in range(len(stated))]
     groups = sums.groups(equations, by_name, own, ranges, free, {*found.computed})
-    of_regions = [s for s, e in equations if e not in groups or groups[e].group.point is not None]
-    summed = added_up(kernel, layouts, lambda s, repeated: not repeated and (s in of_regions or recurs(s)))
+    summed = _added_up(kernel, layouts, equations, groups)
     if summed != kernel:
         return _joined(summed, declared, layouts)
     schedule = read_schedule(kernel, by_name, [g.group for g in groups.values()], sums.others, sums.beyond)
     groups = _changed(groups, schedule.changes)
     body = tuple(in_order(s, indices, groups) for s in body)
-    text = "\n".join(map(show_statement, map(without_values, kernel.statements)))
-    steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called, groups, frozenset(local))
+    steps = Steps(
+        body, indices, free, _text(kernel), kernel.span, found.computed, normal.called, groups, frozenset(local)
+    )
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
     written = _written(indices, normal)
-    numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
     return Program(
         kernel.name,
         kernel.doc,
@@ -112,8 +111,29 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
         derived=tuple(found.derived()),
         doubts=doubts(kernel, steps, by_name, own_regions, sums.ranges, ranges),
         beyond=sums.beyond,
-        numbers={name: number for name, number in numbers.items() if name not in written},
+        numbers=_numbers(normal, found, written),
     )
+
+
+def _added_up(
+    kernel: lang.Kernel,
+    layouts: Mapping[str, Layout],
+    equations: Sequence[tuple[lang.Statement, Equation]],
+    groups: Mapping[Equation, Asked],
+) -> lang.Kernel:
+    """The kernel with updates for those assignments that are no sums, where several points have one place."""
+    of_regions = [s for s, e in equations if e not in groups or groups[e].group.point is not None]
+    return added_up(kernel, layouts, lambda s, repeated: not repeated and (s in of_regions or recurs(s)))
+
+
+def _text(kernel: lang.Kernel) -> str:
+    return "\n".join(map(show_statement, map(without_values, kernel.statements)))
+
+
+def _numbers(normal: Normal, found: IndexExtents, written: Collection[str]) -> dict[str, int]:
+    """The extents of indices that are numbers, by the names of the text, but for those that are `written` as sizes."""
+    numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
+    return {name: number for name, number in numbers.items() if name not in written}
 
 
 def _absent(tensors: Sequence[Tensor], outputs: Set[str]) -> frozenset[str]:

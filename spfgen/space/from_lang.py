@@ -85,9 +85,8 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     schedule = read_schedule(kernel, by_name, [g.group for g in groups.values()], sums.others, sums.beyond)
     groups = _changed(groups, schedule.changes)
     body = tuple(in_order(s, indices, groups) for s in body)
-    steps = Steps(
-        body, indices, free, _text(kernel), kernel.span, found.computed, normal.called, groups, frozenset(local)
-    )
+    text = _text(kernel)
+    steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called, groups, frozenset(local))
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
     written = _written(indices, normal)
     return Program(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from spfgen import tuning
@@ -27,16 +28,15 @@ from spfgen.plan.analyse.depend import (
 )
 from spfgen.plan.analyse.injective import with_equal_positions
 from spfgen.plan.analyse.order import scan_order
-from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
+from spfgen.plan.analyse.scan import Step, sources, wrapped
 from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.build.drivers import driven, steps_in_order
 from spfgen.plan.build.gather import gathered
-from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.build.nest import build_nest, known_at, stored_at
 from spfgen.plan.build.parts import steps_of
 from spfgen.plan.build.slices import sliced
 from spfgen.plan.choices import BLOCKED, GATHERED, ONE_REDUCTION, TILE_ORDERS
 from spfgen.plan.context import Context
-from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.fused import plan_value
 from spfgen.plan.nodes import (
@@ -47,13 +47,11 @@ from spfgen.plan.nodes import (
     Clear,
     Find,
     Finish,
-    Guard,
     Levels,
     Plan,
     RegisterTile,
     Scan,
     Segment,
-    Store,
     Version,
     Versions,
     chain,
@@ -110,9 +108,7 @@ def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] |
     own = [s for s in steps if s.dim not in added.domain.space.position]
     if any(s.kind != "locate" or s.guards for s in own):
         return None
-    known = steps[-1].known if steps else point.domain.space.universe()
-    target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
-    body: Plan = Store(target, with_quotients(point.value, known))
+    body: Plan = stored_at(point, known_at(point, steps), "=")
     for step in reversed(own):
         body = wrapped(step, body)
     target = replace(added.target, tensor=group.target)
@@ -249,33 +245,29 @@ def _nest(
     appends = instance.target.tensor in context.assembled
     loops_below = any(s.kind == "scan" for s in steps[level:])
     loops_above = [s.dim for s in steps[:level] if s.kind == "scan"]
-    known = steps[-1].known if steps else instance.domain.space.universe()
+    known = known_at(instance, steps)
     at_target = steps[level - 1].known if level else known.space.universe()
     summed = not appends and loops_below and not instance.guards and place_inside(instance, instance.target, at_target)
     # Storing instead of adding: reached whatever the data are, and nothing below may skip it.
     always = summed or not (loops_below or instance.guards or any(s.guards for s in steps[level:]))
     stored = store and always and _data_free(instance, steps[:level]) and covers(instance, at_target, loops_above)
     stored = stored or (store and always and covers_by_segments(instance, steps[:level]))
-    target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
-    value = with_quotients(instance.value, known)
     stored = stored and (summed or finish is None)
-    body: Plan = Store(target, value, "=" if stored and not summed else instance.op, monoid=instance.monoid)
-    if appends:
-        body = Append(target.tensor, target.place, value, "its place is found when all entries are there")
-    if instance.guards:
-        conditions = tuple(with_quotients(g, known) for g in instance.guards)
-        body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
+    does = stored_at(instance, known, "=" if stored and not summed else instance.op)
+    entry = Append(does.target.tensor, does.target.place, does.value, "its place is found when all entries are there")
     parallel = _parallel_dim(instance, steps, context)
     # A stored sum must be stored whatever happens below; one that is added is best kept within the guards.
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
     reduce_above = level if stored else _sum_level(instance, steps, first_loop, parallel, context)
     if summed and reduce_above >= 0 and parallel is not None and parallel[0] in [s.dim for s in steps[reduce_above:]]:
         parallel = None  # all of its iterations add to one sum: they write different places if there is but one
-    for k in range(len(steps) - 1, -1, -1):
-        body = wrapped(steps[k], body, parallel)
-        if summed and k == reduce_above:
-            body = _reduced(instance, target, stored, body, finish if stored else None)
-    return with_finds(narrowed(instance, body, steps, context)), stored
+
+    def total(body: Plan) -> Plan:
+        return _reduced(instance, does.target, stored, body, finish if stored else None)
+
+    kept = (reduce_above, total) if summed and reduce_above >= 0 else None
+    placed = partial(wrapped, parallel=parallel)
+    return build_nest(instance, steps, entry if appends else does, context, placed, kept), stored
 
 
 def _data_free(instance: Instance, steps: list[Step]) -> bool:

@@ -21,8 +21,9 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, is_apart, meetings
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.recurrence import DOWN, Need, needs, order_text, running
-from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
+from spfgen.plan.analyse.scan import Step, wrapped
 from spfgen.plan.build import parts
+from spfgen.plan.build.nest import guarded, known_at, stored_at
 from spfgen.plan.build.own_names import own_names, used_names, with_own_names
 from spfgen.plan.build.parts import Part, steps_of
 from spfgen.plan.build.reduction_fusion import Nest, alike, fused, step_of
@@ -39,7 +40,6 @@ from spfgen.plan.nodes import (
     Row,
     Scan,
     State,
-    Store,
     Table,
     Variable,
     Version,
@@ -435,13 +435,8 @@ class _Fusion:
     def stored(self, value: Value) -> Plan:
         """The value, stored at the point."""
         order, point = self.order, self.point
-        known = order.steps[-1].known if order.steps else point.domain.space.universe()
-        target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
-        result: Plan = Store(target, with_quotients(self.with_rows(value), known))
-        if point.guards:
-            conditions = tuple(with_quotients(g, known) for g in point.guards)
-            result = Guard(conditions, result, "the place in the value array could not be proved to lie within it")
-        return result
+        known = known_at(point, order.steps)
+        return guarded(point, known, stored_at(point, known, "=", self.with_rows(value)))
 
     def started(self, inside: Sequence[Part]) -> tuple[Value, dict[str, Value]]:
         """The value in which a difference `b - sum` is one variable that starts at b, where the sum is of what was

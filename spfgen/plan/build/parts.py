@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from spfgen import tuning
@@ -19,11 +20,10 @@ from spfgen.plan.analyse.cost import mean_ratio
 from spfgen.plan.analyse.injective import with_equal_positions
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.recurrence import Need
-from spfgen.plan.analyse.scan import Step, scan_steps, sources, with_quotients
+from spfgen.plan.analyse.scan import Step, scan_steps, sources
 from spfgen.plan.build.drivers import driven, rough
-from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.build.nest import build_nest, known_at, stored_at
 from spfgen.plan.context import Context
-from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_once
 from spfgen.plan.nodes import (
     PLANS,
@@ -142,21 +142,10 @@ def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) 
 def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
     """The part with its nest: algorithms of finds chosen, and checked. `placed` makes the node of a step."""
     instance, steps = part.instance, part.steps
-    known = steps[-1].known
-    target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
-    body: Plan = Store(target, with_quotients(instance.value, known), "+=")
-    if instance.guards:
-        conditions = tuple(with_quotients(g, known) for g in instance.guards)
-        body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
-    for k in range(len(steps) - 1, -1, -1):
-        if k == outer - 1:
-            body = Accumulate(target, "+=", body)
-        body = placed(steps[k], body)
-    if not outer:
-        body = Accumulate(target, "+=", body)
-    if part.need is None:
-        body = narrowed(instance, body, steps, context, [s.dim for s in steps[:outer]])
-    nest = choose_once(instance, with_finds(body), steps, context)
+    does = stored_at(instance, known_at(instance, steps), "+=")
+    total = (outer, partial(Accumulate, does.target, "+="))
+    fixed = [s.dim for s in steps[:outer]] if part.need is None else None
+    nest = choose_once(instance, build_nest(instance, steps, does, context, placed, total, fixed), steps, context)
     # Its sum gets all its places later where they change within it (fused.py).
     check_nest(instance, rewrite(lambda n: n.body if _is_at_changing_places(n) else None, nest, PLANS))
     if part.need is not None and context.falling:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spfgen.errors import InternalError
@@ -26,14 +27,13 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.analyse.depend import distinct_by_facts, distinct_places
 from spfgen.plan.analyse.injective import with_equal_positions
 from spfgen.plan.analyse.lexicographic import is_in_order
-from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
+from spfgen.plan.analyse.scan import Step, sources, wrapped
 from spfgen.plan.build.drivers import driven
-from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.build.nest import build_nest, known_at, stored_at
 from spfgen.plan.choices import LOOKUP_EXITS
 from spfgen.plan.context import Context
-from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_once
-from spfgen.plan.nodes import Block, Define, Find, Guard, If, Load, Plan, Scan, Store, chain, with_body
+from spfgen.plan.nodes import Block, Define, Find, If, Load, Plan, Scan, Store, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
 from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.plan.steps.state import State
@@ -355,14 +355,9 @@ class Nests(State):
             if env.order and not is_in_order(instance, steps, env.order):
                 continue
             parallel = self.parallel(instance, steps, distinct, env, context) if env.parallel else None
-            known = steps[-1].known if steps else instance.domain.space.universe()
-            body: Plan = Store(instance.target, with_quotients(instance.value, known), "+=")
-            if instance.guards:
-                conditions = tuple(with_quotients(g, known) for g in instance.guards)
-                body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
-            for step in reversed(steps):
-                body = wrapped(step, body, parallel)
-            body = with_finds(narrowed(instance, body, steps, context, around=env.known))
+            does = stored_at(instance, known_at(instance, steps), "+=")
+            placed = partial(wrapped, parallel=parallel)
+            body = build_nest(instance, steps, does, context, placed, around=env.known)
             nest = choose_once(instance, body, steps, context)
             if context.makes(LOOKUP_EXITS):
                 nest = with_early_exits(instance, nest)

@@ -1,0 +1,58 @@
+"""The nest of an instance: the steps of its scan, folded from the inside out around what is done at each point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
+from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.context import Context
+from spfgen.plan.finds import with_finds
+from spfgen.plan.nodes import Guard, Plan, Store
+from spfgen.sets.named import Piece
+from spfgen.space.nodes import Instance, Value
+
+
+def known_at(instance: Instance, steps: Sequence[Step]) -> Piece:
+    """What is known behind these steps."""
+    return steps[-1].known if steps else instance.domain.space.universe()
+
+
+def stored_at(instance: Instance, known: Piece, op: str, value: Value | None = None) -> Store:
+    """What is done at a point: the value comes to its place."""
+    place = tuple(with_quotients(p, known) for p in instance.target.place)
+    made = with_quotients(instance.value if value is None else value, known)
+    return Store(replace(instance.target, place=place), made, op, monoid=instance.monoid)
+
+
+def guarded(instance: Instance, known: Piece, does: Plan) -> Plan:
+    """What is done at a point, if it is one where that has to be asked."""
+    if not instance.guards:
+        return does
+    conditions = tuple(with_quotients(g, known) for g in instance.guards)
+    return Guard(conditions, does, "the place in the value array could not be proved to lie within it")
+
+
+def build_nest(
+    instance: Instance,
+    steps: Sequence[Step],
+    does: Plan,
+    context: Context,
+    placed: Callable[[Step, Plan], Plan] = wrapped,
+    total: tuple[int, Callable[[Plan], Plan]] | None = None,
+    fixed: Collection[str] | None = (),
+    around: Collection[str] = (),
+) -> Plan:
+    """What is `done` at all points of the instance; loops that look for a position are finds, not yet chosen. `placed`
+    makes the node of a step; a `total` is kept around all steps from that number on. Loops get narrower bounds but for
+    the `fixed` ones (None: for all); `around` are indices of loops around the nest."""
+    body = guarded(instance, known_at(instance, steps), does)
+    for k in range(len(steps), -1, -1):
+        if k < len(steps):
+            body = placed(steps[k], body)
+        if total is not None and total[0] == k:
+            body = total[1](body)
+    if fixed is not None:
+        body = narrowed(instance, body, steps, context, fixed, around)
+    return with_finds(body)

@@ -264,9 +264,7 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     room = (*extents[:-1], max(0, extents[-1] - (rank.kind == "pointer")))
     good = inside(room, places, rows.count)
     if not good.all():
-        mask = np.ones(state.count, dtype=bool)
-        mask[rows.rows[~good]] = False
-        state.keep(mask)
+        state.drop(rows.rows[~good])
         rows = entry_rows(state, rules)
         places = subscripts_of(state, plan, rank.begin, rows.rows)
     state.claim(begin.name, extents)
@@ -318,9 +316,7 @@ def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     extents = solved_extents(state, begin, [*needed[:-1], needed[-1] + 1])
     good = inside((*extents[:-1], max(0, extents[-1] - 1)), places, rows.count)
     if not good.all():
-        mask = np.ones(state.count, dtype=bool)
-        mask[rows.rows[~good]] = False
-        state.keep(mask)
+        state.drop(rows.rows[~good])
         return _rank_padded(state, plan, rank, rules, order)
     groups = [*places, *subscripts_of(state, plan, rank.keys[0], rows.rows, rank.position)]
     _, slot, _ = slots_of(groups, rows, sorted_by(state, plan, rank, rows, order))
@@ -456,9 +452,7 @@ def _make_room(
             None,
             _about_zeros(state, rows.rows[full]),
         )
-    mask = np.ones(state.count, dtype=bool)
-    mask[rows.rows[surplus]] = False
-    state.keep(mask)
+    state.drop(rows.rows[surplus])
 
 
 def _about_zeros(state: Entries, rows: Array) -> tuple[str, ...]:
@@ -521,9 +515,7 @@ def _rank_with_filler(
     outer = (*extents[:axis], *extents[axis + 1 :])
     good = inside(outer, groups, rows.count)
     if not good.all():
-        mask = np.ones(state.count, dtype=bool)
-        mask[rows.rows[~good]] = False
-        state.keep(mask)
+        state.drop(rows.rows[~good])
         return _rank_with_filler(state, plan, rank, rules, order, width)
     slots = extents[axis]
     state.claim(index.name, extents)

@@ -111,9 +111,7 @@ def make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     state.claim(index.name, extents)
     good = inside(extents, places, rows.count)
     if not good.all():
-        mask = np.ones(state.count, dtype=bool)
-        mask[rows.rows[~good]] = False
-        state.keep(mask)
+        state.drop(rows.rows[~good])
         return make_starts(state, plan, rank, rules, order)
     flat = flat_place(extents, places, rows.count)
     low, room = np.zeros(prod(extents), dtype=np.int64), np.zeros(prod(extents), dtype=np.int64)
@@ -186,9 +184,7 @@ def write_digits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
         good[mine] &= digit[flat[mine]] == said[mine]
         total += place * digit
     state.arrays[index.name] = total.reshape(extents)
-    mask = np.ones(state.count, dtype=bool)
-    mask[rows.rows[~good]] = False
-    state.keep(mask)
+    state.drop(rows.rows[~good])
 
 
 def rank_chunks(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:

@@ -113,6 +113,12 @@ class Entries:
         self.values, self.piece = self.values[mask], self.piece[mask]
         self.number, self.more = self.number[mask], self.more[mask]
 
+    def drop(self, rows: Array) -> None:
+        """Drop these rows, as `keep` does it."""
+        mask = np.ones(self.count, dtype=bool)
+        mask[rows] = False
+        self.keep(mask)
+
     def elsewhere(self, mask: Array) -> None:
         """Raises WrongBranch when there are such rows."""
         if mask.any():

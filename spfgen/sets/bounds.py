@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
@@ -13,11 +13,7 @@ def single_value(constraints: Iterable[Constraint], name: str) -> tuple[Affine, 
     best: tuple[Affine, int] | None = None
     lower: list[tuple[int, Affine]] = []
     upper: list[tuple[int, Affine]] = []
-    for constraint in constraints:
-        coefficient = constraint.value.coefficient(name)
-        rest = constraint.value.without(name)
-        if not coefficient or any(name in f.numerator.names() for f in rest.floors()):
-            continue
+    for constraint, coefficient, rest in _about(constraints, name):
         if constraint.equality:
             found = (rest.scaled(-1 if coefficient > 0 else 1), abs(coefficient))
             if best is None or found[1] < best[1]:
@@ -43,13 +39,18 @@ def bounds(constraints: Iterable[Constraint], name: str) -> tuple[list[tuple[int
     """
     lower: list[tuple[int, Affine]] = []
     upper: list[tuple[int, Affine]] = []
-    for constraint in constraints:
-        coefficient = constraint.value.coefficient(name)
-        rest = constraint.value.without(name)
-        if not coefficient or any(name in f.numerator.names() for f in rest.floors()):
-            continue
+    for _, coefficient, rest in _about(constraints, name):
         if coefficient > 0:
             lower.append((coefficient, rest))
         else:
             upper.append((-coefficient, rest))
     return lower, upper
+
+
+def _about(constraints: Iterable[Constraint], name: str) -> Iterator[tuple[Constraint, int, Affine]]:
+    """Those that say something of `name` outside of floors, with its coefficient and the rest."""
+    for constraint in constraints:
+        coefficient = constraint.value.coefficient(name)
+        rest = constraint.value.without(name)
+        if coefficient and not any(name in f.numerator.names() for f in rest.floors()):
+            yield constraint, coefficient, rest

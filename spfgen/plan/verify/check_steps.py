@@ -299,11 +299,13 @@ class _Checker:
                 self.known(plan, scope, *low, *high, extent)
                 self.known(plan, scope.knowing([dim]), call)
                 return self.statement(body, replace(scope, places=scope.places | {name}))
+        inside = [part for part in children(plan) if isinstance(part, Plan)]
+        if plan.writes and not inside:
+            raise fault(plan, f"nothing says when it may change {plan.writes}")
         own = [getattr(plan, f.name) for f in fields(plan)]  # type: ignore[arg-type]
         inner = replace(scope, names=scope.names | {n for n in own if isinstance(n, str)})
-        for part in children(plan):
-            if isinstance(part, Plan):
-                scope = self.made(scope, self.statement(part, inner))
+        for part in inside:
+            scope = self.made(scope, self.statement(part, inner))
         return scope
 
     def found(self, plan: Find, scope: Scope) -> Scope:

@@ -12,9 +12,12 @@ import pytest
 
 import spfgen
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Nested, Plan, Scan
+from spfgen.plan.nodes import PLANS, Nested, Plan, Scan, Store
+from spfgen.plan.steps import rewrites
+from spfgen.plan.steps.rewrites import Pass as StepPass
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.passes import PASSES, Pass, of_each
+from spfgen.space.nodes import Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,21 @@ class Wrong(Nested):
         return first.body
 
 
+@dataclass(frozen=True, slots=True)
+class Bump(Plan):
+    """The value of a place becomes one more."""
+
+    target: Operand
+
+    @property
+    def writes(self) -> str:
+        return self.target.tensor
+
+    @property
+    def label(self) -> str:
+        return "bump"
+
+
 def with_node(kind: type[Timed] | type[Wrong], monkeypatch: pytest.MonkeyPatch, after: str) -> None:
     """The passes, with one that puts the node around each innermost loop."""
 
@@ -73,3 +91,14 @@ def test_what_it_means_is_compared_with_what_was_asked_for(monkeypatch: pytest.M
     with_node(Wrong, monkeypatch, "simplify")
     with pytest.raises(spfgen.SpfgenError, match="after the pass `new`"):
         spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
+
+
+def test_what_changes_something_is_refused_until_the_verifier_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(node: object) -> Plan | None:
+        return Bump(node.target) if isinstance(node, Store) else None
+
+    added = StepPass("bump", "one more", lambda _, made: made.with_parts(lambda p: rewrite(rule, p, PLANS)), 0)
+    monkeypatch.setattr(rewrites, "STEPS", (added, *rewrites.STEPS))
+    monkeypatch.setattr(rewrites, "CHANGING", rewrites.CHANGING | {"bump"})
+    with pytest.raises(spfgen.SpfgenError, match="nothing says when it may change y"):
+        spfgen.compile("for i { for j { if A[i, j] > 0 { y[i] = y[i] + 1 } } }", A="csr", y="dense")

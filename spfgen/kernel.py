@@ -225,8 +225,9 @@ class Kernel(Public):
     def _with_own_pattern(
         self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int
     ) -> Tensor | None:
-        """A result that shares some of its index arrays, with the others; None where there is no such result."""
-        if declared.assembled is not None or not any(d.shares and d.shares.indices for d in self._kernel.tensors):
+        """A result that shares some of its index arrays, with the others, or that lends its own to other results; None
+        where there is no such result."""
+        if declared.is_made or not declared.is_output or not any(d.shares for d in self._kernel.tensors):
             return None
         from spfgen.run.calls.partly_shared import with_own_pattern
 
@@ -366,7 +367,7 @@ class Kernel(Public):
         known = calls.completed(known, tensors)
         dtypes = calls.result_types(tensors)
         made = []
-        for declared in calls.program.tensors:
+        for declared in calls.owners_first:
             if declared.name not in tensors:
                 result = self._with_own_pattern(declared, tensors, known, threads or 0)
                 if result is None:
@@ -622,6 +623,7 @@ class _Calls:
         self.program = program
         self.kernel = kernel
         self.outputs = tuple(t.name for t in program.tensors if t.is_output)
+        self.owners_first = sorted(program.tensors, key=lambda t: t.shared_with is not None)
         self.typed_arrays = tuple(
             (t.name, (ENTRIES,) if t.is_made else (t.layout.values[0].name, *(a.name for a in t.layout.indexes)))
             for t in program.tensors

@@ -364,6 +364,25 @@ def test_plans_that_gather_mean_the_same() -> None:
         np.testing.assert_allclose(found["C"][ENTRIES], dense)
 
 
+@pytest.mark.parametrize("layout", ["csr", "bcsr(R=2, C=2)"])
+def test_results_that_share_a_pattern_that_is_computed(layout: str) -> None:
+    """The owner's pattern is computed first; the others have it, and are computed there."""
+    text = f"""kernel both {{
+        tensor A, B : csr  tensor D, E : {layout} shares C  tensor C : {layout}
+        C[i,j] = A[i,k]*B[k,j]  D[i,j] = A[i,j]*B[i,j]*C[i,j]  E[i,j] = A[i,j]
+    }}"""
+    found = spfgen.parse(text).kernels["both"].compile()(A=csr(SQUARE), B=csr(SQUARE.T))
+    product = SQUARE @ SQUARE.T
+    np.testing.assert_array_equal(found["C"].to_numpy(), product)
+    np.testing.assert_array_equal(found["D"].to_numpy(), SQUARE * SQUARE.T * product)
+    stored = np.zeros(product.shape, bool)
+    stored[tuple(found["C"].to_coo().coords)] = True
+    np.testing.assert_array_equal(found["E"].to_numpy(), np.where(stored, SQUARE, 0))
+    for own in found.values():
+        assert own.validate() == ()
+        assert all(np.array_equal(own.arrays[i.name], found["C"].arrays[i.name]) for i in own.layout.indexes)
+
+
 def test_a_result_with_the_pattern_of_an_operand() -> None:
     """What is an operand times what is everywhere stores what the operand does, in arrays of its own."""
     a = csr(SQUARE)

@@ -23,7 +23,6 @@ import numpy as np
 import spfgen
 from spfgen.cir.lower.layout import field_name, final_structs, finished, free_name
 from spfgen.errors import DataError, SpfgenError, UsageError
-from spfgen.layout.fill import differs
 from spfgen.run.examining.examine import _words as words_of
 from spfgen.run.examining.sanitized import main_source, write_calls
 from spfgen.run.job import passed
@@ -311,7 +310,7 @@ def _wrong(call: Call, name: str, found: Tensor) -> str:
     if found.layout.is_pattern:  # it says where something is stored, not what
         stored = np.zeros(found.shape, bool)
         stored[tuple(found.to_coo().coords)] = True
-        return f"not stored: {told}" if (differs(expected, found.layout.fill) & ~stored).any() else ""
+        return f"not stored: {told}" if ((expected != found.layout.fill) & ~stored).any() else ""
     try:
         results.check(found, expected, call.trial.layouts[name], False, told)
     except AssertionError as error:

@@ -152,6 +152,8 @@ class KernelLowering(Lowering):
         tensor = self.program.tensor(name)
         const = "" if tensor.is_output else "const "
         role = "result" if tensor.is_output and not tensor.is_input else "operand"
+        if tensor.shared_with and tensor.is_output and not tensor.copied:
+            role += f", which has index arrays of {tensor.shared_with}: its values are written"
         return c.Param(f"{const}{self.structs[name].name} *", self.names.tensors[name], role)
 
     def checks(self) -> list[c.Stmt]:

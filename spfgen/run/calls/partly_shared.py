@@ -1,4 +1,5 @@
-"""Results that share some index arrays with an operand, and were not given: what they need besides is computed first.
+"""Results that share some index arrays with an operand, or lend theirs to other results, and were not given: what they
+need is computed first.
 
 The kernel runs once with the result's own pattern computed. Where the owner of the shared arrays stores something in
 which the result has nothing, it gets a fill value, so that both have the same arrays.
@@ -6,7 +7,7 @@ which the result has nothing, it gets a fill value, so that both have the same a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,21 +28,20 @@ def with_own_pattern(
 ) -> Tensor | None:
     """The result with its pattern; its values are overwritten. None where that is no such result."""
     from spfgen.run.calls.bind import packed
-    from spfgen.space.assembled import may_be_assembled
 
-    own = next(d for d in kernel.parsed.tensors if d.name == declared.name)
+    own = next((d for d in kernel.parsed.tensors if d.name == declared.name), None)
+    if own is None:  # a scalar
+        return None
     shares, outputs = own.shares, {t.name for t in kernel.program.tensors if t.is_output}
+    lent = {d.name for d in kernel.parsed.tensors if d.shares is not None and d.shares.tensor == own.name}
+    if shares is None and lent:
+        return _computed(kernel, own.name, {own.name, *lent}, tensors, sizes, threads)
     if shares is None or not shares.indices or shares.tensor not in tensors or shares.tensor in outputs:
         return None
-    alone = replace(own, shares=None, assembled=True)
-    text = replace(kernel.parsed, tensors=tuple(alone if d is own else d for d in kernel.parsed.tensors))
     found = _places(kernel.parsed, own.name, shares)
-    if found is None or own.name not in may_be_assembled(text, kernel.layouts):
+    result = None if found is None else _computed(kernel, own.name, {own.name}, tensors, sizes, threads)
+    if found is None or result is None:
         return None
-    given: dict[str, Any] = {n: t for n, t in tensors.items() if n not in outputs}
-    bound = kernel.with_text(text).bound(given, sizes, threads, "never")
-    bound()
-    result = bound.tensors[own.name]
     layout = kernel.layouts[own.name]
     entries = _with_all(result.to_coo(), tensors[shares.tensor].to_coo().coords, *found)
     types = {a.name: tensors[owner].arrays[held].dtype.name for a, owner, held in _shared(declared, tensors)}
@@ -54,6 +54,28 @@ def with_own_pattern(
             return None
         arrays[index.name] = theirs
     return Tensor(layout, whole.sizes, arrays)
+
+
+def _computed(
+    kernel: CompiledKernel,
+    name: str,
+    alone: Collection[str],
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+    threads: int,
+) -> Tensor | None:
+    """The result where these have patterns of their own; None where these cannot be computed."""
+    from spfgen.space.assembled import may_be_assembled
+
+    own = (replace(d, shares=None, assembled=True) if d.name in alone else d for d in kernel.parsed.tensors)
+    text = replace(kernel.parsed, tensors=tuple(own))
+    if not may_be_assembled(text, kernel.layouts).issuperset(alone):
+        return None
+    outputs = {t.name for t in kernel.program.tensors if t.is_output}
+    given: dict[str, Any] = {n: t for n, t in tensors.items() if n not in outputs}
+    bound = kernel.with_text(text).bound(given, sizes, threads, "never")
+    bound()
+    return bound.tensors[name]
 
 
 def _shared(declared: Declared, tensors: Mapping[str, Tensor]) -> list[tuple[Any, str, str]]:

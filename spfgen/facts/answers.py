@@ -36,10 +36,10 @@ def load(key: str) -> Verdict | None:
         return None
     try:
         word, model, values, seconds = json.loads(data)
-        found = Verdict(word, _pairs(model), _pairs(values), float(seconds))
+        verdict = Verdict(word, _pairs(model), _pairs(values), float(seconds))
     except (ValueError, TypeError):
         return None
-    return found if word in _VERDICTS else None
+    return verdict if word in _VERDICTS else None
 
 
 def save(key: str, verdict: Verdict) -> None:

@@ -26,11 +26,11 @@ Limits = Mapping[str, tuple[Expr, ...]]
 """The extents of each function's arguments."""
 
 
-def arguments_inside(found: Iterable[Call], limits: Limits) -> list[Formula]:
+def arguments_inside(calls_in_terms: Iterable[Call], limits: Limits) -> list[Formula]:
     """0 <= argument < extent, for every argument of every call."""
     return [
         within(argument, ZERO, extent)
-        for call in found
+        for call in calls_in_terms
         for argument, extent in zip(call.arguments, limits[call.function], strict=True)
     ]
 
@@ -59,8 +59,8 @@ def inside_arrays(formula: Formula, limits: Limits) -> Formula:
 
 
 def _defined(formula: Formula, limits: Limits) -> Formula:
-    found = calls(formula)
-    return conjunction([formula, *arguments_inside(found, limits)]) if found else formula
+    calls_in_formula = calls(formula)
+    return conjunction([formula, *arguments_inside(calls_in_formula, limits)]) if calls_in_formula else formula
 
 
 def _negated(formula: Formula) -> Formula:

@@ -292,12 +292,12 @@ def show(node: Expr | Formula, level: int = 0) -> str:
         case Bin("/", Bin("-", Bin("+", above, Num(one)), Num(1)), Num(other)) if one == other:
             return f"ceil({show(above, _LEVEL['/'])}/{other})"
         case Bin(op, left, right):
-            own = _LEVEL[op]
-            sign = " mod " if op == "%" else f" {op} " if own == 1 else op
-            text = f"{show(left, own)}{sign}{show(right, own + 1)}"
+            precedence = _LEVEL[op]
+            sign = " mod " if op == "%" else f" {op} " if precedence == 1 else op
+            text = f"{show(left, precedence)}{sign}{show(right, precedence + 1)}"
             if op == "/":
                 return f"floor({text})"
-            return f"({text})" if own < level else text
+            return f"({text})" if precedence < level else text
         case Compare(op, left, right):
             return f"{show(left)} {op} {show(right)}"
         case And(()):

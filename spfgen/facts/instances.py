@@ -39,9 +39,9 @@ def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[F
             continue
         for values in _matches(bound, calls(body), occurring):
             for part in parts:
-                found = _named(substitute(part, values), names)
-                if found is not None and found not in result:
-                    result.append(found)
+                instance = _named(substitute(part, values), names)
+                if instance is not None and instance not in result:
+                    result.append(instance)
     return result
 
 
@@ -61,9 +61,9 @@ def implications(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> lis
             continue
         patterns = [*calls(body), *calls(conclusion)]
         for values in _bindings(bound, patterns, occurring):
-            given, found = ([_named(substitute(p, values), names, plain=True) for p in part] for part in parts)
-            if None not in given:
-                pair = [g for g in given if g is not None], [f for f in found if f is not None]
+            premises, conclusions = ([_named(substitute(p, values), names, plain=True) for p in part] for part in parts)
+            if None not in premises:
+                pair = [g for g in premises if g is not None], [f for f in conclusions if f is not None]
                 if pair[1] and pair not in result:
                     result.append(pair)
     return result
@@ -71,10 +71,10 @@ def implications(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> lis
 
 def _bindings(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[str, Call]) -> list[dict[str, Expr]]:
     """Values of the bound variables that calls which occur give, several of them together where it takes several."""
-    found: list[dict[str, Expr]] = [{}]
+    bindings: list[dict[str, Expr]] = [{}]
     for name in bound:
         wider: list[dict[str, Expr]] = []
-        for values in found:
+        for values in bindings:
             if name in values:
                 wider.append(values)
                 continue
@@ -84,8 +84,8 @@ def _bindings(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[s
                     both = {**values, **more}
                     if both not in wider:
                         wider.append(both)
-        found = wider
-    return found
+        bindings = wider
+    return bindings
 
 
 def _match(pattern: Call, call: Call, bound: tuple[str, ...]) -> dict[str, Expr]:
@@ -105,14 +105,14 @@ def _matches(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[st
     """Values of the bound variables for which one pattern is a call that occurs."""
     if not bound:
         return [{}]
-    found: list[dict[str, Expr]] = []
+    matches: list[dict[str, Expr]] = []
     for pattern, call in product(patterns, occurring.values()):
         if pattern.function != call.function:
             continue
         values = _match(pattern, call, bound)
-        if set(values) == set(bound) and values not in found:
-            found.append(values)
-    return found
+        if set(values) == set(bound) and values not in matches:
+            matches.append(values)
+    return matches
 
 
 def _shifted(expr: Expr, amount: int) -> Expr:

@@ -173,10 +173,10 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def unique(found: Iterable[Answer]) -> tuple[Answer, ...]:
+def unique(answers: Iterable[Answer]) -> tuple[Answer, ...]:
     """The answers in their order, without those that repeat an earlier one."""
     result: dict[tuple[str, str, str], Answer] = {}
-    for answer in found:
+    for answer in answers:
         result.setdefault((answer.about, answer.goal, answer.text), answer)
     return tuple(result.values())
 
@@ -241,15 +241,15 @@ def smaller(answer: Answer) -> Answer:
 
 def _calls_and_bound(formulas: Iterable[Formula]) -> tuple[dict[Call, None], set[str]]:
     """The calls that occur, each once, and the names that are quantified somewhere."""
-    found: dict[Call, None] = {}
+    calls: dict[Call, None] = {}
     bound: set[str] = set()
     for formula in formulas:
         for node in walk(formula):
             if isinstance(node, Call):
-                found[node] = None
+                calls[node] = None
             elif isinstance(node, Exists | Forall):
                 bound.update(node.variables)
-    return found, bound
+    return calls, bound
 
 
 def _forward(instances: Iterable[Formula]) -> dict[Call, None]:
@@ -288,12 +288,12 @@ def _solved_alone(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
     start = perf_counter()
     logic = logic_of(script)
     # In a context that others have used, answers depend on what was asked before: some questions never end there.
-    own = z3.Context()
+    context = z3.Context()
     # Without products Z3's core decides it, and its preparations would take longer than the question.
     if logic == LINEAR:
-        solver = z3.SimpleSolver(ctx=own)
+        solver = z3.SimpleSolver(ctx=context)
     else:
-        solver = z3.SolverFor(logic, ctx=own) if logic else z3.Solver(ctx=own)
+        solver = z3.SolverFor(logic, ctx=context) if logic else z3.Solver(ctx=context)
     solver.set("rlimit", RESOURCES)
     solver.set("timeout", 1000 * SECONDS)
     solver.set("random_seed", SEED)
@@ -303,10 +303,10 @@ def _solved_alone(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
     if word != "sat":
         seconds = perf_counter() - start
         return Verdict(word, seconds=seconds), seconds < SECONDS and "memory" not in solver.reason_unknown()
-    found = solver.model()
-    names = {d.name(): d for d in found.decls()}
-    model = tuple(sorted((variable_name(n), found[d].as_long()) for n, d in names.items() if d.arity() == 0))
-    values = tuple((show(call), value) for call in shown if (value := _value_of(call, found)) is not None)
+    z3_model = solver.model()
+    names = {d.name(): d for d in z3_model.decls()}
+    model = tuple(sorted((variable_name(n), z3_model[d].as_long()) for n, d in names.items() if d.arity() == 0))
+    values = tuple((show(call), value) for call in shown if (value := _value_of(call, z3_model)) is not None)
     return Verdict(word, model, values, perf_counter() - start), True
 
 
@@ -352,10 +352,10 @@ def decide(goal: Callable[[Any], Any]) -> bool | Mapping[str, int]:
 @lru_cache(maxsize=1)
 def z3_version() -> str:
     """The version of Z3 that would answer; read off the name of its installation, which is a hundred times faster."""
-    found = importlib.util.find_spec("z3")
-    if found is not None and found.origin is not None:
+    module_spec = importlib.util.find_spec("z3")
+    if module_spec is not None and module_spec.origin is not None:
         with suppress(OSError):
-            package = Path(found.origin).parent
+            package = Path(module_spec.origin).parent
             names = [entry.name for entry in package.parent.glob("z3_solver-*.dist-info")]
             if len(names) == 1:
                 return names[0]
@@ -420,7 +420,7 @@ def _substitutions(bound: tuple[str, ...], patterns: list[Call], occurring: list
                     candidates[name][_minus(actual, shift)] = None
     # A variable that stands only in comparisons (a segment's position) ranges over all arguments that occur.
     everything = dict.fromkeys(a for c in occurring for a in c.arguments)
-    choices = [list(found or everything) for found in candidates.values()]
+    choices = [list(terms or everything) for terms in candidates.values()]
     combinations = product(*choices)
     return [dict(zip(bound, values, strict=True)) for values, _ in zip(combinations, range(INSTANCES), strict=False)]
 

@@ -72,17 +72,17 @@ def interval(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
 
 def _beyond(steps: tuple[Step, ...], reach: _Reach) -> Iterator[tuple[Expr, int]]:
     for step in steps:
-        found: Interval = (0, IN_MEMORY)
+        interval: Interval = (0, IN_MEMORY)
         for expr in (*step.exprs, *step.low, *step.high):
-            found = reach.of(expr)
+            interval = reach.of(expr)
             yield from reach.broken
             reach.broken.clear()
         if step.low or step.high:
             low = max((reach.of(e)[0] for e in step.low), default=0)
             high = min((reach.of(e)[1] for e in step.high), default=IN_MEMORY)
-            found = (low, max(low, high if step.end else high - 1))
+            interval = (low, max(low, high if step.end else high - 1))
         if step.name:
-            reach.ranges[step.name] = found
+            reach.ranges[step.name] = interval
 
 
 @dataclass(slots=True)
@@ -155,8 +155,8 @@ def _terms(expr: Expr, sign: int) -> Iterator[tuple[int, Expr]]:
 
 def _corners(op: str, a: Interval, b: Interval) -> Interval:
     """The interval of an operator that is monotone in each operand."""
-    found = [apply_operator(op, x, y) for x, y in product(a, b)]
-    return min(found), max(found)
+    corners = [apply_operator(op, x, y) for x, y in product(a, b)]
+    return min(corners), max(corners)
 
 
 def compared(formulas: tuple[Formula, ...]) -> Iterator[Expr]:

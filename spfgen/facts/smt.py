@@ -43,13 +43,13 @@ _SYMBOL = re.compile(r"\|([^|]*)\|")
 def canonical(script: str) -> tuple[str, dict[str, str]]:
     """The script with symbols that are numbered as they occur, and what each of them stands for: questions that differ
     in names alone are one."""
-    own: dict[str, str] = {}
+    symbols: dict[str, str] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        return f"|{own.setdefault(found[1], f'x{len(own)}')}|"
+    def numbered(match: re.Match[str]) -> str:
+        return f"|{symbols.setdefault(match[1], f'x{len(symbols)}')}|"
 
     text = _SYMBOL.sub(numbered, script)
-    return text, {short: symbol for symbol, short in own.items()}
+    return text, {short: symbol for symbol, short in symbols.items()}
 
 
 _WORDS = frozenset("_ as true false and or xor distinct".split())

@@ -84,10 +84,10 @@ def word_in(span: Span | None, word: str) -> Span | None:
     if span is None or not 1 <= span.line <= len(span.text.splitlines()):
         return span
     line = span.text.splitlines()[span.line - 1][: span.end_column - 1]
-    found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(line, span.column - 1)
-    if found is None:
+    match = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(line, span.column - 1)
+    if match is None:
         return span
-    return Span(span.file, span.text, span.line, found.start() + 1, found.end() + 1)
+    return Span(span.file, span.text, span.line, match.start() + 1, match.end() + 1)
 
 
 def raise_all(errors: Sequence[SpecError]) -> None:
@@ -116,8 +116,8 @@ def _shortened(text: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint with the known name that is nearest, or nothing."""
     choices = {k.lower(): k for k in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), list(choices), 1, 0.65)
-    return f"did you mean `{choices[found[0]]}`?" if found else ""
+    matches = difflib.get_close_matches(name.lower(), list(choices), 1, 0.65)
+    return f"did you mean `{choices[matches[0]]}`?" if matches else ""
 
 
 def rebound(formula: Formula, known: frozenset[str] | set[str]) -> Iterator[SpecError]:
@@ -157,7 +157,7 @@ class Reader:
 
     def name(self, tree: Tree[Token]) -> str:
         """A single name; `p_{k}` becomes `p_1` when k is 1."""
-        found = self.names_of(tree)
+        names = self.names_of(tree)
         if tree.data in _RUNS:
             raise self.fail(
                 "expected one name, but this is a list of names",
@@ -165,7 +165,7 @@ class Reader:
                 "a list such as `p_{1..rank}` means all its names, separated by commas; "
                 "for one after the other, write `each k in 1..rank : ...` with `p_{k}`",
             )
-        return found[0]
+        return names[0]
 
     def names_of(self, tree: Tree[Token]) -> list[str]:
         """The names that a name stands for: one, or a run `p_{1..rank}` (empty when it runs backwards)."""

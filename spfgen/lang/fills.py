@@ -14,20 +14,20 @@ LARGEST_WHOLE = 2.0**64
 
 def plain_fill(value: Any) -> int | float | complex:
     """The number, of the simplest type of Python that holds it. Raises TypeError for what is no number."""
-    found = value.item() if hasattr(value, "item") else value
-    if not isinstance(found, int | float | complex) and hasattr(found, "__float__"):
-        found = complex(found) if hasattr(found, "__complex__") else float(found)  # a long double
-    if isinstance(found, int):
-        return int(found)
-    if isinstance(found, complex):
-        plain_imaginary = found.imag == 0 and copysign(1.0, found.imag) > 0
-        return plain_fill(found.real) if plain_imaginary else found
-    if not isinstance(found, float):
+    number = value.item() if hasattr(value, "item") else value
+    if not isinstance(number, int | float | complex) and hasattr(number, "__float__"):
+        number = complex(number) if hasattr(number, "__complex__") else float(number)  # a long double
+    if isinstance(number, int):
+        return int(number)
+    if isinstance(number, complex):
+        plain_imaginary = number.imag == 0 and copysign(1.0, number.imag) > 0
+        return plain_fill(number.real) if plain_imaginary else number
+    if not isinstance(number, float):
         raise TypeError(f"no number: {value!r}")
-    if isnan(found):
+    if isnan(number):
         return nan
-    is_whole = isfinite(found) and found == int(found) and abs(found) < LARGEST_WHOLE
-    return int(found) if is_whole and (found or copysign(1.0, found) > 0) else found
+    is_whole = isfinite(number) and number == int(number) and abs(number) < LARGEST_WHOLE
+    return int(number) if is_whole and (number or copysign(1.0, number) > 0) else number
 
 
 def fill_text(value: Any) -> str:

@@ -33,13 +33,13 @@ def applied(op: str, values: Sequence[Any]) -> Any:
     """
     import numpy as np
 
-    held = [v if hasattr(v, "dtype") else n.Constant(v) for v in values]
-    kinds = argument_kinds(op, held, _kind)
-    found = loop(op, kinds)
+    arguments = [v if hasattr(v, "dtype") else n.Constant(v) for v in values]
+    kinds = argument_kinds(op, arguments, _kind)
+    signature = loop(op, kinds)
     literals = all(isinstance(k, type) for k in kinds)
-    given = [converted(v, k) for v, k in zip(values, found.arguments, strict=True)]
+    operands = [converted(v, k) for v, k in zip(values, signature.arguments, strict=True)]
     with np.errstate(all="ignore"):
-        result = converted(_function(op, found.arguments)(*given), found.result)
+        result = converted(_function(op, signature.arguments)(*operands), signature.result)
     return result.item() if literals and op not in TYPES else result[()]
 
 
@@ -102,14 +102,14 @@ class _Ended(Exception):
 
 def called(function: n.Function, values: Sequence[Any]) -> Any:
     """What a function of the user gives for numbers, by carrying out its body in numpy's types."""
-    given = [typed(v, settled(literal_kind(v))) for v in values]
-    kinds = function_scalars(function, [settled(literal_kind(v)) for v in given])
-    scalars = {name: _held(v, kinds[name]) for name, v in zip(function.parameters, given, strict=True)}
+    arguments = [typed(v, settled(literal_kind(v))) for v in values]
+    kinds = function_scalars(function, [settled(literal_kind(v)) for v in arguments])
+    scalars = {name: _held(v, kinds[name]) for name, v in zip(function.parameters, arguments, strict=True)}
     run = _Run(function, scalars, kinds)
     try:
         run.steps(function.body)
-    except _Returned as found:
-        return typed(found.value, function_type(function, [settled(literal_kind(v)) for v in given]))
+    except _Returned as returned:
+        return typed(returned.value, function_type(function, [settled(literal_kind(v)) for v in arguments]))
     raise SpecError(
         f"expected `{function.name}` to return a value in every case, but it may end without one", function.span
     )
@@ -122,8 +122,8 @@ def typed(value: Any, kind: ElementType) -> Any:
 
 def _held(value: Any, kind: Kind) -> Any:
     """A value as a scalar of that type holds it; a literal's is a number of Python."""
-    held = typed(value, settled(kind))
-    return held if isinstance(kind, ElementType) else held.item()
+    scalar = typed(value, settled(kind))
+    return scalar if isinstance(kind, ElementType) else scalar.item()
 
 
 class _Run:

@@ -70,17 +70,17 @@ def _case(scope: Scope, parameters: tuple[str, ...], tree: Tree[Any]) -> Case:
         hint = f"for instance `case {', '.join([*parameters[:-1], '0'])} : ...`"
         message = f"expected {len(parameters)} arguments in the case, but {there_are(len(arguments))}"
         raise scope.reader.fail(message, tree, hint)
-    found: list[bool | int | float | None] = []
+    arguments_of_case: list[bool | int | float | None] = []
     for argument, parameter in zip(arguments, parameters, strict=True):
         first = argument.children[0]
         if isinstance(first, Token) and first.type == "NAME":
             if str(first) != parameter:
                 hint = "a case names the parameter where it may be any number"
                 raise scope.reader.fail(f"expected `{parameter}` or a number, but found `{first}`", argument, hint)
-            found.append(None)
+            arguments_of_case.append(None)
         else:
-            found.append(_number(argument.children))
-    return Case(tuple(found), read_value(scope, value), scope.reader.span(tree))
+            arguments_of_case.append(_number(argument.children))
+    return Case(tuple(arguments_of_case), read_value(scope, value), scope.reader.span(tree))
 
 
 def _number(children: Sequence[Any]) -> bool | int | float:
@@ -98,14 +98,14 @@ def _space(scope: Scope, trees: Sequence[Tree[Any]]) -> Value | None:
         raise scope.reader.fail("expected one `space`, but there are two", trees[1], "join them with `or`")
     if not trees:
         return None
-    found = read_value(scope, trees[0].children[0])
+    formula = read_value(scope, trees[0].children[0])
     allowed = ("logical_or", "logical_and", "logical_not")
-    if any(getattr(n, "op", allowed[0]) not in allowed or getattr(n, "value", None) is not None for n in walk(found)):
+    if any(getattr(n, "op", allowed[0]) not in allowed or getattr(n, "value", None) is not None for n in walk(formula)):
         hint = "for instance `space x or y`, `space x and not y`"
         raise scope.reader.fail(
             "expected parameters joined by `and`, `or` and `not`, but this is another value", trees[0], hint
         )
-    return found
+    return formula
 
 
 def _operator(reader: Reader, name: str, arity: int, trees: Sequence[Tree[Any]]) -> Operator:

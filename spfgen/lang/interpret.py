@@ -161,10 +161,10 @@ class Run(Values):
             case n.Let(name, value):
                 scalars[name] = self.scalar(value, frame, scalars)
             case n.Set(name, op, value, _, function):
-                found = self.scalar(value, frame, scalars, op, function)
+                assigned = self.scalar(value, frame, scalars, op, function)
                 if op != "=":
-                    found = self.apply(operator_of(op), function, (scalars[name], found))
-                scalars[name] = plain(found)
+                    assigned = self.apply(operator_of(op), function, (scalars[name], assigned))
+                scalars[name] = plain(assigned)
             case n.If(condition, then, otherwise):
                 self.steps(then if self.truth(condition, frame, scalars) else otherwise, frame, scalars)
             case n.While(condition, body):
@@ -214,18 +214,18 @@ class Run(Values):
         exact = self.is_exact(step, frame)
         frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
         if step.op in ("=", "+=", "subtract"):
-            found = self.summed(what, inner, scalars, step.op, step.function, step.where)
+            result_of_value = self.summed(what, inner, scalars, step.op, step.function, step.where)
         else:  # once for each value
             inner = self.with_free(what, inner, step.where)
-            found = self.value(what, inner, scalars)
+            result_of_value = self.value(what, inner, scalars)
         places, inside = self.places(step.target, target.shape, inner, scalars)
         mask = np.broadcast_to(np.asarray(inside & inner.mask), inner.shape)
         count = int(np.count_nonzero(mask))
         chosen = tuple(np.broadcast_to(p, inner.shape)[mask] for p in places)
         at = np.ravel_multi_index(chosen, target.shape) if chosen and count else np.zeros(count, np.int64)
-        value: Any = np.broadcast_to(np.asarray(found.value), inner.shape)[mask]
-        if is_literal(found.value):
-            value = found.value  # a literal takes the type of the target
+        value: Any = np.broadcast_to(np.asarray(result_of_value.value), inner.shape)[mask]
+        if is_literal(result_of_value.value):
+            value = result_of_value.value  # a literal takes the type of the target
         if step.within:
             kept = self.is_stored(step.target.tensor).reshape(-1)[at]
             at, value = at[kept], value[kept] if isinstance(value, np.ndarray) else value
@@ -250,8 +250,12 @@ class Run(Values):
         name = step.target.tensor
         before = replace(step.target, tensor=f"{name} before")
         reads = [v for v in nodes_of(step.value) if isinstance(v, n.Access) and v.tensor == name]
-        own = any(not isinstance(s, Expr | n.Range) for s in step.target.subscripts)
-        if own or inner.indices.keys() == frame.indices.keys() or all(r == step.target for r in reads):
+        has_values_as_subscripts = any(not isinstance(s, Expr | n.Range) for s in step.target.subscripts)
+        if (
+            has_values_as_subscripts
+            or inner.indices.keys() == frame.indices.keys()
+            or all(r == step.target for r in reads)
+        ):
             return None
         self.tensors[before.tensor] = self.tensors[name].copy()
         if name in self.fills:
@@ -272,11 +276,11 @@ class Run(Values):
         current = old
         for _ in range(old.size + 2):
             self.tensors[name] = np.where(written, current, old)
-            found = self.computed(step, value, frame, inner, scalars, old)
-            if np.array_equal(found, current, equal_nan=found.dtype.kind in "fc"):
-                self.tensors[name] = found
+            updated = self.computed(step, value, frame, inner, scalars, old)
+            if np.array_equal(updated, current, equal_nan=updated.dtype.kind in "fc"):
+                self.tensors[name] = updated
                 return
-            current = found
+            current = updated
         raise ValueError(f"{name}: expected values that follow from one another, but they need each other")
 
     def is_exact(self, step: n.Statement, frame: Frame) -> bool:
@@ -318,8 +322,8 @@ class Run(Values):
 
     def is_summed(self, step: n.Statement, frame: Frame) -> bool:
         """Whether something that is not 0 on the fills is summed: how often is no constant."""
-        own = frame.with_indices({i: np.zeros(()) for i in used_in(step.target)})
-        return any(self.free(t, own) and self.fill_of(t, frame) != 0 for t in self.terms(step.value, own))
+        at_target = frame.with_indices({i: np.zeros(()) for i in used_in(step.target)})
+        return any(self.free(t, at_target) and self.fill_of(t, frame) != 0 for t in self.terms(step.value, at_target))
 
     def is_plain(self, step: n.Statement) -> bool:
         """Whether it is a sum of products of tensors that are 0 where nothing is stored: so is the result."""
@@ -333,5 +337,5 @@ class Run(Values):
             flat[at] = converted(self.apply(op, step.function, (flat[at], value)), flat.dtype)
             return
         for point, place in enumerate(at):
-            own = value[point] if isinstance(value, np.ndarray) else value
-            flat[place] = converted(self.apply(op, step.function, (flat[place], own)), flat.dtype)
+            operand = value[point] if isinstance(value, np.ndarray) else value
+            flat[place] = converted(self.apply(op, step.function, (flat[place], operand)), flat.dtype)

@@ -68,8 +68,8 @@ class Level:
     def __str__(self) -> str:
         words = [w for w, is_so in (("nonunique", not self.unique), ("nonordered", not self.ordered)) if is_so]
         slots = f"[{self.slots[0]}, {self.slots[1]}]" if self.slots else ""
-        said = f"({', '.join(words)})" if words else ""
-        return f"{self.expression()} : {self.kind}{slots}{said}"
+        properties = f"({', '.join(words)})" if words else ""
+        return f"{self.expression()} : {self.kind}{slots}{properties}"
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ def parse_levels(text: str, span: Span | None = None) -> Levels:
     except UnexpectedInput as error:
         ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
         start = len(text.rstrip()) if ended else error.pos_in_stream or 0
-        found = re.match(r"\w+|\S", text[start:])
-        but = "the text ends here" if found is None else f"found `{found[0]}`"
-        place = _piece(at, text, start, 1 if found is None else len(found[0]))
+        match = re.match(r"\w+|\S", text[start:])
+        but = "the text ends here" if match is None else f"found `{match[0]}`"
+        place = _piece(at, text, start, 1 if match is None else len(match[0]))
         raise SpecError(f"expected levels, but {but}", place, (EXAMPLE,)) from None
-    first, *rest = tree.children
+    first, *level_trees = tree.children
     dims = tuple(map(str, first.children)) if isinstance(first, Tree) else ()
-    levels = Levels(dims, tuple(_level(t, at) for t in rest if isinstance(t, Tree)))
+    levels = Levels(dims, tuple(_level(t, at) for t in level_trees if isinstance(t, Tree)))
     _check(levels, at)
     return levels
 
@@ -200,21 +200,21 @@ def _check(levels: Levels, span: Span) -> None:
 
 def declaration(levels: Levels, name: str) -> str:
     """The layout as it would stand in a spec file. Raises Unsupported for levels that no arrays can hold."""
-    made = _Declaration(levels)
+    declared = _Declaration(levels)
     doc = f'    doc "{levels}"'
-    sizes = [f"    size {', '.join(made.sizes)}"] if made.sizes else []
-    arrays = [line for text in made.arrays for line in text.splitlines()]
-    bound = "\n        and ".join([*made.conditions, *made.equations]) or "true"
+    sizes = [f"    size {', '.join(declared.sizes)}"] if declared.sizes else []
+    arrays = [line for text in declared.arrays for line in text.splitlines()]
+    bound = "\n        and ".join([*declared.conditions, *declared.equations]) or "true"
     return "\n".join(
         [
-            f"layout {name}({', '.join(made.extents.values())}) {{",
+            f"layout {name}({', '.join(declared.extents.values())}) {{",
             doc,
             *sizes,
-            f"    relation {{ [{', '.join(made.positions)}] -> [{', '.join(levels.dims)}] :",
+            f"    relation {{ [{', '.join(declared.positions)}] -> [{', '.join(levels.dims)}] :",
             f"        {bound} }}",
             *(f"    {line}" for line in arrays),
-            f"    value val[{', '.join(e for _, e in made.place)}] at [{', '.join(p for p, _ in made.place)}]",
-            *made.bindings(),
+            f"    value val[{', '.join(e for _, e in declared.place)}] at [{', '.join(p for p, _ in declared.place)}]",
+            *declared.bindings(),
             "}",
             "",
         ]

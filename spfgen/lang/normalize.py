@@ -37,8 +37,8 @@ def _step(step: Step, around: frozenset[str]) -> Step:
         case Statement(target, op, value, function=function):
             inner = _free(value, around | indices_of(target))
             if inner and not _associates(op, function):
-                own = [i for i in dict.fromkeys(_in_order(target)) if i in indices_of(target) - around]
-                return _one_by_one(step, (*own, *(i for i in dict.fromkeys(_in_order(value)) if i in inner)))
+                target_indices = [i for i in dict.fromkeys(_in_order(target)) if i in indices_of(target) - around]
+                return _one_by_one(step, (*target_indices, *(i for i in dict.fromkeys(_in_order(value)) if i in inner)))
             return _statement(step, around)
         case Set(_, op, value, _, function) if _free(value, around) and not _associates(op, function):
             return _one_by_one(step, tuple(i for i in dict.fromkeys(_in_order(value)) if i in _free(value, around)))
@@ -47,8 +47,8 @@ def _step(step: Step, around: frozenset[str]) -> Step:
         case Set(_, op, value, _, function):
             return replace(step, value=_summed(value, around, REPEATED.get(op, op), function, TRUE))
     indices = step.indices if isinstance(step, For) else ()
-    made: Step = with_blocks(step, lambda block: normalized(block, tuple(around), indices))
-    return made
+    inside: Step = with_blocks(step, lambda block: normalized(block, tuple(around), indices))
+    return inside
 
 
 def _associates(op: str, function: Function | None) -> bool:
@@ -64,15 +64,20 @@ def _one_by_one(step: Statement | Set, indices: tuple[str, ...]) -> For:
 def as_update(statement: Statement) -> Statement:
     """`y = y + v` as `y += v`, where v does not read y: the term y is no sum, whatever the condition says."""
     terms = list(_added(statement.value))
-    rest = [t for t in terms if t != (statement.target, True)]
+    other_terms = [t for t in terms if t != (statement.target, True)]
     name = statement.target.tensor
-    others = (n for t, _ in rest for n in walk(t) if isinstance(n, Access) and n.tensor == name)
-    if statement.op != "=" or len(rest) != len(terms) - 1 or not rest or any(others):
+    others = (n for t, _ in other_terms for n in walk(t) if isinstance(n, Access) and n.tensor == name)
+    if statement.op != "=" or len(other_terms) != len(terms) - 1 or not other_terms or any(others):
         return statement
-    added, taken = [t for t, positive in rest if positive], [t for t, positive in rest if not positive]
+    added, subtracted = (
+        [t for t, positive in other_terms if positive],
+        [t for t, positive in other_terms if not positive],
+    )
     if not added:
-        return replace(statement, op="subtract", value=reduce(_sum, taken))
-    return replace(statement, op="+=", value=reduce(lambda a, b: Apply("subtract", (a, b)), taken, reduce(_sum, added)))
+        return replace(statement, op="subtract", value=reduce(_sum, subtracted))
+    return replace(
+        statement, op="+=", value=reduce(lambda a, b: Apply("subtract", (a, b)), subtracted, reduce(_sum, added))
+    )
 
 
 def _sum(one: Value, other: Value) -> Value:
@@ -102,8 +107,8 @@ def _statement(statement: Statement, around: frozenset[str]) -> Statement:
         value = _conditioned(value, part, names)
     if not (of_sums or of_reductions):
         return replace(statement, value=value)
-    rest = [p for p in parts if p not in of_sums and p not in of_reductions]
-    return replace(statement, value=value, where=conjunction(rest) if rest else None)
+    outer_parts = [p for p in parts if p not in of_sums and p not in of_reductions]
+    return replace(statement, value=value, where=conjunction(outer_parts) if outer_parts else None)
 
 
 def _bound(value: Value) -> set[str]:

@@ -118,10 +118,10 @@ class Operator:
 
     def identity_of(self, kind: ElementType) -> Number | None:
         """The identity among the values of a type."""
-        found = self.identity
-        if isinstance(found, tuple):
-            found = next((value for kinds, value in found if kind.kind in kinds), None)
-        return None if found is None else value_of(found, kind)
+        identity = self.identity
+        if isinstance(identity, tuple):
+            identity = next((value for kinds, value in identity if kind.kind in kinds), None)
+        return None if identity is None else value_of(identity, kind)
 
     def known_of(
         self, kinds: ElementType | Sequence[ElementType], stored: bool = True
@@ -144,8 +144,8 @@ class Operator:
 
     def how(self, kind: str) -> str:
         """What it is in C for arguments of a kind; "" where there is nothing."""
-        found = next((how for kinds, how in self.code if kind in kinds), "")
-        return found or (self.c_bool if kind == "b" else self.c)
+        code = next((how for kinds, how in self.code if kind in kinds), "")
+        return code or (self.c_bool if kind == "b" else self.c)
 
 
 def _holds(property_: bool | str, kind: ElementType) -> bool:
@@ -297,8 +297,13 @@ def _of_the_library() -> list[Operator]:
         **{f"arc{n}": f"a{n}" for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     }
     complex_too = [
-        _function(name, 1, code=(("f", f"{own or name}()"), ("c", f"c{own or name}()")), aliases=(own,) if own else ())
-        for name, own in both.items()
+        _function(
+            name,
+            1,
+            code=(("f", f"{c_name or name}()"), ("c", f"c{c_name or name}()")),
+            aliases=(c_name,) if c_name else (),
+        )
+        for name, c_name in both.items()
     ]
     by_hand = [_function(n, 1, code=(("f", f"{n}()"), ("c", "rt"))) for n in "exp2 expm1 log2 log10 log1p rint".split()]
     return [
@@ -468,13 +473,13 @@ def show_applied(
 ) -> str:
     """An application as text, in parentheses where it binds less than `level`; blanks stand around the signs of
     operators that bind no more than `spaced`."""
-    own, sign = operator.precedence, operator.symbol
+    precedence, sign = operator.precedence, operator.symbol
     if not sign or len(arguments) > 2:
         return f"{name}({', '.join(show(a, 0) for a in arguments)})"
     if len(arguments) == 1:
-        text = f"{sign}{' ' * sign.isalpha()}{show(arguments[0], own)}"
+        text = f"{sign}{' ' * sign.isalpha()}{show(arguments[0], precedence)}"
     else:
-        left, right = own + (own in (COMPARED, POWER)), own + 1 if own != POWER else SIGNED
-        between = f" {sign} " if own <= spaced or sign.isalpha() else sign
+        left, right = precedence + (precedence in (COMPARED, POWER)), precedence + 1 if precedence != POWER else SIGNED
+        between = f" {sign} " if precedence <= spaced or sign.isalpha() else sign
         text = f"{show(arguments[0], left)}{between}{show(arguments[1], right)}"
-    return f"({text})" if own < level else text
+    return f"({text})" if precedence < level else text

@@ -17,9 +17,9 @@ LEVELS: Mapping[int, str] = {
 
 def level_of(asked: int | None) -> int:
     """The level that is asked for, by a call or else by SPFGEN_OPT. Raises UsageError."""
-    found: object = os.environ.get("SPFGEN_OPT", "2") if asked is None else asked
-    if isinstance(found, bool) or str(found) not in map(str, LEVELS):
+    level: object = os.environ.get("SPFGEN_OPT", "2") if asked is None else asked
+    if isinstance(level, bool) or str(level) not in map(str, LEVELS):
         where = "SPFGEN_OPT" if asked is None else "optimize"
         known = tuple(f"{k}: {text}" for k, text in LEVELS.items())
-        raise UsageError(f"expected {where} to be 0, 1 or 2, but it is {found!r}", None, known)
-    return int(str(found))
+        raise UsageError(f"expected {where} to be 0, 1 or 2, but it is {level!r}", None, known)
+    return int(str(level))

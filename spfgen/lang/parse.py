@@ -58,7 +58,7 @@ def parse_file(
     known = dict(functions or {})
     for one in imports:
         known |= load(one)
-    own = _functions(reader, items.get("function", ()), known)
+    declared = _functions(reader, items.get("function", ()), known)
     layouts: list[LayoutDecl | LayoutAlias] = []
     kernels: list[Kernel] = []
     for item in tree.children:
@@ -69,24 +69,24 @@ def parse_file(
             case "alias":
                 layouts.append(_leveled(reader, item) or _alias(reader, item))
             case "kernel":
-                kernels.append(_kernel(reader, item, {**known, **own}))
-    return SpecFile(source, tuple(layouts), tuple(kernels), tuple(imports), tuple(own.values()))
+                kernels.append(_kernel(reader, item, {**known, **declared}))
+    return SpecFile(source, tuple(layouts), tuple(kernels), tuple(imports), tuple(declared.values()))
 
 
 def _functions(reader: Reader, trees: Iterable[Tree[Any]], known: Mapping[str, Function]) -> dict[str, Function]:
     """The functions that are declared; each may call those before it."""
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     for tree in trees:
-        function = read_function(reader, tree, {**known, **found})
-        found[function.name] = function
-    return found
+        function = read_function(reader, tree, {**known, **functions})
+        functions[function.name] = function
+    return functions
 
 
 def parse_leveled(levels: Levels, name: str, span: Span | None = None) -> LayoutDecl:
     """The layout of levels such as `(i, j) -> (i : dense, j : compressed)`. Raises Unsupported."""
-    made = parse_file(declaration(levels, name), f"<{name}>").layouts[0]
-    assert isinstance(made, LayoutDecl)
-    return replace(made, span=span or made.span)
+    layout = parse_file(declaration(levels, name), f"<{name}>").layouts[0]
+    assert isinstance(layout, LayoutDecl)
+    return replace(layout, span=span or layout.span)
 
 
 def parse_statements(
@@ -97,8 +97,8 @@ def parse_statements(
     reader = Reader(Source(file, text))
     tree = tree_of(reader.source, "program")
     trees = [t for t in tree.children if isinstance(t, Tree)]
-    own = _functions(reader, [t for t in trees if t.data == "function"], functions or {})
-    scope = Scope(reader, {**(functions or {}), **own})
+    declared = _functions(reader, [t for t in trees if t.data == "function"], functions or {})
+    scope = Scope(reader, {**(functions or {}), **declared})
     steps = read_steps(scope, [t for t in trees if t.data != "function"])
     if not steps:
         raise SpecError("expected a statement such as `y[i] = A[i, j]*x[j]`, but the text is empty")
@@ -198,13 +198,13 @@ def read_fill(tree: Tree[Any]) -> bool | int | float | complex:
 
 def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:
     """The constants of a use, each set once."""
-    found: dict[str, int] = {}
+    constants: dict[str, int] = {}
     for setting in (c for c in tree.children if c is not None):
         key, _, sign, number = setting.children
-        if str(key) in found:
+        if str(key) in constants:
             raise reader.fail(f"expected `{key}` once, but it is set twice", setting, "leave one of them out")
-        found[str(key)] = -reader.number(number) if sign == "-" else reader.number(number)
-    return list(found.items())
+        constants[str(key)] = -reader.number(number) if sign == "-" else reader.number(number)
+    return list(constants.items())
 
 
 # --- kernels -----------------------------------------------------------------------------------------
@@ -324,17 +324,17 @@ def _rebound(kernel: Kernel) -> Iterator[SpecError]:
 def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
     is_local, *names = (c for c in tree.children if c is None or isinstance(c, Token))
     names = [n for n in names if n is not None]
-    rest = {c.data: c for c in tree.children if isinstance(c, Tree)}
-    use = _layout_use(reader, rest["layout_use"])
-    extents = reader.exprs(rest["extents"].children[0]) if "extents" in rest else None
+    clauses = {c.data: c for c in tree.children if isinstance(c, Tree)}
+    use = _layout_use(reader, clauses["layout_use"])
+    extents = reader.exprs(clauses["extents"].children[0]) if "extents" in clauses else None
     for extent in extents or ():
         if isinstance(extent, Num) and extent.value < 0:
             hint = "an extent is a number or a `size` of the kernel"
             raise SpecError(f"expected an extent of at least 0, but this is {extent.value}", extent.span, (hint,))
     shares = None
-    if "shares" in rest:
-        other, *indices = rest["shares"].children
+    if "shares" in clauses:
+        other, *indices = clauses["shares"].children
         kept = tuple(str(i) for i in indices if i is not None)
-        shares = Shares(str(other), kept, reader.span(rest["shares"]))
+        shares = Shares(str(other), kept, reader.span(clauses["shares"]))
     local = is_local is not None
     return [TensorDecl(str(n), use, extents, shares, reader.span(n), local) for n in names]

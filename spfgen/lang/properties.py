@@ -46,10 +46,10 @@ class Checked:
 def check_function(function: Function, kind: str, fills: tuple[Any, ...] | None = None) -> tuple[Checked, ...]:
     """What was found of the declared properties for arguments of a kind (a letter of `ElementType.kind`); of `space`
     where `fills`, the fill value of each argument, is known. Raises SpecError where one does not hold."""
-    found = [_checked(function, claim, kind) for claim in _claims(function)]
+    checked = [_checked(function, claim, kind) for claim in _claims(function)]
     if function.space is not None and fills is not None:
-        found.append(_checked(function, _of_space(function, fills), kind))
-    return tuple(found)
+        checked.append(_checked(function, _of_space(function, fills), kind))
+    return tuple(checked)
 
 
 @lru_cache(maxsize=1024)
@@ -81,25 +81,25 @@ class _Claim:
 
 
 def _claims(function: Function) -> Iterator[_Claim]:
-    own = function.operator
+    operator = function.operator
     names = tuple(Local(n) for n in "abcdefgh"[: max(3, len(function.parameters))])
     a, b, c, *_ = names
 
     def of(*arguments: Value) -> Value:
         return Apply(function.name, arguments, function.span, function)
 
-    if own.commutative:
+    if operator.commutative:
         yield _Claim("commutative", 2, of(a, b), of(b, a))
-    if own.associative:
+    if operator.associative:
         yield _Claim("associative", 3, of(of(a, b), c), of(a, of(b, c)))
-    if own.idempotent:
+    if operator.idempotent:
         yield _Claim("idempotent", 1, of(a, a), a)
-    if isinstance(own.identity, bool | int | float):
-        value = Constant(own.identity)
-        yield _Claim(f"identity {own.identity}", 1, of(a, value), a)
-        if own.commutative:
-            yield _Claim(f"identity {own.identity}", 1, of(value, a), a)
-    for place, number in own.annihilators:
+    if isinstance(operator.identity, bool | int | float):
+        value = Constant(operator.identity)
+        yield _Claim(f"identity {operator.identity}", 1, of(a, value), a)
+        if operator.commutative:
+            yield _Claim(f"identity {operator.identity}", 1, of(value, a), a)
+    for place, number in operator.annihilators:
         arguments: list[Value] = list(names[: len(function.parameters)])
         arguments[place] = Constant(number)
         text = f"annihilator {number} at {place + 1}"
@@ -116,12 +116,12 @@ def _claims(function: Function) -> Iterator[_Claim]:
 def _of_space(function: Function, fills: Sequence[Any]) -> _Claim:
     """Where no argument that `space` names differs from its fill the value is that of the fills."""
     names = [Local(n) for n in "abcdefgh"[: len(function.parameters)]]
-    own: dict[str, Value] = {
+    differs_from_fill: dict[str, Value] = {
         p: Apply("not_equal", (name, Constant(fill)))
         for p, name, fill in zip(function.parameters, names, fills, strict=True)
     }
     assert function.space is not None
-    outside = Apply("logical_not", (_substituted(function.space, own),))
+    outside = Apply("logical_not", (_substituted(function.space, differs_from_fill),))
     left = Apply(function.name, tuple(names), function.span, function)
     right = Apply(function.name, tuple(Constant(f) for f in fills), function.span, function)
     return _Claim(f"space {show_value(function.space)}", len(names), left, right, outside)
@@ -144,14 +144,14 @@ def _checked(function: Function, claim: _Claim, kind: str) -> Checked:
         answer = _asked(claim, kind == "i")
         if answer is True:
             return Checked(claim.text, PROVED)
-    found = _counterexample(claim, kind)
-    if found is not None:
-        raise _refused(function, claim, found)
+    counterexample = _counterexample(claim, kind)
+    if counterexample is not None:
+        raise _refused(function, claim, counterexample)
     return Checked(claim.text, TRIED if kind == "b" else SAMPLED)
 
 
-def _refused(function: Function, claim: _Claim, found: tuple[tuple[Any, ...], Any, Any]) -> SpecError:
-    values, left, right = found
+def _refused(function: Function, claim: _Claim, counterexample: tuple[tuple[Any, ...], Any, Any]) -> SpecError:
+    values, left, right = counterexample
     named: dict[str, Value] = {n: Constant(v) for n, v in zip("abcdefgh", values, strict=False)}
     shown = [show_value(_substituted(side, named)) for side in (claim.left, claim.right)]
     word = claim.text.split()[0]
@@ -268,8 +268,8 @@ class _Bits:
             case Local(name):
                 return names[name]
             case Apply(op, arguments, _, function):
-                found = [self.value(a, names) for a in arguments]
-                return self.apply(op, found) if function is None else self.called(function, found)
+                operands = [self.value(a, names) for a in arguments]
+                return self.apply(op, operands) if function is None else self.called(function, operands)
         raise _Beyond
 
     def called(self, function: Function, arguments: Sequence[Any]) -> Any:
@@ -298,16 +298,18 @@ class _Bits:
                 case Let(name, value):
                     names = {**names, name: self.value(value, names)}
                 case Set(name, op, value, _, function):
-                    found = self.value(value, names)
+                    assigned = self.value(value, names)
                     if op != "=":
-                        both = [names[name], found]
+                        both = [names[name], assigned]
                         plain = "add" if op == "+=" else op
-                        found = self.apply(plain, both) if function is None else self.called(function, both)
-                    names = {**names, name: found}
+                        assigned = self.apply(plain, both) if function is None else self.called(function, both)
+                    names = {**names, name: assigned}
                 case If(condition, then, otherwise):
-                    rest = tuple(steps[place + 1 :])
+                    remaining = tuple(steps[place + 1 :])
                     truth = self.truth(self.value(condition, names))
-                    return self.chosen(truth, self.run((*then, *rest), names), self.run((*otherwise, *rest), names))
+                    return self.chosen(
+                        truth, self.run((*then, *remaining), names), self.run((*otherwise, *remaining), names)
+                    )
                 case _:
                     raise _Beyond
         raise _Beyond
@@ -315,17 +317,17 @@ class _Bits:
     def apply(self, op: str, arguments: Sequence[Any]) -> Any:
         z3 = self.z3
         if op in ("logical_and", "logical_or", "logical_xor", "logical_not"):
-            made = {"logical_and": z3.And, "logical_or": z3.Or, "logical_xor": z3.Xor, "logical_not": z3.Not}[op]
-            return made(*map(self.truth, arguments))
+            apply = {"logical_and": z3.And, "logical_or": z3.Or, "logical_xor": z3.Xor, "logical_not": z3.Not}[op]
+            return apply(*map(self.truth, arguments))
         if all(z3.is_bool(a) for a in arguments) and op in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert"):
             return self.apply({"invert": "logical_not"}.get(op, op.replace("bitwise", "logical")), arguments)
         if op == "where":
             return self.chosen(self.truth(arguments[0]), arguments[1], arguments[2])
         numbers = [self.number(a) for a in arguments]
-        made = self.table().get(op)
-        if made is None or all(z3.is_bool(a) for a in arguments):
+        apply = self.table().get(op)
+        if apply is None or all(z3.is_bool(a) for a in arguments):
             raise _Beyond
-        return made(*numbers)
+        return apply(*numbers)
 
     def table(self) -> Mapping[str, Callable[..., Any]]:
         z3 = self.z3

@@ -41,11 +41,11 @@ class Rows:
 
     def numbers(self, wanted: Sequence[Array]) -> Array:
         """int64: the number of each row, -1 of those that are not there."""
-        found = np.zeros(np.broadcast_shapes(*(w.shape for w in wanted)), np.int64)
+        numbers = np.zeros(np.broadcast_shapes(*(w.shape for w in wanted)), np.int64)
         for column, (values, ranks) in zip(wanted, self.columns, strict=True):
             place = _place(values, column)
-            found = np.where((found < 0) | (place < 0), -1, _place(ranks, found * values.size + place))
-        return found
+            numbers = np.where((numbers < 0) | (place < 0), -1, _place(ranks, numbers * values.size + place))
+        return numbers
 
 
 def _place(known: Array, wanted: Array) -> Array:
@@ -171,14 +171,14 @@ class Sampled(Run):
             if variables(part) <= {*frame.indices, *self.sizes}:
                 frame = replace(frame, mask=frame.mask & self.formula(part, frame.indices))
         if step.op == "=":
-            found = self.summed(step.value, frame, scalars, step.op, step.function, step.where)
-            value: Any = converted(np.asarray(found.value), before.dtype)
-            rest = before if step.within or leaves_the_rest(step) else self.cleared(step, Frame(exact=exact))
+            result = self.summed(step.value, frame, scalars, step.op, step.function, step.where)
+            value: Any = converted(np.asarray(result.value), before.dtype)
+            unwritten = before if step.within or leaves_the_rest(step) else self.cleared(step, Frame(exact=exact))
         else:
-            found, value = self.updated(step, frame, before, scalars)
-            rest = before
-        inside = frame.mask & np.asarray(found.inside)
-        return np.asarray(np.where(inside, value, converted(np.asarray(rest), before.dtype)))
+            result, value = self.updated(step, frame, before, scalars)
+            unwritten = before
+        inside = frame.mask & np.asarray(result.inside)
+        return np.asarray(np.where(inside, value, converted(np.asarray(unwritten), before.dtype)))
 
     def updated(self, step: n.Statement, frame: Frame, before: Array, scalars: Mapping[str, Any]) -> tuple[Found, Any]:
         op = operator_of(step.op)
@@ -187,8 +187,8 @@ class Sampled(Run):
         if several and (identity_of(kind, step.function, before.dtype) is None or kind in UNLIKE_ITS_IDENTITY):
             raise TooLarge(f"{step.target.tensor} is updated in an order")
         function = step.function
-        found = self.summed(step.value, frame, scalars, step.op if kind == "add" else kind, function, step.where)
-        return found, converted(np.asarray(self.apply(op, function, (before, found.value))), before.dtype)
+        operand = self.summed(step.value, frame, scalars, step.op if kind == "add" else kind, function, step.where)
+        return operand, converted(np.asarray(self.apply(op, function, (before, operand.value))), before.dtype)
 
     def frame_at(self, step: n.Statement, places: Sequence[Array], frame: Frame) -> Frame:
         """The points of an equation that write these places; those that none writes are masked."""
@@ -246,17 +246,17 @@ class Sampled(Run):
         mask = np.broadcast_to(np.asarray(frame.mask), frame.shape).reshape(-1)
         outer = np.flatnonzero(mask)
         flat = {k: np.broadcast_to(v, frame.shape).reshape(-1)[outer] for k, v in frame.indices.items()}
-        points, rest = self.joined(Points(outer, flat), node.indices, drivers)
-        self.limited(points.outer.size * self.count(rest))
-        inner = Frame((points.outer.size,), points.indices).extended([(i, *self.range_of(i)) for i in rest])
+        points, dense_indices = self.joined(Points(outer, flat), node.indices, drivers)
+        self.limited(points.outer.size * self.count(dense_indices))
+        inner = Frame((points.outer.size,), points.indices).extended([(i, *self.range_of(i)) for i in dense_indices])
         inside: Any = np.asarray(True)
         if node.where is not None:
             inside = self.formula(node.where, inner.indices)
             inner = replace(inner, mask=inner.mask & inside)
-        found = self.value(node.value, inner, scalars)
-        inside = np.broadcast_to(inside & np.asarray(found.inside), inner.shape)
-        value = np.broadcast_to(np.asarray(found.value), inner.shape)
-        absent = np.broadcast_to(np.asarray(False if found.absent is None else found.absent), inner.shape) | ~inside
+        terms = self.value(node.value, inner, scalars)
+        inside = np.broadcast_to(inside & np.asarray(terms.inside), inner.shape)
+        value = np.broadcast_to(np.asarray(terms.value), inner.shape)
+        absent = np.broadcast_to(np.asarray(False if terms.absent is None else terms.absent), inner.shape) | ~inside
         if value.dtype.kind in "biu":
             value = value.astype(np.uint64 if value.dtype.kind == "u" else np.int64)
         axes = tuple(range(1, len(inner.shape)))
@@ -290,11 +290,11 @@ class Sampled(Run):
         counts = np.where(at >= 0, last - first, 0)
         total = int(counts.sum())
         self.limited(total)
-        own = np.repeat(np.arange(points.outer.size), counts)
+        repeated = np.repeat(np.arange(points.outer.size), counts)
         entry = order[np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)]
-        inner = {i: v[own] for i, v in points.indices.items()}
+        inner = {i: v[repeated] for i, v in points.indices.items()}
         inner |= {i: coords[i][entry] for i in names if i not in inner}
-        return Points(points.outer[own], inner)
+        return Points(points.outer[repeated], inner)
 
     def listed(self, name: str) -> tuple[Array, ...]:
         array: Any = self.tensors[name]

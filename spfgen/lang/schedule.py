@@ -82,12 +82,12 @@ def _directives(reader: Reader, tree: Tree[Any]) -> Iterator[Directive]:
             yield Directive(word, (_loop(reader, child),), span=reader.span(child))
             continue
         loop, number, *name = child.children
-        found = reader.number(number)
-        if found < 1:
+        factor = reader.number(number)
+        if factor < 1:
             hint = f"for instance `{word} {show_loop(_loop(reader, loop))} by 4`"
-            raise reader.fail(f"expected a number of at least 1 after `by`, but this is {found}", number, hint)
+            raise reader.fail(f"expected a number of at least 1 after `by`, but this is {factor}", number, hint)
         given = str(name[0]) if name and name[0] is not None else None
-        yield Directive(word, (_loop(reader, loop),), found, given, reader.span(child))
+        yield Directive(word, (_loop(reader, loop),), factor, given, reader.span(child))
 
 
 def _relation(reader: Reader, tree: Tree[Any]) -> LoopsRelation:
@@ -101,16 +101,16 @@ def _relation(reader: Reader, tree: Tree[Any]) -> LoopsRelation:
     for side in (old, new):
         loops = []
         for name, loop, equal in ((c.children[0], c.children[-1], c) for c in side.children):
-            found = _loop(reader, loop)
+            renamed_loop = _loop(reader, loop)
             if name is not None and str(name) in names:
                 hint = "give each position a name of its own"
                 raise reader.fail(f"expected a new name, but `{name}` is the name of a loop already", equal, hint)
             if name is not None:
-                names[str(name)] = show_loop(found)
-            elif found.tensor is None and found.name in names:
-                owner, _, own = names[found.name].rpartition(".")
-                found = Loop(owner or None, own, found.span)
-            loops.append(found)
+                names[str(name)] = show_loop(renamed_loop)
+            elif renamed_loop.tensor is None and renamed_loop.name in names:
+                owner, _, name_of_loop = names[renamed_loop.name].rpartition(".")
+                renamed_loop = Loop(owner or None, name_of_loop, renamed_loop.span)
+            loops.append(renamed_loop)
         sides.append(tuple(loops))
     return LoopsRelation(sides[0], sides[1], rename(formula, names), reader.span(tree))
 
@@ -132,7 +132,7 @@ def doubled(schedule: Schedule) -> Iterator[SpecError]:
             message = f"expected each position once, but `{text}` is given twice"
             yield SpecError(message, word_in(find.span, text), (hint,))
         seen.add(text)
-    said: dict[tuple[str, str], Span | None] = {}
+    spans: dict[tuple[str, str], Span | None] = {}
     for directive in schedule.directives:
         if isinstance(directive, LoopsRelation):
             yield from _repeated(directive.old, "each loop occurs once on each side of `->`")
@@ -143,12 +143,12 @@ def doubled(schedule: Schedule) -> Iterator[SpecError]:
             continue
         (loop,) = directive.loops
         key = (directive.word, show_loop(loop))
-        if key in said:
+        if key in spans:
             hint = f"`{directive.word}` is said of a loop once; what `tile` and `split` make has a name: `... as it`"
             message = f"expected `{directive.word}` once for `{key[1]}`, but it is given twice"
             yield SpecError(message, directive.span, (hint,))
-        said[key] = directive.span
-        if directive.word in ("parallel", "serial") and {("parallel", key[1]), ("serial", key[1])} <= set(said):
+        spans[key] = directive.span
+        if directive.word in ("parallel", "serial") and {("parallel", key[1]), ("serial", key[1])} <= set(spans):
             message = f"expected `{key[1]}` to be parallel or serial, but both are said"
             yield SpecError(message, directive.span, ("leave one of them out",))
 

@@ -90,17 +90,17 @@ def _subscript(subscript: object) -> str:
 def _show_applied(value: Apply, level: int) -> str:
     op, arguments = value.op, value.arguments
     if value.function is None and op in signs.UNARY and len(arguments) == 1:
-        sign, own = signs.UNARY[op]
-        text = f"{sign}{show_value(arguments[0], own)}"
-        return f"({text})" if own < level else text
+        sign, precedence = signs.UNARY[op]
+        text = f"{sign}{show_value(arguments[0], precedence)}"
+        return f"({text})" if precedence < level else text
     if value.function is None and op in signs.BINARY and len(arguments) == 2:
-        sign, own = signs.BINARY[op]
+        sign, precedence = signs.BINARY[op]
         # a comparison has no other beside it, a power is one to the right
-        left = own + 1 if own in (COMPARED, POWER) else own
-        right = SIGNED if own == POWER else own + 1
-        between = f" {sign} " if own <= ADDED else sign
+        left = precedence + 1 if precedence in (COMPARED, POWER) else precedence
+        right = SIGNED if precedence == POWER else precedence + 1
+        between = f" {sign} " if precedence <= ADDED else sign
         text = f"{show_value(arguments[0], left)}{between}{show_value(arguments[1], right)}"
-        return f"({text})" if own < level else text
+        return f"({text})" if precedence < level else text
     return f"{op}({_values(arguments)})"
 
 
@@ -153,12 +153,12 @@ def _block(steps: Sequence[Step]) -> str:
 def show_function(function: Function) -> str:
     """The text of a declaration."""
     lines = [*(_case(function.parameters, c) for c in function.cases), *(show_statement(s) for s in function.body)]
-    own = function.operator
+    operator = function.operator
     words = ("commutative", "associative", "idempotent")
-    lines += [f"property {word}" for word in words if getattr(own, word)]
-    if own.identity is not None:
-        lines.append(f"property identity {own.identity}")
-    lines += [f"property annihilator {value} at {place + 1}" for place, value in own.annihilators]
+    lines += [f"property {word}" for word in words if getattr(operator, word)]
+    if operator.identity is not None:
+        lines.append(f"property identity {operator.identity}")
+    lines += [f"property annihilator {value} at {place + 1}" for place, value in operator.annihilators]
     if function.space is not None:
         lines.append(f"space {show_value(function.space)}")
     inner = "".join(f"    {line}\n" for line in lines)

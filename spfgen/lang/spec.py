@@ -33,13 +33,13 @@ class SpecTree:
 
     def find(self, name: str, span: Span | None = None) -> Declaration:
         """The layout of that name: from the spec, else one that comes with spfgen. Raises SpecError."""
-        found = self.layouts.get(name) or builtin(name)
-        if found is None:
+        declaration = self.layouts.get(name) or builtin(name)
+        if declaration is None:
             known = sorted({*self.layouts, *builtin_names()})
             plain = name.lower().removesuffix("_matrix").removesuffix("_array")  # as scipy calls its classes
             note = did_you_mean(plain, known) or did_you_mean(name, known) or "known layouts: " + ", ".join(known)
             raise SpecError(f"expected a layout, but `{name}` is not known", word_in(span, name), (note,))
-        return found
+        return declaration
 
     def resolve(self, use: LayoutUse) -> tuple[LayoutDecl, dict[str, int]]:
         """The declaration behind a use (through aliases) and the constants that are set on the way."""
@@ -105,12 +105,12 @@ def _sizes(declaration: LayoutDecl) -> set[str]:
 
 def _divisors(declaration: LayoutDecl) -> set[str]:
     """The names that stand as divisors in the text of a layout."""
-    found = set()
+    names = set()
     for tree in declaration.tree.find_data("product"):
         for operator, operand in zip(tree.children[1::2], tree.children[2::2], strict=True):
             if operator in ("/", "%", "mod") and operand.data == "name":
-                found.add(str(operand.children[0]))
-    return found
+                names.add(str(operand.children[0]))
+    return names
 
 
 def meant(text: str, tree: SpecTree) -> tuple[SpecTree, LayoutUse]:
@@ -215,15 +215,15 @@ def _catalogue() -> dict[str, tuple[str, str]]:
 
     The text is that of the layout alone, on the lines where it stands in the file.
     """
-    found = {}
+    layouts = {}
     for entry in sorted(_folder().iterdir(), key=lambda e: e.name):  # type: ignore[attr-defined]
         if entry.name.endswith(".spf"):
             text = entry.read_text(encoding="utf-8")
             starts = [m.start() for m in re.finditer(r"^layout ", text, re.MULTILINE)]
             for start, end in pairwise([*starts, len(text)]):
                 name = text[start:end].split(maxsplit=2)[1].partition("(")[0]
-                found[name] = (entry.name, "\n" * text.count("\n", 0, start) + text[start:end])
-    return found
+                layouts[name] = (entry.name, "\n" * text.count("\n", 0, start) + text[start:end])
+    return layouts
 
 
 @cache
@@ -245,10 +245,10 @@ def builtins_binding(form: str) -> list[str]:
 def bound_formats(library: str) -> list[str]:
     """The formats of a library that they bind, without parsing anything."""
     clause = re.compile(rf"\bbinds\s+({re.escape(library)}\.\w+)\s*:")
-    return sorted({found for _, text in _catalogue().values() for found in clause.findall(text)})
+    return sorted({format_name for _, text in _catalogue().values() for format_name in clause.findall(text)})
 
 
 def builtin(name: str) -> Declaration | None:
     """A layout that comes with spfgen, or None."""
-    found = _catalogue().get(name)
-    return _builtin(*found) if found is not None else None
+    file_and_text = _catalogue().get(name)
+    return _builtin(*file_and_text) if file_and_text is not None else None

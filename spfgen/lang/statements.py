@@ -114,8 +114,8 @@ def _check_new(scope: Scope, name: Any, others: set[str] | frozenset[str] = froz
 def _value(scope: Scope, tree: Tree[Any]) -> Value:
     """A value of which nothing is known but what stands in it."""
     value = read_value(scope, tree)
-    found: Value = with_indices(value, scope.indices | (indices_of(value) - scope.sizes))
-    return found
+    bound_value: Value = with_indices(value, scope.indices | (indices_of(value) - scope.sizes))
+    return bound_value
 
 
 def _closed_value(scope: Scope, tree: Tree[Any]) -> Value:

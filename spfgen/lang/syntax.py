@@ -215,10 +215,10 @@ class _SyntaxMistake:
     def _widen(self) -> bool:
         """A piece of a word becomes the word, a part of a number the number; an open text starts at its quotes."""
         for pattern in (r"[0-9]+\.[0-9]+|\w+", r'"{1,3}'):
-            for found in re.finditer(pattern, self.text):
-                if found.start() <= self.start < found.end() and not self.at_end:
-                    grown = found.start() < self.start
-                    self.start, self.end = found.span()
+            for match in re.finditer(pattern, self.text):
+                if match.start() <= self.start < match.end() and not self.at_end:
+                    grown = match.start() < self.start
+                    self.start, self.end = match.span()
                     return grown
         return False
 
@@ -285,15 +285,15 @@ class _SyntaxMistake:
         """`layout` or `kernel` when one is open, else nothing."""
         if not self.braces():
             return ""
-        found = re.findall(r"^\s*(layout|kernel)\b", self.before, re.MULTILINE)
-        return str(found[-1]) if found else ""
+        headings = re.findall(r"^\s*(layout|kernel)\b", self.before, re.MULTILINE)
+        return str(headings[-1]) if headings else ""
 
     def braces(self) -> list[int]:
         """The places of the `{` that are open."""
         result: list[int] = []
-        for found in re.finditer("[{}]", self.before):
-            if found[0] == "{":
-                result.append(found.start())
+        for match in re.finditer("[{}]", self.before):
+            if match[0] == "{":
+                result.append(match.start())
             elif result:
                 result.pop()
         return result
@@ -310,10 +310,10 @@ class _SyntaxMistake:
         """The clause that is being read, as it should look."""
         words = "|".join({**_FORMS, **_STEPS})
         assigned = r"\s*(?:[a-z]\w*|\*\*|//|<<|>>|[-+*/%|&^])?="
-        found = re.findall(rf"\b({words})\b|(\]{assigned}|^\s*\w+{assigned})", self.before, re.MULTILINE)
-        if not found:
+        clauses = re.findall(rf"\b({words})\b|(\]{assigned}|^\s*\w+{assigned})", self.before, re.MULTILINE)
+        if not clauses:
             return _WHOLE[self.whole]
-        word = found[-1][0]
+        word = clauses[-1][0]
         if word in _STEPS:
             return f"for instance `{_STEPS[word]}`"
         if word == "relation" and self.item() != "layout":
@@ -324,9 +324,9 @@ class _SyntaxMistake:
         if re.match(r'"[^"\n]+"', self.text[self.start :]):
             return "texts occur after `doc` and `import` only; values are numbers"
         for pattern, hint in _SIGNS:
-            for found in re.finditer(pattern, self.text[max(0, self.start - 1) : self.start + 3]):
-                first = found.start() + max(0, self.start - 1)
-                if first <= self.start < first + len(found[0]):
+            for match in re.finditer(pattern, self.text[max(0, self.start - 1) : self.start + 3]):
+                first = match.start() + max(0, self.start - 1)
+                if first <= self.start < first + len(match[0]):
                     return hint
         return ""
 
@@ -357,12 +357,12 @@ class _SyntaxMistake:
     def unclosed(self) -> str:
         """A round or square bracket that is still open where the next line begins, or the text ends."""
         opened = list[int]()
-        for found in re.finditer(r'#[^\n]*|"[^"\n]*"|[][(){}]', self.before):
-            if found[0] in ("(", "["):
-                opened.append(found.start())
-            elif found[0] in (")", "]"):
+        for match in re.finditer(r'#[^\n]*|"[^"\n]*"|[][(){}]', self.before):
+            if match[0] in ("(", "["):
+                opened.append(match.start())
+            elif match[0] in (")", "]"):
                 opened = opened[:-1]
-            elif found[0] in ("{", "}"):
+            elif match[0] in ("{", "}"):
                 opened = []
         first = self.at_end or self.found() == "}" or self.before.rstrip(" \t").endswith("\n")
         if not opened or not first or not {"RPAR", "RSQB"} & self.names:
@@ -386,25 +386,25 @@ class _SyntaxMistake:
         return self.text.count("\n", 0, place) + 1
 
     def bracket(self) -> str:
-        found, before = self.found(), self.before.rstrip()
-        if found == "(" and "LSQB" in self.names:
+        token, before = self.found(), self.before.rstrip()
+        if token == "(" and "LSQB" in self.names:
             if self.item() == "layout":
                 return "write tuples and extents in square brackets: `[p] -> [i]`"
             return "a tensor is accessed with square brackets: `A[i, j]`"
-        if found == "[" and before.endswith("]") and self.item() != "layout":
+        if token == "[" and before.endswith("]") and self.item() != "layout":
             return "write all subscripts in one pair of brackets: `A[i, j]`"
-        if found == "[" and "LPAR" in self.names and self.item() == "layout":
+        if token == "[" and "LPAR" in self.names and self.item() == "layout":
             return "the value of an index array is written with round brackets: `idx(p)`"
         if self._value_in_where():
             return (
                 "`where` after a statement compares indices and sizes; values are compared in the value: "
                 "`where(x[j] > 0, A[i, j], 0)`"
             )
-        if found == "[" and re.search(r":[ \t]*\w+$", before):
+        if token == "[" and re.search(r":[ \t]*\w+$", before):
             return "write element types in `<...>`, constants in `(...)`: `LAYOUT<float>(R=2)`"
-        if found == ":" and self.item() != "layout" and re.search(r"\[[^\[\]]*$", before):
+        if token == ":" and self.item() != "layout" and re.search(r"\[[^\[\]]*$", before):
             return "a slice keeps its index, `x[i(1:8:2)]`; an index alone runs over the whole extent"
-        if found == "," and re.search(r"\btensor\b[^:;{}\n]*:[^:;{},\n]*$", before):
+        if token == "," and re.search(r"\btensor\b[^:;{}\n]*:[^:;{},\n]*$", before):
             return "behind each layout comes a `tensor` of its own: `tensor A : csr  tensor x, y : dense`"
         if "RSQB" in self.names and "COMMA" in self.names:
             return "subscripts are separated by commas and closed by `]`: `A[i, j]`"
@@ -451,8 +451,8 @@ def _nearest(word: str, words: Sequence[str]) -> str:
     """The word of the language that a misspelt one resembles, or nothing."""
     if len(word) < 3 or not word.isidentifier() or word in words:
         return ""
-    found = difflib.get_close_matches(word, [w for w in words if len(w) > 2 and w.isidentifier()], 1, 0.75)
-    return found[0] if found else ""
+    matches = difflib.get_close_matches(word, [w for w in words if len(w) > 2 and w.isidentifier()], 1, 0.75)
+    return matches[0] if matches else ""
 
 
 _OF_STEPS = {"LET", "FOR", "IF", "WHILE", "BREAK", "RETURN", "LOCAL"}

@@ -33,18 +33,18 @@ class Format:
 
 def parse_format(text: str) -> Format:
     """Read `A:ds` or `A:ds:1,0`, the levels' dimensions in their order. Raises SpecError."""
-    found = re.fullmatch(r"\s*([A-Za-z_]\w*):([a-z]*)(?::(\d+(?:,\d+)*))?\s*", text)
-    if not found:
+    match = re.fullmatch(r"\s*([A-Za-z_]\w*):([a-z]*)(?::(\d+(?:,\d+)*))?\s*", text)
+    if not match:
         raise SpecError(f"expected a format such as `A:ds` or `A:ds:1,0`, but it is `{text}`")
-    tensor, letters = found[1], found[2]
+    tensor, letters = match[1], match[2]
     for letter in letters:
         if letter not in LETTERS:
             known = ", ".join(f"`{n}` {k}{'' if u else ' not unique'}" for n, (k, u) in LETTERS.items())
             raise SpecError(f"expected the letters of levels, but `{letter}` is not one", None, (known,))
-    order = [int(k) for k in found[3].split(",")] if found[3] else list(range(len(letters)))
+    order = [int(k) for k in match[3].split(",")] if match[3] else list(range(len(letters)))
     if sorted(order) != list(range(len(letters))):
         message = (
-            f"expected each dimension of `{tensor}` once, from 0 to {len(letters) - 1}, but the order is {found[3]}"
+            f"expected each dimension of `{tensor}` once, from 0 to {len(letters) - 1}, but the order is {match[3]}"
         )
         raise SpecError(message)
     dims = tuple(DIMS[: len(letters)])

@@ -45,15 +45,15 @@ def function(
     parameters = _parameters(f, nin, called)
     symbols = [_Symbol(called, local=p) for p in parameters]
     try:
-        found = f(*symbols)
+        traced = f(*symbols)
     except UsageError:
         raise
     except Exception as error:
         message = f"expected a function of numbers in `{called}`, but with names in their place it fails: {error}"
         raise UsageError(message, notes=(_KNOWN,)) from error
-    if not isinstance(found, _Symbol) and not _is_number(found):
+    if not isinstance(traced, _Symbol) and not _is_number(traced):
         raise UsageError(
-            f"expected a number from `{called}`, but it returns {type(found).__name__}",
+            f"expected a number from `{called}`, but it returns {type(traced).__name__}",
             notes=("a function of the language has one result",),
         )
     operator = Operator(
@@ -64,7 +64,7 @@ def function(
         identity=identity,
         annihilators=() if annihilator is None else tuple((k, annihilator) for k in range(len(parameters))),
     )
-    return n.Function(called, parameters, _body(found, parameters), operator)
+    return n.Function(called, parameters, _body(traced, parameters), operator)
 
 
 Functions = tuple[tuple[str, n.Function], ...]
@@ -142,8 +142,8 @@ class _Symbol:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = FUNCTIONS.get(ufunc.__name__)
         if method != "__call__" or options or name is None:
-            said = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            self.refuse(f"numpy.{said}" + (f" with {', '.join(options)}" if options else ""), _KNOWN)
+            called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            self.refuse(f"numpy.{called}" + (f" with {', '.join(options)}" if options else ""), _KNOWN)
         return self.apply(name, *inputs)
 
     def __array_function__(self, called: Any, types: Any, arguments: Sequence[Any], options: Any) -> Any:

@@ -66,8 +66,8 @@ def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Loop:
     if len(arguments) != operator.arity:
         wanted = f"{operator.arity} argument{'s' * (operator.arity > 1)}"
         raise SpecError(f"expected {wanted} of `{op}`, but there are {len(arguments)}", span)
-    found = _loop(op, tuple(arguments))
-    if found is None:
+    signature = _loop(op, tuple(arguments))
+    if signature is None:
         names = [settled(a).name for a in arguments]
         alone = "these are " if len(names) > 1 else "this is "
         raise SpecError(
@@ -75,7 +75,7 @@ def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Loop:
             span,
             (*(("a power is written `**`",) if op == "bitwise_xor" else ()), *_as_numpy(op)),
         )
-    return found
+    return signature
 
 
 def _as_numpy(op: str) -> tuple[str, ...]:
@@ -88,8 +88,8 @@ def _taken(op: str) -> str:
     """What numpy has the function for, in words."""
     words = {"b": "booleans", "i": "integers", "f": "floating-point numbers", "c": "complex numbers"}
     taken = {t.kind for t in TYPES.values() if _loop(op, (t,) * OPERATORS[op].arity) is not None}
-    *found, last = [word for kind, word in words.items() if kind in taken] or ["an integer as the last argument"]
-    return f"{', '.join(found)} or {last}" if found else last
+    *words_before, last = [word for kind, word in words.items() if kind in taken] or ["an integer as the last argument"]
+    return f"{', '.join(words_before)} or {last}" if words_before else last
 
 
 ARITHMETIC = {"add": "iufc", "subtract": "iufc", "multiply": "iufc", "divide": "fc"}
@@ -136,10 +136,10 @@ def _asked(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
         arguments = tuple(settled(a) for a in arguments)
     dtypes = tuple(np.dtype(a.name) if isinstance(a, ElementType) else a for a in arguments)
     try:
-        found = [d.name for d in ufunc(op).resolve_dtypes((*dtypes, None))]
+        type_names = [d.name for d in ufunc(op).resolve_dtypes((*dtypes, None))]
     except TypeError:
         return None
-    *taken, result = [TYPES["float32" if name == "float16" else name] for name in found]
+    *taken, result = [TYPES["float32" if name == "float16" else name] for name in type_names]
     if not hasattr(np, op) and not any(taken[0].kind in kinds for kinds, _ in OPERATORS[op].code):
         return None  # scipy has it for these types, C has not
     return Loop(tuple(taken), result)
@@ -154,8 +154,8 @@ def promoted(kinds: Sequence[Kind]) -> ElementType:
 
     if all(isinstance(k, type) for k in kinds):
         kinds = [settled(k) for k in kinds]
-    found: list[Any] = [np.dtype(k.name) if isinstance(k, ElementType) else k(0) for k in kinds]
-    return TYPES[np.result_type(*found).name]
+    operands: list[Any] = [np.dtype(k.name) if isinstance(k, ElementType) else k(0) for k in kinds]
+    return TYPES[np.result_type(*operands).name]
 
 
 def joined(kinds: Sequence[Kind]) -> Kind:
@@ -171,22 +171,24 @@ def reduction_type(value: n.Reduce, kind: ElementType) -> ElementType:
     again, so it has to hold both."""
     op = value.op
     if value.function is not None:
-        found = kind
-        while (wider := promoted([found, function_type(value.function, [found, found])])) != found:
-            found = wider
-        return found
+        accumulated = kind
+        while (
+            wider := promoted([accumulated, function_type(value.function, [accumulated, accumulated])])
+        ) != accumulated:
+            accumulated = wider
+        return accumulated
     if op in PLACES:
         return INDEX
     if op in ("add", "multiply") and kind.kind in "biu":
         return TYPES["uint64" if kind.kind == "u" else "int64"]
-    made = loop(op, (kind, kind), value.span)
-    if made.result != made.arguments[0] and op not in TRUTH:
+    combined = loop(op, (kind, kind), value.span)
+    if combined.result != combined.arguments[0] and op not in TRUTH:
         raise SpecError(
             f"expected a reduction by a function of booleans, but `{op}` makes one of two {kind.name}",
             value.span,
             ("numpy refuses it, too; compare first, as in `any(j: A[i, j] < 1)`",),
         )
-    return made.result
+    return combined.result
 
 
 def type_of(value: Any, leaf: Callable[[Any], Kind]) -> ElementType:
@@ -205,9 +207,9 @@ def kind_of(value: Any, leaf: Callable[[Any], Kind]) -> Kind:
             kinds = [kind_of(a, leaf) for a in arguments]
             if value.function is not None:
                 return function_type(value.function, [settled(k) for k in kinds])
-            found = loop(op, fitting(op, arguments, kinds), span).result
+            result_type = loop(op, fitting(op, arguments, kinds), span).result
             literal = all(isinstance(k, type) for k in kinds) and op not in TYPES
-            return weak(found) if literal else found
+            return weak(result_type) if literal else result_type
         case n.Reduce(_, _, inner):
             return reduction_type(value, type_of(inner, leaf))
         case n.Coalesce(arguments):
@@ -282,10 +284,10 @@ def scalar_types(
 ) -> dict[str, Kind]:
     """The types of the scalars that steps introduce by `let`: each holds all that is ever assigned to it. They are
     added to those that are `known`."""
-    found: dict[str, Kind] = {} if known is None else known
+    types: dict[str, Kind] = {} if known is None else known
 
     def local(value: Any) -> Kind:
-        return found[value.name] if isinstance(value, n.Local) and value.name in found else leaf(value)
+        return types[value.name] if isinstance(value, n.Local) and value.name in types else leaf(value)
 
     lets = [s for s in all_steps(steps) if isinstance(s, n.Let | n.Set)]
     changed = True
@@ -297,10 +299,10 @@ def scalar_types(
                     kind = kind_of(value, local)
                 case n.Set(name, op, value):
                     kind = kind_of(value if op == "=" else updated(step), local)
-            kind = joined([found[name], kind]) if name in found else kind
-            changed |= found.get(name) != kind
-            found[name] = kind
-    return found
+            kind = joined([types[name], kind]) if name in types else kind
+            changed |= types.get(name) != kind
+            types[name] = kind
+    return types
 
 
 def updated(step: n.Set) -> Any:

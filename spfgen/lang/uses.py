@@ -44,14 +44,14 @@ def outside_of_reductions(value: Any) -> Iterator[Any]:
 def leaves_the_rest(step: Statement) -> bool:
     """Whether the points of the target that an equation does not reach stay as they are: it is about a slice, or its
     value reads the target at the point itself."""
-    own = any(n == step.target for n in walk(step.value))
-    return own or any(isinstance(s, Range) for s in step.target.subscripts)
+    reads_target = any(n == step.target for n in walk(step.value))
+    return reads_target or any(isinstance(s, Range) for s in step.target.subscripts)
 
 
 def read_first(steps: Sequence[Any], in_loops: bool) -> set[str]:
     """The tensors that are read before an assignment writes them, in the order of the text. One under a condition does
     not count, nor does an update: both leave what was there. Assignments within `for` count if `in_loops`."""
-    found: set[str] = set()
+    tensors: set[str] = set()
     written: set[str] = set()
 
     def visit(steps: Sequence[Any], is_sure: bool) -> None:
@@ -69,7 +69,7 @@ def read_first(steps: Sequence[Any], in_loops: bool) -> set[str]:
                         visit(block, False)
 
     def read(*values: Any) -> None:
-        found.update({a.tensor for a in accesses_in(values)} - written)
+        tensors.update({a.tensor for a in accesses_in(values)} - written)
 
     visit(steps, True)
-    return found
+    return tensors

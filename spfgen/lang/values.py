@@ -88,10 +88,10 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
             return Apply("multiply", (_number(scope, number, number), read_value(scope, value)), span)
         case "value_sign" | "value_negation":
             sign = str(tree.children[0]) if tree.data == "value_sign" else "not"
-            found = read_value(scope, tree.children[-1])
-            if sign == "-" and isinstance(found, Constant) and found.value == 2**63 and type(found.value) is int:
+            operand = read_value(scope, tree.children[-1])
+            if sign == "-" and isinstance(operand, Constant) and operand.value == 2**63 and type(operand.value) is int:
                 return Constant(-(2**63), span)  # the least int64, which is not the negative of one
-            return found if sign == "+" else Apply(signs.SIGNS[sign], (found,), span)
+            return operand if sign == "+" else Apply(signs.SIGNS[sign], (operand,), span)
         case "value_or" | "value_and":
             op = signs.NAMES[tree.data.removeprefix("value_")]
             result, *others = (read_value(scope, c) for c in tree.children)
@@ -227,9 +227,9 @@ def _reduction(scope: Scope, tree: Tree[Any]) -> Value:
     plain = [n for n in items if n]
     indices = tuple(n for n in dict.fromkeys(plain) if n not in scope.taken and n not in reader.constants)
     if not indices or (not conditions and len(indices) < len(items)):
-        found = f"`{plain[0]}` means something already" if plain else "this names none"
+        problem = f"`{plain[0]}` means something already" if plain else "this names none"
         raise reader.fail(
-            f"expected an index to {'sum' if name == 'sum' else 'reduce'} over, but {found}",
+            f"expected an index to {'sum' if name == 'sum' else 'reduce'} over, but {problem}",
             head,
             f"write `{name}(j: ...)` with an index of its own, or with a condition on it, `{name}(j < i: ...)`",
         )
@@ -271,8 +271,8 @@ def _head(scope: Scope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
     if not comparisons:
         return names, []
     read = [_as_expression(scope, i) for side in sides for i in side]
-    for item, found in zip((i for side in sides for i in side), read, strict=True):
-        if found is None:
+    for item, expression in zip((i for side in sides for i in side), read, strict=True):
+        if expression is None:
             hint = "before the `:` of a reduction are indices and conditions on them; tensors come after it"
             raise scope.reader.fail("expected an expression of indices and numbers, but this is a value", item, hint)
     trees = iter(read)
@@ -297,11 +297,11 @@ def check_assigned(scope: Scope, tree: Tree[Any]) -> None:
 
 def read_condition(scope: Scope, tree: Tree[Any]) -> Formula:
     """A condition after `where`."""
-    found = with_absolute_values(scope.reader.formula(tree))
-    for name in sorted(variables(found) & scope.locals):
+    condition = with_absolute_values(scope.reader.formula(tree))
+    for name in sorted(variables(condition) & scope.locals):
         hint = f"write `if` around it: `if {name} > 0 {{ ... }}`"
         raise scope.reader.fail(f"expected indices and sizes, but `{name}` is a value of `let`", tree, hint)
-    return found
+    return condition
 
 
 # --- accesses and subscripts ------------------------------------------------------------------------------
@@ -313,8 +313,8 @@ def read_access(scope: Scope, tree: Tree[Any]) -> Access:
     if scope.closed:
         hint = "pass the value: `f(A[i, j])`"
         raise scope.reader.fail(f"expected values of numbers, but `{name}[...]` is a tensor", tree, hint)
-    found = () if subscripts is None else _subscripts(scope, subscripts.children)
-    return Access(str(name), found, scope.reader.span(tree))
+    subscript_values = () if subscripts is None else _subscripts(scope, subscripts.children)
+    return Access(str(name), subscript_values, scope.reader.span(tree))
 
 
 def _subscripts(scope: Scope, trees: Sequence[Any]) -> tuple[Any, ...]:
@@ -336,14 +336,14 @@ def _subscript(scope: Scope, tree: Tree[Any]) -> Any:
     expression = _as_expression(scope, tree)
     if expression is None:
         return read_value(replace(scope, in_subscript=True), tree)
-    found = scope.reader.expr(expression)
-    for call in calls(found):
+    affine = scope.reader.expr(expression)
+    for call in calls(affine):
         raise SpecError(
             f"expected a subscript made of indices and numbers, but `{show(call)}` is a call",
             call.span,
             (f"a value of a tensor is read with square brackets: `{call.function}[...]`",),
         )
-    return found
+    return affine
 
 
 def _reduces(scope: Scope, name: str) -> bool:
@@ -371,11 +371,11 @@ def _range(scope: Scope, tree: Tree[Any]) -> Range:
 
 
 def _bound(scope: Scope, tree: Tree[Any]) -> Expr:
-    found = _as_expression(scope, tree)
-    if found is None:
+    expression = _as_expression(scope, tree)
+    if expression is None:
         hint = "the bounds of a slice are numbers and sizes: `i(1:n - 1:2)`"
         raise scope.reader.fail("expected a number or a size, but this is a value", tree, hint)
-    return scope.reader.expr(found)
+    return scope.reader.expr(expression)
 
 
 def _step(scope: Scope, tree: Tree[Any]) -> int:
@@ -393,8 +393,8 @@ def _as_expression(scope: Scope, tree: Tree[Any]) -> Tree[Any] | None:
     """The tree of an integer expression in place of that of a value; None for what is a value only."""
 
     def translated(trees: Sequence[Any]) -> list[Any] | None:
-        found = [t if isinstance(t, Token) else _as_expression(scope, t) for t in trees]
-        return None if any(f is None for f in found) else found
+        expressions = [t if isinstance(t, Token) else _as_expression(scope, t) for t in trees]
+        return None if any(f is None for f in expressions) else expressions
 
     children: list[Any] | None
     match tree.data:

@@ -59,8 +59,8 @@ class Affine:
         return Affine(self.terms, self.constant + constant)
 
     def coefficient(self, atom: Atom) -> int:
-        for own, coefficient in self.terms:
-            if own == atom:
+        for term, coefficient in self.terms:
+            if term == atom:
                 return coefficient
         return 0
 
@@ -123,10 +123,10 @@ def divided(numerator: Affine, divisor: int) -> Affine:
         return numerator
     outside = [(a, c // divisor) for a, c in numerator.terms if c % divisor == 0]
     inside = [(a, c) for a, c in numerator.terms if c % divisor != 0]
-    whole, rest = divmod(numerator.constant, divisor)
+    whole, remainder = divmod(numerator.constant, divisor)
     if not inside:
         return Affine.of(outside, whole)
-    return Affine.of([*outside, (Floor(Affine(tuple(inside), rest), divisor), 1)], whole)
+    return Affine.of([*outside, (Floor(Affine(tuple(inside), remainder), divisor), 1)], whole)
 
 
 def expression(value: Affine) -> Expr:

@@ -13,15 +13,15 @@ def single_value(constraints: Iterable[Constraint], name: str) -> tuple[Affine, 
     best: tuple[Affine, int] | None = None
     lower: list[tuple[int, Affine]] = []
     upper: list[tuple[int, Affine]] = []
-    for constraint, coefficient, rest in _about(constraints, name):
+    for constraint, coefficient, others in _about(constraints, name):
         if constraint.equality:
-            found = (rest.scaled(-1 if coefficient > 0 else 1), abs(coefficient))
-            if best is None or found[1] < best[1]:
-                best = found
+            solution = (others.scaled(-1 if coefficient > 0 else 1), abs(coefficient))
+            if best is None or solution[1] < best[1]:
+                best = solution
         elif coefficient > 0:
-            lower.append((coefficient, rest))
+            lower.append((coefficient, others))
         else:
-            upper.append((-coefficient, rest))
+            upper.append((-coefficient, others))
     if best is not None:
         return best
     for scale, high in upper:
@@ -39,11 +39,11 @@ def bounds(constraints: Iterable[Constraint], name: str) -> tuple[list[tuple[int
     """
     lower: list[tuple[int, Affine]] = []
     upper: list[tuple[int, Affine]] = []
-    for _, coefficient, rest in _about(constraints, name):
+    for _, coefficient, others in _about(constraints, name):
         if coefficient > 0:
-            lower.append((coefficient, rest))
+            lower.append((coefficient, others))
         else:
-            upper.append((-coefficient, rest))
+            upper.append((-coefficient, others))
     return lower, upper
 
 

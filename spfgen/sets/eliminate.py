@@ -34,19 +34,19 @@ def about(piece: Piece, name: str, hidden: Collection[str]) -> list[Constraint]:
 def _about(piece: Piece, name: str, hidden: frozenset[str]) -> list[Constraint]:
     if piece.has_floors():
         return piece.project(n for n in piece.space.names if n not in hidden).constraints(name)
-    own, unknown = linked(piece.listed(), name, hidden)
+    related, unknown = linked(piece.listed(), name, hidden)
     if unknown not in piece.reduced:
-        piece.reduced[unknown] = _reduced(own, unknown)
+        piece.reduced[unknown] = _reduced(related, unknown)
     equal, system = piece.reduced[unknown]
     mine = system.about(name, equal.get(name))
     while mine.hidden and (mine.substitute() or mine.cancel()):
         pass
-    found = mine.constraints()
+    constraints = mine.constraints()
     if mine.hidden:
-        names = {n for c in found for n in c.value.names()}
+        names = {n for c in constraints for n in c.value.names()}
         small = Space(n for n in piece.space.names if n in names)
-        found = small.of(found).project(names - mine.hidden).constraints() if name in names else []
-    return [c for c in found if c.value.coefficient(name)]
+        constraints = small.of(constraints).project(names - mine.hidden).constraints() if name in names else []
+    return [c for c in constraints if c.value.coefficient(name)]
 
 
 def linked(
@@ -54,16 +54,16 @@ def linked(
 ) -> tuple[list[Constraint], frozenset[str]]:
     """The constraints that can say something of a dimension: those that speak of it, of a hidden one that those speak
     of, and so on; and these dimensions."""
-    left = [(c, c.value.names()) for c in constraints]
-    found: list[Constraint] = []
+    unrelated = [(c, c.value.names()) for c in constraints]
+    related: list[Constraint] = []
     reached, frontier = {name}, {name}
     while frontier:
-        met = [(c, names) for c, names in left if names & frontier]
-        left = [(c, names) for c, names in left if not names & frontier]
-        found += [c for c, _ in met]
+        met = [(c, names) for c, names in unrelated if names & frontier]
+        unrelated = [(c, names) for c, names in unrelated if not names & frontier]
+        related += [c for c, _ in met]
         frontier = {n for _, names in met for n in names if n in hidden} - reached
         reached |= frontier
-    return found, frozenset(reached)
+    return related, frozenset(reached)
 
 
 def _reduced(constraints: Iterable[Constraint], unknown: frozenset[str]) -> Reduced:
@@ -74,8 +74,8 @@ def _reduced(constraints: Iterable[Constraint], unknown: frozenset[str]) -> Redu
         terms = {a: c for a, c in constraint.value.terms if isinstance(a, str)}
         system.add(constraint.equality, (terms, constraint.value.constant))
     equal: dict[str, Row] = {}
-    while found := system.substitute():
-        name, row = found
+    while substituted := system.substitute():
+        name, row = substituted
         equal = {n: _replaced(r, name, row) for n, r in equal.items()} | {name: row}
     return equal, system
 
@@ -121,10 +121,12 @@ class _System:
 
     def substitute(self) -> tuple[str, Row] | None:
         """Put what an equality says of a hidden dimension in its place, and give both back."""
-        found = [(abs(c), k, n) for k, row in enumerate(self.equalities) for n, c in row[0].items() if n in self.hidden]
-        if not found:
+        candidates = [
+            (abs(c), k, n) for k, row in enumerate(self.equalities) for n, c in row[0].items() if n in self.hidden
+        ]
+        if not candidates:
             return None
-        _, chosen, name = min(found)
+        _, chosen, name = min(candidates)
         equal = self.equalities.pop(chosen)
         self.hidden.discard(name)
         rows = [(True, r) for r in self.equalities if name in r[0]]
@@ -160,10 +162,10 @@ class _System:
 
 def _replaced(row: Row, name: str, equal: Row) -> Row:
     """The row, times a positive number, without a dimension that an equality gives."""
-    coefficient, own = row[0].get(name, 0), equal[0][name]
+    coefficient, factor = row[0].get(name, 0), equal[0][name]
     if not coefficient:
         return row
-    terms, constant = _sum(row, abs(own), equal, -coefficient if own > 0 else coefficient)
+    terms, constant = _sum(row, abs(factor), equal, -coefficient if factor > 0 else coefficient)
     return {n: c for n, c in terms.items() if c}, constant
 
 

@@ -38,9 +38,9 @@ class _Islpy:
     def __getattr__(self, name: str) -> Any:
         import islpy
 
-        found = getattr(islpy, name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(islpy, name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 if not TYPE_CHECKING:
@@ -188,14 +188,14 @@ class Piece:
     def is_within_projection(self, other: Piece, hidden: Iterable[str]) -> bool:
         """Whether each point of this set is one of `other` for some values of the `hidden` dimensions, which are the
         last ones."""
-        own, wanted = self._projected(hidden), other._projected(hidden)
-        return bool(own.is_subset(wanted))
+        projected, projected_other = self._projected(hidden), other._projected(hidden)
+        return bool(projected.is_subset(projected_other))
 
     def outside_projection(self, other: Piece, hidden: Iterable[str]) -> dict[str, int]:
         """A point of this set that is not; without the hidden dimensions."""
-        own, wanted = self._projected(hidden), other._projected(hidden)
-        point = own.to_set().subtract(wanted.to_set()).sample_point()
-        shown = self.space.names[: own.dim(isl.dim_type.set)]
+        projected, projected_other = self._projected(hidden), other._projected(hidden)
+        point = projected.to_set().subtract(projected_other.to_set()).sample_point()
+        shown = self.space.names[: projected.dim(isl.dim_type.set)]
         return {n: _integer(point.get_coordinate_val(isl.dim_type.set, k)) for k, n in enumerate(shown)}
 
     def _projected(self, hidden: Iterable[str]) -> Any:
@@ -222,10 +222,10 @@ class Piece:
 
     def without_exactly(self, space: Space) -> Piece:
         """The projection to the dimensions of `space`, in their order there, with nothing lost."""
-        own = set(space.names)
-        names = [n for n in self.space.names if n in own]
+        kept = set(space.names)
+        names = [n for n in self.space.names if n in kept]
         basic = self.basic
-        for first, count in reversed(_runs([n not in own for n in self.space.names])):
+        for first, count in reversed(_runs([n not in kept for n in self.space.names])):
             basic = basic.project_out(isl.dim_type.set, first, count)
         return Piece(Space(names), basic).reordered(space)
 
@@ -234,14 +234,14 @@ class Piece:
         it is not asked where one or none is left that does not follow from what is known."""
         if self.has_floors() or known.has_floors():
             return Piece(self.space, self.basic.gist(known.basic))
-        own = self.listed()
-        if len(own) <= FEW:
-            left = [c for c in own if not known.implies(c)]
+        constraints = self.listed()
+        if len(constraints) <= FEW:
+            left = [c for c in constraints if not known.implies(c)]
         else:  # to read all that is known takes less than to ask as often
-            said = _strictest(known.listed())
-            left = [c for c in own if not _is_said(c, said)]
+            known_limits = _strictest(known.listed())
+            left = [c for c in constraints if not _is_said(c, known_limits)]
             left = left if len(left) > FEW else [c for c in left if not known.implies(c)]
-        piece = self if len(left) == len(own) else self.space.of(left)
+        piece = self if len(left) == len(constraints) else self.space.of(left)
         return piece if len(left) < 2 else Piece(self.space, piece.basic.gist(known.basic))
 
     def hull(self) -> Piece:
@@ -266,12 +266,12 @@ class Piece:
         return self._listed[about]
 
     def _read(self, about: str | None) -> list[Constraint]:
-        found: list[Any] = []
-        self.basic.foreach_constraint(found.append)
+        isl_constraints: list[Any] = []
+        self.basic.foreach_constraint(isl_constraints.append)
         divs: dict[int, Floor | None] = {}
         position = None if about is None else self.space.position[about]
         result = []
-        for c in found:
+        for c in isl_constraints:
             if (
                 position is not None
                 and not c.involves_dims(isl.dim_type.set, position, 1)
@@ -346,20 +346,20 @@ Said = dict[tuple[bool, frozenset[tuple[Atom, int]]], int]
 
 def _strictest(constraints: Iterable[Constraint]) -> Said:
     """The least constant of each linear form."""
-    said: Said = {}
+    limits: Said = {}
     for c in constraints:
         form = c.equality, frozenset(c.value.terms)
-        said[form] = min(c.value.constant, said.get(form, c.value.constant))
-    return said
+        limits[form] = min(c.value.constant, limits.get(form, c.value.constant))
+    return limits
 
 
-def _is_said(constraint: Constraint, said: Said) -> bool:
+def _is_said(constraint: Constraint, limits: Said) -> bool:
     """Whether a constraint is among these, or a stricter one."""
     terms, constant = frozenset(constraint.value.terms), constraint.value.constant
     if constraint.equality:
         opposite = frozenset((a, -k) for a, k in terms)
-        return said.get((True, terms)) == constant or said.get((True, opposite)) == -constant
-    return said.get((False, terms), constant + 1) <= constant
+        return limits.get((True, terms)) == constant or limits.get((True, opposite)) == -constant
+    return limits.get((False, terms), constant + 1) <= constant
 
 
 def _cases(space: Space, basic: Any) -> tuple[Case, ...] | None:
@@ -369,7 +369,7 @@ def _cases(space: Space, basic: Any) -> tuple[Case, ...] | None:
     relation = relation.move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, count)
     if not relation.is_single_valued():
         return None
-    found: list[Case] = []
+    cases: list[Case] = []
     function = isl.PwMultiAff.from_map(relation)
     parts: list[tuple[Any, Any]] = []
     function.foreach_piece(lambda domain, value: parts.append((domain, value)))
@@ -379,8 +379,8 @@ def _cases(space: Space, basic: Any) -> tuple[Case, ...] | None:
             where = tuple(piece.constraints())
             if read is None or not space.of(where).basic.is_equal(piece.basic):
                 return None
-            found.append(Case(where, *read))
-    return tuple(found)
+            cases.append(Case(where, *read))
+    return tuple(cases)
 
 
 def _read_aff(space: Space, aff: Any) -> tuple[Affine, int] | None:
@@ -459,8 +459,8 @@ def _value(number: int) -> Any:
 
 def _integer(value: Any) -> int:
     """A number of isl: 0 stands for what is too large; text, which islpy does not free, only for that."""
-    found = int(value.get_num_si())
-    return found if found or value.is_zero() else int(value.to_python())
+    number = int(value.get_num_si())
+    return number if number or value.is_zero() else int(value.to_python())
 
 
 def _aff(space: Space, value: Affine) -> Any:
@@ -511,8 +511,8 @@ def pieces(space: Space, formula: Formula, encode: Encode, defined: Iterable[For
     """
     simple = _conjunction(formula, encode)
     if simple is not None:
-        found = space.of(simple)
-        return [] if found.is_empty() else [found]
+        piece_of_all = space.of(simple)
+        return [] if piece_of_all.is_empty() else [piece_of_all]
     parts = [_set(space, formula, encode)]
     for condition in defined:
         inside = _set(space, condition, encode)
@@ -556,8 +556,8 @@ def comparison(op: str, left: Affine, right: Affine) -> Constraint:
 
 def _extremum(formula: Formula) -> Bin | None:
     """An innermost `min` or `max`."""
-    found = [n for n in walk(formula) if isinstance(n, Bin) and n.op in ("min", "max")]
-    return found[-1] if found else None
+    extrema = [n for n in walk(formula) if isinstance(n, Bin) and n.op in ("min", "max")]
+    return extrema[-1] if extrema else None
 
 
 def _set(space: Space, formula: Formula, encode: Encode) -> Any:
@@ -565,11 +565,11 @@ def _set(space: Space, formula: Formula, encode: Encode) -> Any:
         case And(parts):
             result = isl.Set.universe(space.isl)
             for part in parts:
-                own = _set(space, part, encode)
-                result = result.intersect(own)
-                if result.n_basic_set() > max(limits.PIECES, own.n_basic_set()):
+                part_set = _set(space, part, encode)
+                result = result.intersect(part_set)
+                if result.n_basic_set() > max(limits.PIECES, part_set.n_basic_set()):
                     result = _without_empty(result)
-                    if result.n_basic_set() > max(limits.PIECES, own.n_basic_set()):
+                    if result.n_basic_set() > max(limits.PIECES, part_set.n_basic_set()):
                         raise TooManyPieces
             return result
         case Or(parts):
@@ -583,8 +583,8 @@ def _set(space: Space, formula: Formula, encode: Encode) -> Any:
             return _comparison_set(space, formula, encode)
         case Exists(bound, body):
             wide = Space((*space.names, *bound))
-            found = _set(wide, body, encode)
-            return found.project_out(isl.dim_type.set, len(space.names), len(bound))
+            body_set = _set(wide, body, encode)
+            return body_set.project_out(isl.dim_type.set, len(space.names), len(bound))
         case Forall(bound, body):
             return _set(space, Not(Exists(bound, Not(body))), encode)
     raise InternalError(f"no set for {formula!r}")
@@ -627,5 +627,5 @@ def _replaced(formula: Compare, old: Expr, new: Expr) -> Formula:
 
 def product(left: list[Piece], right: list[Piece]) -> list[Piece]:
     """Intersections of every piece with every piece, empty ones dropped."""
-    found = [a.intersect(b) for a in left for b in right]
-    return [p for p in found if not p.is_empty()]
+    intersections = [a.intersect(b) for a in left for b in right]
+    return [p for p in intersections if not p.is_empty()]

@@ -170,10 +170,10 @@ def solved_for(condition: Formula, name: str) -> tuple[str, Affine] | None:
         value = linear(condition.left) - linear(condition.right)
     except NotAffine:
         return None
-    factor, rest = value.coefficient(name), value.without(name)
-    if abs(factor) != 1 or name in rest.names():
+    factor, others = value.coefficient(name), value.without(name)
+    if abs(factor) != 1 or name in others.names():
         return None
-    return condition.op if factor == 1 else MIRRORED[condition.op], rest.scaled(-factor)
+    return condition.op if factor == 1 else MIRRORED[condition.op], others.scaled(-factor)
 
 
 def with_floors(expr: Expr) -> Expr:
@@ -245,12 +245,12 @@ def defined_pieces(
 
     One alternative less another one may speak of a call of the other, also where that has no value.
     """
-    found = [without_unused(p, encoder) for p in pieces(space, formula, encode)]
-    if len(found) < 2:
-        return found, False
+    unrefined = [without_unused(p, encoder) for p in pieces(space, formula, encode)]
+    if len(unrefined) < 2:
+        return unrefined, False
     inside = {name: space.of(comparisons(c for f in domains[name] for c in conjuncts(f))) for name in encoder.calls}
-    if not any(p.involves(n) and not p.is_subset(inside[n]) for p, _ in found for n in encoder.calls):
-        return found, False
+    if not any(p.involves(n) and not p.is_subset(inside[n]) for p, _ in unrefined for n in encoder.calls):
+        return unrefined, False
     wanted = [conjunction([*domains[name]]) for name in encoder.calls]
     return [without_unused(p, encoder) for p in pieces(space, formula, encode, wanted)], True
 
@@ -266,20 +266,20 @@ def without_unused(piece: Piece, encoder: Encoder) -> tuple[Piece, frozenset[str
     unused: set[str] = set()
     for name, definition in reversed([*zip(encoder.quotients, encoder.definitions(), strict=True)]):
         if name in of_calls - arguments:
-            rest = _without_meaning(piece, name, comparisons(conjuncts(definition)))
-            if rest is not None:
-                piece = rest
+            simpler = _without_meaning(piece, name, comparisons(conjuncts(definition)))
+            if simpler is not None:
+                piece = simpler
                 unused.add(name)
     return piece, frozenset(unused)
 
 
 def _without_meaning(piece: Piece, name: str, meaning: Sequence[Constraint]) -> Piece | None:
     """The piece without what it says of a quotient, if that is no more than what it is."""
-    said, means = piece.constraints(name), piece.space.of(meaning)
-    if any(c.equality for c in said) or not all(map(means.implies, said)):
+    constraints, means = piece.constraints(name), piece.space.of(meaning)
+    if any(c.equality for c in constraints) or not all(map(means.implies, constraints)):
         return None
-    rest = piece.gist(means)
-    return None if rest.involves(name) else rest
+    simpler = piece.gist(means)
+    return None if simpler.involves(name) else simpler
 
 
 def shifted(expr: Expr) -> tuple[str, int]:

@@ -15,29 +15,29 @@ from spfgen.space.nodes import Tensor
 
 def with_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> lang.Kernel:
     """The kernel as it is where the caller gives no results: those that `may_be_assembled` are."""
-    found = may_be_assembled(kernel, layouts)
-    owners = {d.name: _owner(kernel, d, layouts) for d in kernel.tensors if d.name in found}
-    made = []
+    assembled = may_be_assembled(kernel, layouts)
+    owners = {d.name: _owner(kernel, d, layouts) for d in kernel.tensors if d.name in assembled}
+    declarations = []
     for declared in kernel.tensors:
-        if declared.name in found:
+        if declared.name in assembled:
             owner = owners[declared.name]
             while owner in owners:  # whose pattern is another's, or is only known when the kernel has run
                 owner = owners[owner]
             declared = replace(declared, assembled=True, shares=lang.Shares(owner, ()) if owner else None)
-        made.append(declared)
-    return replace(kernel, tensors=tuple(made))
+        declarations.append(declared)
+    return replace(kernel, tensors=tuple(declarations))
 
 
 def with_given(kernel: lang.Kernel, names: Collection[str]) -> lang.Kernel:
     """The kernel where the caller gives these results: they have the pattern that they come with."""
-    found = (replace(d, assembled=False, shares=None) if d.name in names else d for d in kernel.tensors)
-    return replace(kernel, tensors=tuple(found))
+    declarations = (replace(d, assembled=False, shares=None) if d.name in names else d for d in kernel.tensors)
+    return replace(kernel, tensors=tuple(declarations))
 
 
 def without_shared(kernel: lang.Kernel) -> lang.Kernel:
     """The kernel where all patterns that are computed are so entry by entry."""
-    found = (replace(d, shares=None) if d.assembled else d for d in kernel.tensors)
-    return replace(kernel, tensors=tuple(found))
+    declarations = (replace(d, shares=None) if d.assembled else d for d in kernel.tensors)
+    return replace(kernel, tensors=tuple(declarations))
 
 
 def is_zero_on_fills(value: lang.Value) -> bool:
@@ -84,10 +84,10 @@ def _owner(kernel: lang.Kernel, declared: lang.TensorDecl, layouts: Mapping[str,
     everywhere; "" where there is none."""
     from spfgen.layout.proofs import as_output  # calls of compiled kernels do without
 
-    own = [s for s in kernel.statements if isinstance(s, lang.Statement) and s.target.tensor == declared.name]
-    if len(own) != 1 or any(not isinstance(s, lang.Statement) for s in kernel.statements):
+    assignments = [s for s in kernel.statements if isinstance(s, lang.Statement) and s.target.tensor == declared.name]
+    if len(assignments) != 1 or any(not isinstance(s, lang.Statement) for s in kernel.statements):
         return ""
-    (statement,) = own
+    (statement,) = assignments
     subscripts = statement.target.subscripts
     names = [s.name for s in subscripts if isinstance(s, Var)]
     if statement.op != "=" or statement.where is not None or len(set(names)) < len(subscripts):
@@ -100,9 +100,9 @@ def _owner(kernel: lang.Kernel, declared: lang.TensorDecl, layouts: Mapping[str,
     (access,) = sparse
     layout = layouts[declared.name]
     free = {v for a in (*known, *divisors) for s in a.subscripts for v in variables(s)}
-    said = declared.use.index_type is not None or bool(declared.use.array_types)
+    has_types = declared.use.index_type is not None or bool(declared.use.array_types)
     same = access.subscripts == subscripts and layouts.get(access.tensor) == layout and free <= {*names, *kernel.sizes}
-    return access.tensor if same and not said and as_output(layout) is None else ""
+    return access.tensor if same and not has_types and as_output(layout) is None else ""
 
 
 def _factors(value: object) -> tuple[list[object], list[lang.Access]]:
@@ -139,19 +139,19 @@ def may_be_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> froz
     or the schedule speaks of positions of it, its pattern is given."""
     stated = [*statements_in(kernel.statements)]
     targets = {s.target.tensor for s in stated}
-    given = {s.target.tensor for s in stated if s.within}
-    given |= read_first(kernel.statements, in_loops=True)
-    said = [o for d in kernel.directives for o in (d.loops if isinstance(d, lang.Directive) else d.old)]
-    given |= {o.tensor for o in (*kernel.order, *said) if o.tensor is not None}
-    given |= {f.tensor for f in kernel.finds if f.tensor is not None}
-    found = []
+    excluded = {s.target.tensor for s in stated if s.within}
+    excluded |= read_first(kernel.statements, in_loops=True)
+    scheduled = [o for d in kernel.directives for o in (d.loops if isinstance(d, lang.Directive) else d.old)]
+    excluded |= {o.tensor for o in (*kernel.order, *scheduled) if o.tensor is not None}
+    excluded |= {f.tensor for f in kernel.finds if f.tensor is not None}
+    names = []
     for declared in kernel.tensors:
         layout = layouts.get(declared.name)
-        own = declared.shares is None and not declared.local
-        if declared.name in targets - given and own and layout is not None:
-            found += [declared.name] if layout.indexes or layout.sizes or _only_packs(layout) else []
+        is_unshared = declared.shares is None and not declared.local
+        if declared.name in targets - excluded and is_unshared and layout is not None:
+            names += [declared.name] if layout.indexes or layout.sizes or _only_packs(layout) else []
     owners = {d.shares.tensor for d in kernel.tensors if d.shares is not None}
-    return frozenset(found) - owners
+    return frozenset(names) - owners
 
 
 def _only_packs(layout: Layout) -> bool:

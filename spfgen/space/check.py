@@ -24,7 +24,7 @@ def check_program(program: Program) -> None:
 
 
 def _check_instance(program: Program, instance: Instance) -> None:
-    own = (
+    dimensions = (
         *instance.sizes,
         *instance.indices,
         *instance.positions,
@@ -32,9 +32,9 @@ def _check_instance(program: Program, instance: Instance) -> None:
         *instance.calls,
         *instance.made,
     )
-    if set(own) != set(instance.domain.space.names) or len(set(own)) != len(own):
-        raise InternalError(f"the dimensions {own} are not those of the domain {instance.domain.space.names}")
-    known = set(own)
+    if set(dimensions) != set(instance.domain.space.names) or len(set(dimensions)) != len(dimensions):
+        raise InternalError(f"the dimensions {dimensions} are not those of the domain {instance.domain.space.names}")
+    known = set(dimensions)
     for size in instance.sizes:
         if size not in program.size_of:
             raise InternalError(f"nothing gives the size {size}")
@@ -53,8 +53,8 @@ def _check_instance(program: Program, instance: Instance) -> None:
 
 def _check_operand(program: Program, operand: Operand, known: set[str]) -> None:
     tensor = program.tensor(operand.tensor)
-    own = [OWN] if tensor in program.temporaries else []
-    if operand.array not in {*own, *(v.name for v in tensor.layout.values)}:
+    own_arrays = [OWN] if tensor in program.temporaries else []
+    if operand.array not in {*own_arrays, *(v.name for v in tensor.layout.values)}:
         raise InternalError(f"{operand.tensor} has no value array {operand.array}")
     if len(operand.place) != len(operand.extents):
         raise InternalError(f"{operand.label}: {len(operand.place)} subscripts for {len(operand.extents)} extents")

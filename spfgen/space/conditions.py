@@ -31,11 +31,11 @@ def condition_of(value: Any) -> Formula | None:
             parts = [condition_of(a) for a in arguments]
             if any(p is None for p in parts):
                 return None
-            found = tuple(p for p in parts if p is not None)
-            return conjunction([c for p in found for c in conjuncts(p)]) if op.endswith("and") else Or(found)
+            conditions = tuple(p for p in parts if p is not None)
+            return conjunction([c for p in conditions for c in conjuncts(p)]) if op.endswith("and") else Or(conditions)
         case lang.Apply("logical_not" | "invert", (inner,)):
-            found_inner = condition_of(inner)
-            return None if found_inner is None else negated(found_inner)
+            inner_condition = condition_of(inner)
+            return None if inner_condition is None else negated(inner_condition)
         case lang.Apply(op, (one, other)) if op in COMPARED:
             left, right = _integer(one), _integer(other)
             if left is None or right is None or not (_moves(one) or _moves(other)):
@@ -83,8 +83,8 @@ def _integer(value: Any) -> Expr | None:
         case lang.Constant(int(number)):
             return Num(number) if abs(number) <= LARGEST else None
         case lang.Apply("negative", (inner,)):
-            found = _integer(inner)
-            return None if found is None else Bin("-", ZERO, found)
+            negated_value = _integer(inner)
+            return None if negated_value is None else Bin("-", ZERO, negated_value)
         case lang.Apply(op, (one, other)) if op in COMPUTED:
             left, right = _integer(one), _integer(other)
             if (

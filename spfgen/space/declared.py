@@ -35,8 +35,8 @@ def check_declared(kernel: lang.Kernel, program: Program) -> None:
     for node in uses:
         types_of = [k.name for k in _kinds(node, leaf)]
         about = f"declared of `{node.function.name}`, of {', '.join(dict.fromkeys(types_of))}"
-        for found in check_function(node.function, kinds_of(types_of)):
-            note(Answer(found.text, found.how != SAMPLED, None, 0.0, about, how=found.how))
+        for checked in check_function(node.function, kinds_of(types_of)):
+            note(Answer(checked.text, checked.how != SAMPLED, None, 0.0, about, how=checked.how))
 
 
 def _uses(node: Any) -> Iterator[Any]:

@@ -77,8 +77,8 @@ class Extents:
             for k, extent in enumerate(declaration.extents or ()):
                 self.declared_extent(declaration, k, extent)
         self.repeated: dict[tuple[Key, tuple[Key, ...]], None] = {}
-        for number, found in enumerate(uses):
-            for access in found:
+        for number, accesses_here in enumerate(uses):
+            for access in accesses_here:
                 for name, places in self.alone(access).items():
                     index: Key = ("index", name, number)
                     self.find(index)
@@ -101,11 +101,11 @@ class Extents:
 
     def alone(self, access: lang.Access) -> dict[str, list[Key]]:
         """The indices that are subscripts of an access by themselves, and where."""
-        found: dict[str, list[Key]] = {}
+        places: dict[str, list[Key]] = {}
         for k, subscript in enumerate(access.subscripts):
             if isinstance(subscript, Var) and subscript.name not in self.kernel.sizes:
-                found.setdefault(subscript.name, []).append(("tensor", access.tensor, k))
-        return found
+                places.setdefault(subscript.name, []).append(("tensor", access.tensor, k))
+        return places
 
     def find(self, key: Key) -> Key:
         self.parent.setdefault(key, key)
@@ -143,11 +143,11 @@ class Extents:
                     else ("declare a `size` of its own for it",),
                 )
 
-    def is_decided(self, key: Key, made: Collection[str]) -> bool:
+    def is_decided(self, key: Key, results: Collection[str]) -> bool:
         """Whether a size, a number or a tensor has this extent that is not one of the results that a call makes."""
         root = self.find(key)
         members = [k for k in self.parent if self.find(k) == root]
-        return any(k[0] in ("size", "number") or (k[0] == "tensor" and k[1] not in made) for k in members)
+        return any(k[0] in ("size", "number") or (k[0] == "tensor" and k[1] not in results) for k in members)
 
     def name(self, key: Key) -> str:
         return self.names[self.find(key)]
@@ -165,14 +165,14 @@ class Extents:
         for index, places in self.repeated:
             if index[2] == number:
                 least = [self.value(self.name(p)) for p in places]
-                facts |= {Compare("<=", own, other): None for own in limits.get(index[1], ()) for other in least}
+                facts |= {Compare("<=", limit, other): None for limit in limits.get(index[1], ()) for other in least}
                 if index[1] not in limits:
                     limits[index[1]] = dict.fromkeys(least)
         known = {f for f in facts if isinstance(f, Compare) and f.left == f.right}
         return Ranges(
             self.kernel.sizes,
             self.fixed,
-            {index: tuple(found) for index, found in limits.items()},
+            {index: tuple(ends) for index, ends in limits.items()},
             tuple(f for f in facts if f not in known),
         )
 
@@ -182,26 +182,26 @@ class Extents:
 
     def agreements(self) -> Iterator[tuple[tuple[str, ...], ...]]:
         """Groups of extents whose least ones must be the same: of an index, and of each access that repeats it."""
-        found: dict[Key, dict[tuple[str, ...], None]] = {}
+        groups_of: dict[Key, dict[tuple[str, ...], None]] = {}
         for index, places in self.repeated:
-            groups = found.setdefault(index, {})
+            groups = groups_of.setdefault(index, {})
             if self.find(index) in self.names:
                 groups[(self.name(index),)] = None
             groups[tuple(dict.fromkeys(self.name(p) for p in places))] = None
-        yield from dict.fromkeys(tuple(groups) for groups in found.values() if len(groups) > 1)
+        yield from dict.fromkeys(tuple(groups) for groups in groups_of.values() if len(groups) > 1)
 
-    def parameters(self, own: Collection[str] = ()) -> tuple[str, ...]:
+    def parameters(self, local: Collection[str] = ()) -> tuple[str, ...]:
         """Named sizes that no tensor's extent gives, but for the kernel's `own` tensors: the caller passes them."""
-        given = {t: layout.rank for t, layout in self.layouts.items() if t not in own}
+        given = {t: layout.rank for t, layout in self.layouts.items() if t not in local}
         known = {self.find(("tensor", t, k)) for t, rank in given.items() for k in range(rank)}
         return tuple(n for n in self.kernel.sizes if self.find(("size", n, 0)) not in known)
 
     def readings(self, tensors: Sequence[Tensor]) -> dict[str, tuple[tuple[str, str], ...]]:
         """For each size dimension, the (tensor, parameter or size) pairs where its value stands."""
-        found: dict[str, list[tuple[str, str]]] = {n: [] for n in self.kernel.sizes}
+        readings: dict[str, list[tuple[str, str]]] = {n: [] for n in self.kernel.sizes}
         for tensor in tensors:
             for name, field in zip(
                 (*tensor.extents, *tensor.sizes), (*tensor.layout.parameters, *tensor.layout.sizes), strict=True
             ):
-                found.setdefault(name, []).append((tensor.name, field))
-        return {n: tuple(p) for n, p in found.items()}
+                readings.setdefault(name, []).append((tensor.name, field))
+        return {n: tuple(p) for n, p in readings.items()}

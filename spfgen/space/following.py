@@ -30,17 +30,17 @@ def said(index: str, conditions: Sequence[Formula], indices: Collection[str]) ->
         factor = affine.coefficient(index) if affine is not None else 0
         if affine is None or abs(factor) != 1 or part.op not in ("<", "<=", ">", ">=", "="):
             continue
-        rest = _summed([(a, -factor * k) for a, k in affine.terms if a != index], -factor * affine.constant, indices)
-        if rest is None:
+        bound = _summed([(a, -factor * k) for a, k in affine.terms if a != index], -factor * affine.constant, indices)
+        if bound is None:
             continue
         upper = part.op == "=" or (part.op[0] == "<") == (factor > 0)
         lower = part.op == "=" or not upper
         strict = part.op in ("<", ">")
         if upper:
-            value = Bin("-", rest, ONE) if strict else rest
+            value = Bin("-", bound, ONE) if strict else bound
             largest = value if largest is None else Bin("min", largest, value)
         if lower:
-            value = Bin("+", rest, ONE) if strict else rest
+            value = Bin("+", bound, ONE) if strict else bound
             least = value if least is None else Bin("max", least, value)
     return least, largest
 
@@ -66,19 +66,23 @@ def last(
     factor = affine.coefficient(index) if affine is not None else 0
     if affine is None or not factor:
         return None
-    others = Affine.of([(a, k) for a, k in affine.terms if a != index], affine.constant)
-    rest = _extreme(others, indices, ends, largest=whatever == (factor > 0))
-    if rest is None:
+    other_terms = Affine.of([(a, k) for a, k in affine.terms if a != index], affine.constant)
+    extreme = _extreme(other_terms, indices, ends, largest=whatever == (factor > 0))
+    if extreme is None:
         return None
-    room = Bin("-", Bin("-", extent, ONE), rest) if factor > 0 else rest
+    room = Bin("-", Bin("-", extent, ONE), extreme) if factor > 0 else extreme
     return _plus_one(room if abs(factor) == 1 else Bin("/", room, Num(abs(factor))))
 
 
 def never_negative(value: Affine, indices: Collection[str], ends: EndsOf) -> bool:
     """Whether an expression of indices and sizes is 0 or more for all their values."""
     least = _extreme(value, indices, ends, largest=False)
-    found = None if least is None else _linear(least)
-    return found is not None and found.constant >= 0 and all(isinstance(a, str) and k > 0 for a, k in found.terms)
+    linear_least = None if least is None else _linear(least)
+    return (
+        linear_least is not None
+        and linear_least.constant >= 0
+        and all(isinstance(a, str) and k > 0 for a, k in linear_least.terms)
+    )
 
 
 def least_of(parts: Sequence[Expr]) -> Expr:
@@ -102,10 +106,10 @@ def _extreme(affine: Affine, indices: Collection[str], ends: EndsOf, largest: bo
             return None
         if end != ZERO:
             result = _times(k, end) if result == ZERO else Bin("+", result, _times(k, end))
-    rest = _summed(terms, affine.constant, indices)
-    if rest is None or result == ZERO:
-        return rest
-    return result if rest == ZERO else Bin("+", rest, result)
+    remainder = _summed(terms, affine.constant, indices)
+    if remainder is None or result == ZERO:
+        return remainder
+    return result if remainder == ZERO else Bin("+", remainder, result)
 
 
 def _summed(terms: Sequence[tuple[Any, int]], constant: int, indices: Collection[str]) -> Expr | None:

@@ -60,25 +60,25 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     roles = _roles(kernel)
     local = roles.local
     extents = _extents(kernel, declared, layouts, normal, body, stated, roles)
-    made, sums = _typed_tensors(kernel, declared, layouts, extents, stated, roles)
-    tensors = tuple(t for t in made if t.name not in local)
-    temporaries = tuple(t for t in made if t.name in local)
-    found = _index_extents(kernel, extents, normal, body, roles)
-    body = tuple(without_values(found.resolved(s)) for s in body)
-    free = _without_extent(found, body)
-    indices = {i: found.extent(i) for i in sorted(normal.taken & (found.needed(body) - free))}
-    outside = Outside(found.limits_of, found.never_negative, free, _absent(made, roles.outputs), _types(made, body))
+    typed, sums = _typed_tensors(kernel, declared, layouts, extents, stated, roles)
+    tensors = tuple(t for t in typed if t.name not in local)
+    temporaries = tuple(t for t in typed if t.name in local)
+    reach = _index_extents(kernel, extents, normal, body, roles)
+    body = tuple(without_values(reach.resolved(s)) for s in body)
+    free = _without_extent(reach, body)
+    indices = {i: reach.extent(i) for i in sorted(normal.taken & (reach.needed(body) - free))}
+    outside = Outside(reach.limits_of, reach.never_negative, free, _absent(typed, roles.outputs), _types(typed, body))
     body = tuple(outside.left_out(s) for s in body)
     equations = list(_equations(kernel.statements, body))
     _check_outputs(kernel, layouts, body, equations)
     tensors = with_fills(body, tensors, temporaries, {d.name for d in kernel.tensors if d.use.fill is not None})
     check_fills(tensors)
-    asked = [*dict.fromkeys(e.name for e in found.asked.values())]
+    asked = [*dict.fromkeys(e.name for e in reach.asked.values())]
     names = (*extents.parameters(local), *extents.readings(tensors), *asked)
     ranges = Ranges(names, extents.fixed, {i: (e,) for i, e in indices.items()}, (), frozenset())
     by_name = {t.name: t for t in (*tensors, *temporaries)}
-    own = [extents.ranges(k + 1) for k in range(len(stated))]
-    groups = sums.groups(equations, by_name, own, ranges, free, {*found.computed})
+    known_ranges = [extents.ranges(k + 1) for k in range(len(stated))]
+    groups = sums.groups(equations, by_name, known_ranges, ranges, free, {*reach.computed})
     summed = _added_up(kernel, layouts, equations, groups)
     if summed != kernel:
         return _joined(summed, declared, layouts)
@@ -86,7 +86,7 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     groups = _changed(groups, schedule.changes)
     body = tuple(in_order(s, indices, groups) for s in body)
     text = _text(kernel)
-    steps = Steps(body, indices, free, text, kernel.span, found.computed, normal.called, groups, frozenset(local))
+    steps = Steps(body, indices, free, text, kernel.span, reach.computed, normal.called, groups, frozenset(local))
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
     written = _written(indices, normal)
     return Program(
@@ -106,11 +106,11 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
         deterministic=kernel.deterministic,
         without_fill=kernel.without_fill,
         level=kernel.level,
-        agreements=tuple(found.agreements()),
-        derived=tuple(found.derived()),
+        agreements=tuple(reach.agreements()),
+        derived=tuple(reach.derived()),
         doubts=doubts(kernel, steps, by_name, own_regions, sums.ranges, ranges),
         beyond=sums.beyond,
-        numbers=_numbers(normal, found, written),
+        numbers=_numbers(normal, reach, written),
     )
 
 
@@ -186,12 +186,12 @@ def _typed_tensors(
     roles: _Roles,
 ) -> tuple[tuple[Tensor, ...], Sums]:
     """All tensors with their value types and patterns, and the sums of products over them."""
-    made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
+    tensors = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     for statement in (s for s in stated if not what_is_beyond(s)):
-        check_signs(statement, {t.name: t for t in made})
-    made = with_result_types(kernel, declared, made, roles.local, _of_numbers(kernel, stated))
-    sums = Sums(kernel, layouts, made)
-    return with_patterns(kernel, made, sums.entry_types(stated)), sums
+        check_signs(statement, {t.name: t for t in tensors})
+    tensors = with_result_types(kernel, declared, tensors, roles.local, _of_numbers(kernel, stated))
+    sums = Sums(kernel, layouts, tensors)
+    return with_patterns(kernel, tensors, sums.entry_types(stated)), sums
 
 
 def _index_extents(
@@ -199,19 +199,21 @@ def _index_extents(
 ) -> IndexExtents:
     """How far each index runs."""
     results = (roles.outputs - roles.inputs) | roles.local
-    found = IndexExtents(kernel, extents, normal, list(_accesses(body)), results, roles.local)
-    found.bounding = [a for s in body for a in _bounding(s)]
-    found.targets = [lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)]
-    found.conditions = conditions_in(body)
-    found.make_all_own()
-    return found
+    index_extents = IndexExtents(kernel, extents, normal, list(_accesses(body)), results, roles.local)
+    index_extents.bounding = [a for s in body for a in _bounding(s)]
+    index_extents.targets = [
+        lang.Access(n.target, n.subscripts) for s in body for n in walk(s) if isinstance(n, Equation)
+    ]
+    index_extents.conditions = conditions_in(body)
+    index_extents.make_all_own()
+    return index_extents
 
 
-def _without_extent(found: IndexExtents, body: Sequence[Any]) -> frozenset[str]:
+def _without_extent(index_extents: IndexExtents, body: Sequence[Any]) -> frozenset[str]:
     """The indices that conditions bound, not extents. Raises an error for those that nothing bounds."""
-    free = frozenset(i for i in found.needed(body) if found.is_free(i))
+    free = frozenset(i for i in index_extents.needed(body) if index_extents.is_free(i))
     for index in free:
-        found.check_bounded(index, body)
+        index_extents.check_bounded(index, body)
     return free
 
 
@@ -246,13 +248,13 @@ def _written(indices: Mapping[str, Any], normal: Normal) -> dict[str, tuple[str,
 
 def _of_numbers(kernel: lang.Kernel, stated: Sequence[lang.Statement]) -> set[str]:
     """Tensors that get sums of products of numbers and of themselves alone: nothing but the default says their type."""
-    found = {s.target.tensor for s in stated}
+    names = {s.target.tensor for s in stated}
     for statement in statements_in(kernel.statements):
         name = statement.target.tensor
         outside = not any(statement is s for s in stated)
         if outside or what_is_beyond(statement) or any(a.tensor != name for a in accesses(statement.value)):
-            found.discard(name)
-    return found
+            names.discard(name)
+    return names
 
 
 def _equations(statements: Sequence[Any], body: Sequence[Any]) -> Iterator[tuple[lang.Statement, Equation]]:

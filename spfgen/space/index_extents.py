@@ -40,16 +40,16 @@ class IndexExtents:
         extents: Extents,
         normal: Normal,
         uses: Sequence[lang.Access],
-        made: set[str],
-        own: set[str],
+        results: set[str],
+        local: set[str],
     ) -> None:
         self.kernel = kernel
         self.extents = extents
         self.normal = normal
         self.uses = uses
-        self.made = made
+        self.made = results
         """Tensors that the kernel makes: their extents follow."""
-        self.own = own
+        self.own = local
         """Those of them that nobody outside sees: nothing knows their extents."""
         self.bounding: Sequence[lang.Access] = uses
         """The accesses that lie within their tensors wherever anything is computed."""
@@ -128,15 +128,15 @@ class IndexExtents:
 
     def extent(self, index: str) -> Expr:
         """The extent of an index, by name. Raises SpecError where nothing bounds it."""
-        found = self.extent_of(index)
-        if isinstance(found, Var | Num):
-            return found
-        name = next((n for n, e in self.computed.items() if e == found), None)
+        extent = self.extent_of(index)
+        if isinstance(extent, Var | Num):
+            return extent
+        name = next((n for n, e in self.computed.items() if e == extent), None)
         if name is None:
             name = f"{index}_extent"
             while name in self.computed or name in self.normal.taken:
                 name = f"{name}_"
-            self.computed[name] = found
+            self.computed[name] = extent
         return Var(name)
 
     def extent_of(self, index: str) -> Expr:
@@ -147,10 +147,10 @@ class IndexExtents:
             if named is not None and not self.is_own(named[0]):
                 self.found[index] = named[0]
             else:
-                made = self.made_of(index)
-                if made is None:
+                computed = self.made_of(index)
+                if computed is None:
                     raise self.unbounded(index)
-                self.found[index] = made
+                self.found[index] = computed
         return self.found[index]
 
     def is_free(self, index: str) -> bool:
@@ -175,14 +175,14 @@ class IndexExtents:
         """The others: what calls know, and what an extent that nobody outside sees is made of."""
         for groups in self.extents.agreements():
             least = [_least([self.extents.value(n) for n in g]) for g in groups]
-            own = [e for e, g in zip(least, groups, strict=True) if any(map(self.is_own_name, g))]
-            yield from ((e, o) for e in least for o in own if e not in own)
+            local = [e for e, g in zip(least, groups, strict=True) if any(map(self.is_own_name, g))]
+            yield from ((e, o) for e in least for o in local if e not in local)
 
     def of_others(self, extent: Expr) -> Expr:
         """The extent, made of what is known outside."""
-        own = {v: self.computed[v] for v in variables(extent) if self.is_own_name(v) and v in self.computed}
-        if own:
-            return self.of_others(substitute(extent, own))
+        local = {v: self.computed[v] for v in variables(extent) if self.is_own_name(v) and v in self.computed}
+        if local:
+            return self.of_others(substitute(extent, local))
         same: Expr = rewrite(
             lambda n: n.left if isinstance(n, Bin) and n.op == "min" and n.left == n.right else None, extent
         )
@@ -225,8 +225,8 @@ class IndexExtents:
         viewed = self.viewed(index)
         if viewed is not None:
             return ends_of(viewed)
-        found = said(index, self.conditions, self.normal.taken)
-        return found if whatever or found[1] is not None else ends_of(self.made_of(index))
+        bounds = said(index, self.conditions, self.normal.taken)
+        return bounds if whatever or bounds[1] is not None else ends_of(self.made_of(index))
 
     def make_all_own(self) -> None:
         """All such extents. Raises SpecError where one is not known."""
@@ -313,22 +313,22 @@ class IndexExtents:
 
     def by_reads(self, index: str) -> Expr | None:
         """From accesses with the index in a larger subscript: the largest range that keeps each within its tensor."""
-        found = self.limits(index, whatever=False)
-        return Bin("max", largest_of(found), ZERO) if found else None
+        limits = self.limits(index, whatever=False)
+        return Bin("max", largest_of(limits), ZERO) if limits else None
 
     def largest_inside(self, index: str) -> Expr | None:
         """The largest extent with which all of these accesses lie within their tensors."""
         if index in self.pending:
             return None
         self.pending.add(index)
-        found = self.limits(index, whatever=True)
+        limits = self.limits(index, whatever=True)
         self.pending.discard(index)
-        return Bin("max", least_of(found), ZERO) if found else None
+        return Bin("max", least_of(limits), ZERO) if limits else None
 
     def limits(self, index: str, whatever: bool) -> list[Expr]:
         """The extents with which single accesses lie within their tensors: `whatever` other indices are, or for some of
         their values."""
-        found = (
+        extents = (
             last(index, self.sizes(s), self.tensor(a.tensor, k), self.normal.taken, ends, whatever)
             for ends in [lambda other: self.ends(other, whatever)]
             for a in self.bounding
@@ -336,7 +336,7 @@ class IndexExtents:
             for k, s in enumerate(a.subscripts)
             if index in variables(s)
         )
-        return [e for e in found if e is not None]
+        return [e for e in extents if e is not None]
 
     def check_bounded(self, index: str, body: Any) -> None:
         """Raises SpecError for an index that is in no subscript and in no condition."""
@@ -352,7 +352,7 @@ class IndexExtents:
     def derived(self) -> Iterator[tuple[Expr, Expr, bool]]:
         """What calls have to know of extents that follow from others; those that nobody outside sees are made of
         these."""
-        agreed = ((known, own, True) for known, own in self.agreements_with_own())
+        agreed = ((known, local, True) for known, local in self.agreements_with_own())
         for one, other, is_checked in (*self.derived_by_views(), *agreed):
             if not (isinstance(one, Var) and self.is_own_name(one.name)):
                 yield self.of_others(one), self.of_others(other), is_checked
@@ -369,8 +369,8 @@ class IndexExtents:
             other = viewed or (None if named[1] else self.largest_inside(index))
             if other is not None and named[0] != other:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
-        for index, made in self.normal.further:
-            one, other = self.of_slice(*self.normal.slices[index]), self.of_slice(*made)
+        for index, other_slice in self.normal.further:
+            one, other = self.of_slice(*self.normal.slices[index]), self.of_slice(*other_slice)
             if one != other:
                 yield self.sizes(one), self.sizes(other), True
         for name, made_of in self.computed.items():
@@ -386,15 +386,15 @@ class IndexExtents:
                 key: Key = ("tensor", target.tensor, k)
                 if not isinstance(subscript, Var) and not self.extents.is_decided(key, self.made):
                     most.setdefault(self.extents.name(key), []).append(self.beyond(subscript))
-        for name, found in most.items():
-            known = [e for e in found if e is not None]
-            if len(known) == len(found):
+        for name, ends in most.items():
+            known = [e for e in ends if e is not None]
+            if len(known) == len(ends):
                 yield Var(name), self.sizes(largest_of(known)), False
 
     def by_links(self) -> Iterator[tuple[Expr, Expr, bool]]:
         """What the wholes and the parts of links make of each other, for extents that no operand decides."""
-        made: dict[str, Expr] = {i: n[0] for i in sorted(self.normal.taken) if (n := self.named(i)) and not n[1]}
-        for index, size in {**made, **self.asked}.items():
+        extents_of: dict[str, Expr] = {i: n[0] for i in sorted(self.normal.taken) if (n := self.named(i)) and not n[1]}
+        for index, size in {**extents_of, **self.asked}.items():
             for link in self.normal.links:
                 parts = [self.asked.get(p) or (self.named(p) or (self.viewed(p),))[0] for p in link.parts if p != index]
                 known = [p for p in parts if p is not None]
@@ -425,14 +425,14 @@ class IndexExtents:
 
     def needed(self, body: Any) -> set[str]:
         """The indices over which something runs."""
-        found: set[str] = set()
+        needed: set[str] = set()
         for node in (n for s in body for n in walk(s)):
             match node:
                 case Equation(indices=indices) | lang.For(indices) | lang.Reduce(_, indices):
-                    found |= set(indices)
+                    needed |= set(indices)
                 case Linked(link):
-                    found |= set(link.names)
-        return found
+                    needed |= set(link.names)
+        return needed
 
     # --- nodes -----------------------------------------------------------------------------------
 
@@ -454,11 +454,11 @@ class IndexExtents:
     def limits_of(self, access: lang.Access) -> list[Formula]:
         """Where an access lies within its tensor. An index that stands alone has the extent, an integer that a value is
         may be any."""
-        found: list[Formula] = []
+        limits: list[Formula] = []
         for k, subscript in enumerate(access.subscripts):
             if not isinstance(subscript, Var) or subscript.name not in self.found:
-                found += conjuncts(within(self.sizes(subscript), ZERO, self.tensor(access.tensor, k)))
-        return found
+                limits += conjuncts(within(self.sizes(subscript), ZERO, self.tensor(access.tensor, k)))
+        return limits
 
     def never_negative(self, value: Affine) -> bool:
         """Whether an expression of indices and sizes is 0 or more for all their values."""

@@ -86,8 +86,8 @@ def make_instances(
     """All instances of one additive term: a piece for each choice of value arrays and each disjunct. `labels` are of
     accesses in other terms that must not come again; the target's is always its name. `over` are the indices of the
     sums around the term, which it need not have."""
-    found = list(accesses(term))
-    everything = [statement.target, *found]
+    read_accesses = list(accesses(term))
+    everything = [statement.target, *read_accesses]
     taken: set[str] = set()
     choices: list[list[_Choice]] = []
     for access in everything:
@@ -119,8 +119,10 @@ def make_instances(
             raise _too_many(statement, everything, tensors)
 
 
-def _too_many(statement: lang.Statement, found: Sequence[lang.Access], tensors: Mapping[str, Tensor]) -> TooManyCases:
-    several = [(a.tensor, n) for a in found if (n := ways(tensors[a.tensor].layout)) > 1]
+def _too_many(
+    statement: lang.Statement, read_accesses: Sequence[lang.Access], tensors: Mapping[str, Tensor]
+) -> TooManyCases:
+    several = [(a.tensor, n) for a in read_accesses if (n := ways(tensors[a.tensor].layout)) > 1]
     names = [*dict.fromkeys(n for n, _ in several)]
     layouts = ", ".join(f"`{x}`" for x in dict.fromkeys(tensors[n].layout.name for n in names))
     return TooManyCases(
@@ -200,16 +202,16 @@ def _choice(
         for n in q.variables
     ]
     positions = {p: f"{label}.{p}" for p in layout.positions}
-    own = positions | {q: f"{label}.{q}" for q in quantified}
+    names = positions | {q: f"{label}.{q}" for q in quantified}
     functions = dict(tensor.arrays)
     sizes = size_values(tensor, ranges.fixed)
 
     def here(node: Formula) -> Formula:
-        renamed = substitute(rename(node, own, functions), sizes)
+        renamed = substitute(rename(node, names, functions), sizes)
         return substitute(renamed, dict(zip(layout.coordinates, access.subscripts, strict=True)))  # type: ignore[no-any-return]
 
     def place_of(expr: Expr) -> Expr:
-        return substitute(rename(expr, own, functions), sizes)  # type: ignore[no-any-return]
+        return substitute(rename(expr, names, functions), sizes)  # type: ignore[no-any-return]
 
     extents_here = [sizes[p] for p in layout.parameters]
     inside = [within(s, ZERO, e) for s, e in zip(access.subscripts, extents_here, strict=True)]
@@ -252,8 +254,8 @@ def _pieces(
     facts += [f for f in ranges.facts if variables(f) <= {*size_names}]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
-    found, _ = defined_pieces(space, conjunction(parts), encoder, domains, _no_calls)
-    for whole, unused in found:
+    defined, _ = defined_pieces(space, conjunction(parts), encoder, domains, _no_calls)
+    for whole, unused in defined:
         piece = whole.without(set(unused))
         used = _used_calls(piece, [c.operand for c in combination], encoder)
         merged, aliases = merge_equal_calls(piece.without(set(encoder.calls) - set(used)), used)
@@ -353,11 +355,11 @@ def declared_facts(used: Sequence[Tensor], fixed: Mapping[str, int]) -> Facts:
     formulas: dict[Formula, None] = {}
     limits: dict[str, tuple[Expr, ...]] = {}
     for tensor in dict.fromkeys(t.name for t in used):
-        found = next(t for t in used if t.name == tensor)
-        values = size_values(found, fixed)
-        arrays = dict(found.arrays)
-        formulas |= dict.fromkeys(substitute(rename(p.formula, {}, arrays), values) for p in found.layout.facts)
-        for index in found.layout.indexes:
+        first_use = next(t for t in used if t.name == tensor)
+        values = size_values(first_use, fixed)
+        arrays = dict(first_use.arrays)
+        formulas |= dict.fromkeys(substitute(rename(p.formula, {}, arrays), values) for p in first_use.layout.facts)
+        for index in first_use.layout.indexes:
             limits[arrays[index.name]] = tuple(substitute(e, values) for e in index.extents)
     return Facts(tuple(formulas), limits)
 

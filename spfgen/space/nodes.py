@@ -76,7 +76,7 @@ class Tensor:
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:
     """What the layout's parameters and sizes are in the kernel: size dimensions, or numbers."""
     names = zip((*tensor.layout.parameters, *tensor.layout.sizes), (*tensor.extents, *tensor.sizes), strict=True)
-    return {own: Num(fixed[dim]) if dim in fixed else Var(dim) for own, dim in names}
+    return {parameter: Num(fixed[dim]) if dim in fixed else Var(dim) for parameter, dim in names}
 
 
 @dataclass(frozen=True, slots=True)

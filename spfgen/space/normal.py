@@ -61,10 +61,13 @@ class Normal:
             case lang.Statement():
                 return self.statement(step, names)
             case lang.For(indices, body, where):
-                own = {**names, **{i: self.new(i) for i in indices}}
-                condition = None if where is None else rename(where, own)
+                inner_names = {**names, **{i: self.new(i) for i in indices}}
+                condition = None if where is None else rename(where, inner_names)
                 loop = replace(
-                    step, indices=tuple(own[i] for i in indices), body=self.steps(body, own), where=condition
+                    step,
+                    indices=tuple(inner_names[i] for i in indices),
+                    body=self.steps(body, inner_names),
+                    where=condition,
                 )
                 return self.ended_at_once(loop)
         self.alike = {}
@@ -84,22 +87,24 @@ class Normal:
         return self.ended_at_once(replace(loop, indices=tuple(outer), body=body, where=None))
 
     def new(self, name: str) -> str:
-        found = fresh(name, self.taken)
-        self.taken.add(found)
-        self.called[found] = name
-        return found
+        new_name = fresh(name, self.taken)
+        self.taken.add(new_name)
+        self.called[new_name] = name
+        return new_name
 
     # --- statements ------------------------------------------------------------------------------
 
     def statement(self, step: lang.Statement, names: Mapping[str, str]) -> Equation:
         target = step.target
         self.alike = {}
-        own: dict[str, str] = {}
+        of_target: dict[str, str] = {}
         subscripts: list[Any] = []
         for subscript in target.subscripts:
-            found = indices_of(lang.Access(target.tensor, (subscript,))) - self.sizes - set(names) - set(own)
-            own |= {n: self.new(n) for n in sorted(found, key=lambda n: _first(subscript, n))}
-        inside = {**names, **own}
+            new_indices = (
+                indices_of(lang.Access(target.tensor, (subscript,))) - self.sizes - set(names) - set(of_target)
+            )
+            of_target |= {n: self.new(n) for n in sorted(new_indices, key=lambda n: _first(subscript, n))}
+        inside = {**names, **of_target}
         at: list[Place] = []
         for k, subscript in enumerate(target.subscripts):
             match subscript:
@@ -115,7 +120,7 @@ class Normal:
         return Equation(
             target.tensor,
             tuple(subscripts),
-            tuple(own.values()),
+            tuple(of_target.values()),
             self.value(step.value, inside),
             _update(step),
             tuple(at),
@@ -139,16 +144,19 @@ class Normal:
             case lang.Apply(op, arguments):
                 if (condition := condition_of(value)) is not None:
                     return Holds(rename(condition, names))
-                found = tuple(self.value(a, names) for a in arguments)
-                if op == "where" and isinstance(found[0], Holds):
-                    return Chosen(found[0].condition, found[1], found[2], value.span)
-                return replace(value, arguments=found)
+                operands = tuple(self.value(a, names) for a in arguments)
+                if op == "where" and isinstance(operands[0], Holds):
+                    return Chosen(operands[0].condition, operands[1], operands[2], value.span)
+                return replace(value, arguments=operands)
             case lang.Reduce(_, indices, inner, where):
-                own = {**names, **{i: self.new(i) for i in indices}}
-                self.shared |= {own[i]: self.alike.setdefault(i, own[i]) for i in indices}
-                condition = None if where is None else rename(where, own)
+                inner_names = {**names, **{i: self.new(i) for i in indices}}
+                self.shared |= {inner_names[i]: self.alike.setdefault(i, inner_names[i]) for i in indices}
+                condition = None if where is None else rename(where, inner_names)
                 return replace(
-                    value, indices=tuple(own[i] for i in indices), value=self.value(inner, own), where=condition
+                    value,
+                    indices=tuple(inner_names[i] for i in indices),
+                    value=self.value(inner, inner_names),
+                    where=condition,
                 )
             case lang.Coalesce(arguments):
                 values = [self.value(a, names) for a in arguments]
@@ -161,22 +169,22 @@ class Normal:
                         result = replace(gather, value=result, checked=False)
                 return result
             case lang.Collapse(inner, old, new):
-                own = {**names, **{o: self.new(o) for o in old}}
-                own = {n: v for n, v in own.items() if n != new or n in old}
-                link = Link(names[new], tuple(own[o] for o in old), ())
+                inner_names = {**names, **{o: self.new(o) for o in old}}
+                inner_names = {n: v for n, v in inner_names.items() if n != new or n in old}
+                link = Link(names[new], tuple(inner_names[o] for o in old), ())
                 self.links.append(link)
                 self.collapsed.add(names[new])
-                return Linked(link, self.value(inner, own), value.span)
+                return Linked(link, self.value(inner, inner_names), value.span)
             case lang.Split(inner, old, new):
-                own = {**names, old: self.new(old)}
-                link = Link(own[old], tuple(names[n] for n in new), (), True)
+                inner_names = {**names, old: self.new(old)}
+                link = Link(inner_names[old], tuple(names[n] for n in new), (), True)
                 self.links.append(link)
-                return Linked(link, self.value(inner, own), value.span)
+                return Linked(link, self.value(inner, inner_names), value.span)
             case lang.Slice(inner, old, new, start, stop, by):
                 marker = self.new(old)
-                own = {**names, old: marker}
+                inner_names = {**names, old: marker}
                 self.slices[names[new]] = (marker, start, stop, by)
-                return moved(self.value(inner, own), Tie(marker, names[new], start, by), value.span)
+                return moved(self.value(inner, inner_names), Tie(marker, names[new], start, by), value.span)
             case lang.Concat(values, old, new):
                 return self.concat(value, values, old, names[new], names)
         raise InternalError(f"no normal form of {value!r}")
@@ -195,9 +203,9 @@ class Normal:
         for k, subscript in enumerate(access.subscripts):
             match subscript:
                 case lang.Range(index, start, stop, by):
-                    made = (("tensor", access.tensor, k), start, stop, by)
-                    if self.slices.setdefault(names[index], made) != made:
-                        self.further.append((names[index], made))
+                    sliced = (("tensor", access.tensor, k), start, stop, by)
+                    if self.slices.setdefault(names[index], sliced) != sliced:
+                        self.further.append((names[index], sliced))
                     subscripts.append(_affine(names[index], start, by, (access.tensor, k)))
                 case Expr():
                     subscripts.append(rename(subscript, names))

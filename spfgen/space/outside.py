@@ -88,8 +88,8 @@ class Outside:
         def rule(node: Any) -> Any:
             match node:
                 case lang.Reduce():
-                    found = self.reduced(node)
-                    return None if found == node else found
+                    reduced = self.reduced(node)
+                    return None if reduced == node else reduced
                 case Chosen(Inside(value), then, otherwise, span):
                     _, asked = self.of(value, Around(Stands.WHOLE))
                     if isinstance(asked, Holds):
@@ -102,9 +102,9 @@ class Outside:
     def reduced(self, node: lang.Reduce) -> lang.Reduce:
         """The reduction without what lies outside."""
         is_sum = node.op == "add" and node.function is None
-        found = self.reaches(node.value, self.free & {*node.indices}, not is_sum)
-        if found:
-            node = self.under(node, found[0] if len(found) == 1 else [Or(tuple(map(conjunction, found)))])
+        bounding = self.reaches(node.value, self.free & {*node.indices}, not is_sum)
+        if bounding:
+            node = self.under(node, bounding[0] if len(bounding) == 1 else [Or(tuple(map(conjunction, bounding)))])
         around = Around(Stands.TERM if is_sum else Stands.WHOLE)
         value, asked = self.of(node.value, around if node.where is None else around.where(node.where))
         if isinstance(asked, Holds):
@@ -124,8 +124,8 @@ class Outside:
             return []
         match value:
             case lang.Access():
-                found = [c for c in self.limits(value) if speaks(c, free)]
-                return [found] if found else []
+                conditions = [c for c in self.limits(value) if speaks(c, free)]
+                return [conditions] if conditions else []
             case lang.Apply("add" | "subtract", parts, function=None) if not whole:
                 return unlike(r for p in parts for r in self.reaches(p, free, whole))
             case lang.Apply("where", (_, *parts), function=None):
@@ -136,8 +136,8 @@ class Outside:
         return []
 
     def under(self, node: lang.Reduce, conditions: Sequence[Formula]) -> lang.Reduce:
-        own = () if node.where is None else conjuncts(node.where)
-        return replace(node, where=conjunction(list(dict.fromkeys((*own, *conditions)))))
+        before = () if node.where is None else conjuncts(node.where)
+        return replace(node, where=conjunction(list(dict.fromkeys((*before, *conditions)))))
 
     def of(self, value: Any, around: Around) -> tuple[Any, Any]:
         """The value with its additive terms on their own, and the truth value that it reads nothing outside."""
@@ -152,12 +152,12 @@ class Outside:
             case lang.Apply("logical_and" | "logical_or" as op, (first, second), span, None):
                 (one, here), (other, there) = (self.of(a, within(around)) for a in value.arguments)
                 left = opposite(one) if op == "logical_and" else one
-                made = value if one is first and other is second else lang.Apply(op, (one, other), span)
-                return made, both(here, either(left, there))
+                connective = value if one is first and other is second else lang.Apply(op, (one, other), span)
+                return connective, both(here, either(left, there))
             case lang.Apply(op, arguments):
                 places = around.arguments(op if value.function is None else "", len(arguments))
-                found = [self.of(a, p) for a, p in zip(arguments, places, strict=True)]
-                return with_arguments(value, [v for v, _ in found]), reduce(both, (c for _, c in found), YES)
+                parts = [self.of(a, p) for a, p in zip(arguments, places, strict=True)]
+                return with_arguments(value, [v for v, _ in parts]), reduce(both, (c for _, c in parts), YES)
             case Chosen(condition):
                 other = around.where(negated(condition))
                 return self.choice(value, Holds(condition), YES, around.where(condition), other)
@@ -170,8 +170,8 @@ class Outside:
         (one, here), (other, there) = (self.of(a, p) for a, p in zip(value.arguments, places, strict=True))
         if here == there:
             return with_arguments(value, (one, other)), here
-        made = with_arguments(value, (guarded(one, here), guarded(other, there)))
-        return made, YES if around.stands is Stands.TERM else either(here, there)
+        guarded_sum = with_arguments(value, (guarded(one, here), guarded(other, there)))
+        return guarded_sum, YES if around.stands is Stands.TERM else either(here, there)
 
     def choice(self, value: Any, asked: Any, holds: Any, first: Around, second: Around) -> tuple[Any, Any]:
         """`where`, by a condition of indices or of values: what it does not take may lie outside."""
@@ -193,12 +193,12 @@ class Outside:
         if isinstance(value, Gathered):
             return self.gathered(value, around)
         inner, here = self.of(value.value, around)
-        made = value if inner is value.value else replace(value, value=inner)
+        bound_value = value if inner is value.value else replace(value, value=inner)
         if not speaks(here, {*value.link.inner}):
-            return made, here
+            return bound_value, here
         if around.stands is Stands.TERM:
             return replace(value, value=guarded(inner, here)), YES
-        return made, replace(value, value=here)
+        return bound_value, replace(value, value=here)
 
     def gathered(self, value: Gathered, around: Around) -> tuple[Any, Any]:
         at, holds = self.of(value.at, within(around))
@@ -243,14 +243,14 @@ def guarded(value: Any, asked: Any) -> Any:
     return lang.Apply("where", (asked, value, NOTHING))
 
 
-def with_arguments(value: lang.Apply, found: Sequence[Any]) -> lang.Apply:
-    return value if all(map(is_, found, value.arguments)) else replace(value, arguments=tuple(found))
+def with_arguments(value: lang.Apply, arguments: Sequence[Any]) -> lang.Apply:
+    return value if all(map(is_, arguments, value.arguments)) else replace(value, arguments=tuple(arguments))
 
 
 def both(one: Any, other: Any) -> Any:
     match one, other:
-        case (lang.Constant(True), found) | (found, lang.Constant(True)):
-            return found
+        case (lang.Constant(True), other_side) | (other_side, lang.Constant(True)):
+            return other_side
         case Holds(a), Holds(b):
             return Holds(conjunction(list(dict.fromkeys((*conjuncts(a), *conjuncts(b))))))
     return lang.Apply("logical_and", (one, other))
@@ -265,8 +265,8 @@ def either(one: Any, other: Any) -> Any:
     return lang.Apply("logical_or", (one, other))
 
 
-def unlike(found: Iterable[list[Formula]]) -> list[list[Formula]]:
-    return [*map(list, dict.fromkeys(map(tuple, found)))]
+def unlike(alternatives: Iterable[list[Formula]]) -> list[list[Formula]]:
+    return [*map(list, dict.fromkeys(map(tuple, alternatives)))]
 
 
 def speaks(value: Any, names: Set[str]) -> bool:

@@ -48,26 +48,31 @@ def doubts(
     steps: Steps,
     tensors: Mapping[str, Tensor],
     regions: Regions,
-    own: Mapping[Equation, Ranges],
+    ranges_of_sums: Mapping[Equation, Ranges],
     ranges: Ranges,
 ) -> tuple[PatternObligation, ...]:
     """What may have no place in its target, of all statements outside of loops and conditions that do not ask for it to
     be left out. `own` is what those that are sums of products as they are written know of their indices, `ranges` what
     all know. What follows from what the kernel computes or values lead to is looked at while it runs
     (plan/steps/places.py)."""
-    asked = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
-    found: dict[PatternObligation, None] = {}
+    never_overflowing = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
+    obligations: dict[PatternObligation, None] = {}
     for statement, equation in zip(kernel.statements, steps.body, strict=True):
         if not isinstance(equation, Equation) or not isinstance(statement, lang.Statement):
             continue
         target = tensors[equation.target]
-        if equation.within or target.name in asked or not is_given(target) or is_seen_later(equation, steps):
+        if (
+            equation.within
+            or target.name in never_overflowing
+            or not is_given(target)
+            or is_seen_later(equation, steps)
+        ):
             continue
-        if equation in own:
-            found |= dict.fromkeys(_of_sum(statement, kernel.sizes, tensors, own[equation]))
+        if equation in ranges_of_sums:
+            obligations |= dict.fromkeys(_of_sum(statement, kernel.sizes, tensors, ranges_of_sums[equation]))
         else:
-            found |= dict.fromkeys(_of_regions(statement, equation, tensors, regions, kernel.sizes, ranges))
-    return tuple(found)
+            obligations |= dict.fromkeys(_of_regions(statement, equation, tensors, regions, kernel.sizes, ranges))
+    return tuple(obligations)
 
 
 def _of_sum(
@@ -75,9 +80,9 @@ def _of_sum(
 ) -> Iterator[PatternObligation]:
     """Of a sum of products: where none of a product's factors is 0."""
     for part in _Parts(statement, sizes).of(statement.value):
-        own = _variables(statement.target).union(sizes, *map(_variables, part.factors))
+        known = _variables(statement.target).union(sizes, *map(_variables, part.factors))
         conditions = [c for w in (statement.where, *part.conditions) if w is not None for c in conjuncts(w)]
-        conditions = [c for c in conditions if _variables(c) <= own]  # others say less: there may be such an index
+        conditions = [c for c in conditions if _variables(c) <= known]  # others say less: there may be such an index
         where = conjunction(conditions) if conditions else None
         if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, ranges):
             yield PatternObligation(statement.target, part.factors, where)
@@ -99,10 +104,10 @@ def _of_regions(
         if places is None:
             return
     for region in [Region(())] if places is None else places:
-        own = _variables(access).union(*map(_variables, region.accesses))
+        known = _variables(access).union(*map(_variables, region.accesses))
         where = [c for w in (*region.where, equation.where) if w is not None for c in conjuncts(w)]
-        names = own.union(*map(_variables, where))
-        where = [c for c in where if _variables(c) <= own.union(sizes)]  # there may be such an index
+        names = known.union(*map(_variables, where))
+        where = [c for c in where if _variables(c) <= known.union(sizes)]  # there may be such an index
         part = _Part(region.accesses, tuple(where))
         alone = replace(statement, target=access, where=None, value=lang.Constant(1))
         if region.links or equation.at or not names <= {*ranges.limits, *sizes}:
@@ -151,8 +156,8 @@ def regions_of(equation: Equation, access: lang.Access, target: Tensor, regions:
         value = replace(equation.updates, arguments=(access, value))
     fill = regions.fill(value)
     same = fill is not None and fill_text(fill) == fill_text(target.layout.fill)
-    found = regions.of(value) if same else None
-    return None if found is None else [r for r in found if access not in r.accesses]
+    value_regions = regions.of(value) if same else None
+    return None if value_regions is None else [r for r in value_regions if access not in r.accesses]
 
 
 def _is_placed(statement: lang.Statement, part: _Part, tensors: Mapping[str, Tensor], ranges: Ranges) -> bool:
@@ -210,8 +215,8 @@ class _Parts:
 def _has_place(statement: lang.Statement, part: _Part, tensors: Mapping[str, Tensor], ranges: Ranges) -> bool:
     """Whether it is proved that the target stores each coordinate at which the part is not 0."""
     target = tensors[statement.target.tensor]
-    own = [tensors[a.tensor] for a in part.factors if a.subscripts == statement.target.subscripts]
-    if any(same_pattern(t, target) for t in own):
+    aligned = [tensors[a.tensor] for a in part.factors if a.subscripts == statement.target.subscripts]
+    if any(same_pattern(t, target) for t in aligned):
         return True
     known = {function for a in part.factors for _, function in tensors[a.tensor].arrays}
     if not {function for _, function in target.arrays} <= known:

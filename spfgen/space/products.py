@@ -38,12 +38,12 @@ def instances_of(
 
     With `labels` no two accesses of different terms have one label; those given are added to the set.
     """
-    found: list[Instance] = []
+    instances: list[Instance] = []
     for term in terms:
         conditions = [c for c in (statement.where, term.where) if c is not None]
-        own = replace(statement, where=conjunction(conditions) if conditions else None)
-        found += make_instances(own, term.value, tensors, ranges, labels, term.over)
-    return tuple(found)
+        conditioned = replace(statement, where=conjunction(conditions) if conditions else None)
+        instances += make_instances(conditioned, term.value, tensors, ranges, labels, term.over)
+    return tuple(instances)
 
 
 def linear_terms(value: lang.Value, quotients: bool = False) -> list[Term] | None:
@@ -69,8 +69,8 @@ def apart(value: lang.Value, taken: Iterable[str], ranges: Ranges) -> tuple[lang
                 known.update(names.values())
                 limits.update({new: limits[old] for old, new in names.items() if old in limits})
                 inner = of(rename(inner, names))
-                own = None if where is None else rename(where, names)
-                return replace(node, indices=tuple(names.values()), value=inner, where=own)
+                renamed_where = None if where is None else rename(where, names)
+                return replace(node, indices=tuple(names.values()), value=inner, where=renamed_where)
             case lang.Apply(arguments=arguments):
                 return replace(node, arguments=tuple(map(of, arguments)))
         return node
@@ -104,9 +104,9 @@ def is_long_by_element(statement: lang.Statement) -> bool:
     """Whether a value has a product of sums that is long when it is multiplied out, and is no sum over products: then
     it is computed point by point."""
     count, node = multiplied_out(statement.value)
-    own = {n for s in statement.target.subscripts for n in variables(s)}
+    target_indices = {n for s in statement.target.subscripts for n in variables(s)}
     read = {n for a in accesses(node) for s in a.subscripts for n in variables(s)}
-    return count > limits.TERMS and read <= own
+    return count > limits.TERMS and read <= target_indices
 
 
 def too_many(value: lang.Value, span: Span | None) -> Unsupported | None:

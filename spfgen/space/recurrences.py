@@ -73,11 +73,13 @@ def reads_the_rest(statement: lang.Statement, sizes: Sequence[str]) -> bool:
     target = statement.target
     if statement.op != "=" or leaves_the_rest(statement):
         return False
-    own = tuple(i for i in dict.fromkeys(v for s in target.subscripts for v in sorted(variables(s))) if i not in sizes)
-    (made,) = normalized((statement,), sizes)
-    if not isinstance(made, lang.Statement) or made.op != "=":
+    target_indices = tuple(
+        i for i in dict.fromkeys(v for s in target.subscripts for v in sorted(variables(s))) if i not in sizes
+    )
+    (normal,) = normalized((statement,), sizes)
+    if not isinstance(normal, lang.Statement) or normal.op != "=":
         return False
-    eq = Equation(target.tensor, target.subscripts, own, made.value, where=made.where)
+    eq = Equation(target.tensor, target.subscripts, target_indices, normal.value, where=normal.where)
     if _writes_all(eq):
         return False
     extents = {s.name: Var(f"{k}#") for k, s in enumerate(target.subscripts) if isinstance(s, Var)}
@@ -87,7 +89,7 @@ def reads_the_rest(statement: lang.Statement, sizes: Sequence[str]) -> bool:
         limits += [Compare("<=", ZERO, s) for s in read.access.subscripts]
         asked = replace(read, where=(*read.where, *limits, *within))
         pairs = _pairs(eq, asked, extents)
-        twins = [f"{n}'" for n in own]
+        twins = [f"{n}'" for n in target_indices]
         if not _pairs(eq, asked, extents, False).is_within_projection(pairs, twins):
             return True
     return False
@@ -106,9 +108,9 @@ def _reads(eq: Equation, value: Any, bound: tuple[str, ...] = (), where: tuple[F
             yield from _reads(eq, otherwise, bound, (*where, *conjuncts(negated(condition))))
         case Gathered(name, at, inner):
             yield from _reads(eq, at, bound, where)
-            own = next((p.name for p in eq.at if p.value == at), None)
-            if own is not None:  # the place of the target
-                inner = rewrite(lambda n: Var(own) if n == Var(name) else None, inner)
+            place_name = next((p.name for p in eq.at if p.value == at), None)
+            if place_name is not None:  # the place of the target
+                inner = rewrite(lambda n: Var(place_name) if n == Var(name) else None, inner)
             yield from _reads(eq, inner, (*bound, name), where)
         case Linked(link, inner):
             yield from _reads(eq, inner, (*bound, *link.inner), where)
@@ -119,36 +121,40 @@ def _reads(eq: Equation, value: Any, bound: tuple[str, ...] = (), where: tuple[F
 
 def _pairs(eq: Equation, read: _Read, extents: Mapping[str, Expr], written: bool = True) -> Piece:
     """Readers, and the twins of them that write what they read; all readers, if it need not be `written`."""
-    own = (*eq.indices, *(p.name for p in eq.at))
-    twins = {n: f"{n}'" for n in own}
+    written_indices = (*eq.indices, *(p.name for p in eq.at))
+    twins = {n: f"{n}'" for n in written_indices}
     where = [] if eq.where is None else [*conjuncts(eq.where)]
     rules: list[Formula] = [*read.where, *where]
     writers: list[Formula] = [rename(c, twins) for c in where]
-    for names, into in ((own, rules), (read.bound, rules), (twins.values(), writers)):
+    for names, into in ((written_indices, rules), (read.bound, rules), (twins.values(), writers)):
         for name in names:
             extent = extents.get(name.rstrip("'"))
             into.append(Compare("<=", ZERO, Var(name)))
             into += [] if extent is None else [Compare("<", Var(name), extent)]
     for mine, theirs in zip(read.access.subscripts, eq.subscripts, strict=True):
         writers.append(Compare("=", mine, rename(theirs, twins)))
-    others = sorted({v for r in (*rules, *writers) for v in variables(r)} - {*own, *read.bound, *twins.values()})
-    space = Space((*others, *own, *dict.fromkeys(n for n in read.bound if n not in own), *twins.values()))
+    others = sorted(
+        {v for r in (*rules, *writers) for v in variables(r)} - {*written_indices, *read.bound, *twins.values()}
+    )
+    space = Space(
+        (*others, *written_indices, *dict.fromkeys(n for n in read.bound if n not in written_indices), *twins.values())
+    )
     return space.universe().with_constraints(comparisons([*rules, *(writers if written else ())]))
 
 
 def _difference(index: str, sign: int) -> Constraint:
     """The writer is later (sign 1), earlier (-1) or the same (0)."""
-    found = Affine(((f"{index}'", 1), (index, -1)))
-    return Constraint(True, found) if not sign else Constraint(False, found.scaled(sign).plus(-1))
+    distance = Affine(((f"{index}'", 1), (index, -1)))
+    return Constraint(True, distance) if not sign else Constraint(False, distance.scaled(sign).plus(-1))
 
 
 def _apart(eq: Equation, pairs: Piece) -> list[Piece]:
     """The pairs of two points, by the first index in which they differ."""
-    found = []
+    pairs_apart = []
     for index in eq.indices:
-        found += [pairs.with_constraints([_difference(index, sign)]) for sign in (-1, 1)]
+        pairs_apart += [pairs.with_constraints([_difference(index, sign)]) for sign in (-1, 1)]
         pairs = pairs.with_constraints([_difference(index, 0)])
-    return found
+    return pairs_apart
 
 
 def _ways(pairs: Sequence[Piece], order: Sequence[str]) -> Ways | None:

@@ -57,9 +57,9 @@ class Regions:
     reduced: bool = False
     apart: bool = False
 
-    def smallest(self, found: Sequence[list[Region] | None]) -> list[Region] | None:
+    def smallest(self, alternatives: Sequence[list[Region] | None]) -> list[Region] | None:
         """Where all of several values differ from their fills."""
-        return (shared(found) if self.apart else None) or smallest(found)
+        return (shared(alternatives) if self.apart else None) or smallest(alternatives)
 
     def fill(self, value: Any) -> Any:
         """The value where no sparse tensor stores anything, if that is one number; else None."""
@@ -111,7 +111,7 @@ class Regions:
                 ending = [place for place, _ in self.deciding(value, fills)]
                 if ending:
                     parts = [(p, self.of(arguments[p])) for p in ending]
-                    led = [_unled(found) if p and op in SHORT else found for p, found in parts]
+                    led = [_unled(regions) if p and op in SHORT else regions for p, regions in parts]
                     return self.smallest([*led, self.written_out(value)])
                 if value.function is not None and value.function.space is not None:
                     return self.declared(
@@ -127,18 +127,18 @@ class Regions:
                     return None
                 return union([_where(self.of(then), condition), _where(self.of(otherwise), negated(condition))])
             case Linked(link, inner):
-                found = self.of(inner)
-                if found is None:
+                regions = self.of(inner)
+                if regions is None:
                     return None
-                return [Region(r.accesses[:1], (*r.links, link), r.where) for r in found]
+                return [Region(r.accesses[:1], (*r.links, link), r.where) for r in regions]
             case Gathered(name, at, inner, checked=checked):
-                found = self.of(inner)
-                return None if found is None else [_led(r, name, at, inner, checked) for r in found]
+                regions = self.of(inner)
+                return None if regions is None else [_led(r, name, at, inner, checked) for r in regions]
             case lang.Local(name) if name in self.inlined:
                 return self.of(self.inlined[name])
             case lang.Reduce(_, _, inner, where) if self.reduced and self.fill(value) is not None:
-                found = self.of(inner)
-                return found if found is None or where is None else _where(found, where)
+                regions = self.of(inner)
+                return regions if regions is None or where is None else _where(regions, where)
         return None
 
     def beyond(self, value: Any, indices: Collection[str]) -> tuple[list[Region], Any] | None:
@@ -146,9 +146,13 @@ class Regions:
         and what it is there: a value that does not speak of them. None where that is not one value."""
         if not _names(value) & {*indices}:
             return [], value
-        number, found = self.fill(value), self.of(value)
-        if number is not None and found is not None and all(_names(*r.accesses) & {*indices} for r in found):
-            return found, self._typed(number, value)
+        number, value_regions = self.fill(value), self.of(value)
+        if (
+            number is not None
+            and value_regions is not None
+            and all(_names(*r.accesses) & {*indices} for r in value_regions)
+        ):
+            return value_regions, self._typed(number, value)
         match value:
             case lang.Access(tensor) if tensor not in self.dense:
                 return [Region((value,))], self._typed(self.layouts[tensor].fill, value)
@@ -179,12 +183,12 @@ class Regions:
         them does; and it differs where a choice does if both are one number on the fills, whatever the condition is."""
         condition, *choices = (self.of(a) for a in arguments)
         choices = [_unled(c) for c in choices]
-        found: list[list[Region] | None] = []
+        alternatives: list[list[Region] | None] = []
         if fills[0] is not None:
-            found.append(union([condition, choices[0] if fills[0] else choices[1]]))
+            alternatives.append(union([condition, choices[0] if fills[0] else choices[1]]))
         if common(fills[1], fills[2]) is not None:
-            found.append(union(choices))
-        return self.smallest(found)
+            alternatives.append(union(choices))
+        return self.smallest(alternatives)
 
     def _stays(self, value: lang.Reduce) -> bool:
         """Whether several equal values are reduced to that value."""
@@ -193,14 +197,14 @@ class Regions:
     def deciding(self, value: lang.Apply, fills: Sequence[Any]) -> list[tuple[int, Any]]:
         """The arguments whose fill alone decides the value, with that; not against what the fills give together, as nan
         for 0*inf. A dividend does: where it is not stored, the quotient is 0, whatever the divisor is."""
-        found = [
+        deciding = [
             (p, r)
             for p, number, r in self.types.known(value, self.exact)
             if fills[p] is not None and fills[p] == number
         ]
-        whole = None if not found or any(f is None for f in fills) else self.types.fold(value, fills)
+        whole = None if not deciding or any(f is None for f in fills) else self.types.fold(value, fills)
         by_convention = value.operator.is_quotient and not self.exact
-        return found if whole is None or by_convention else [(p, r) for p, r in found if r == whole]
+        return deciding if whole is None or by_convention else [(p, r) for p, r in deciding if r == whole]
 
     def is_endless(self, value: Any) -> bool:
         """Whether it is a sum or a difference one of whose parts is infinite where nothing is stored."""
@@ -216,8 +220,8 @@ class Regions:
         if body is None or value.function is None:
             return None
         given = dict(zip(value.function.parameters, value.arguments, strict=True))
-        inner, own = with_locals(body, given), replace(self, exact=True)
-        return own.of(inner) if common(own.fill(inner), self.fill(value)) is not None else None
+        inner, exactly = with_locals(body, given), replace(self, exact=True)
+        return exactly.of(inner) if common(exactly.fill(inner), self.fill(value)) is not None else None
 
     def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
         """The regions that a function of the user declares."""
@@ -253,9 +257,9 @@ def common(one: Any, other: Any) -> Any:
     return one if one is not None and other is not None and fill_text(one) == fill_text(other) else None
 
 
-def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
+def smallest(alternatives: Sequence[list[Region] | None]) -> list[Region] | None:
     """Where all of several values differ from their fills: one region of all that have one, else the fewest."""
-    known = [f for f in found if f is not None]
+    known = [f for f in alternatives if f is not None]
     if not known:
         return None
     if any(not f for f in known):
@@ -268,10 +272,10 @@ def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
     return min(known, key=len)
 
 
-def shared(found: Sequence[list[Region] | None]) -> list[Region] | None:
+def shared(alternatives: Sequence[list[Region] | None]) -> list[Region] | None:
     """The same by all combinations of regions; None where these lead to other indices, or are more than
     `SHARED_REGIONS`."""
-    known = [f for f in found if f is not None]
+    known = [f for f in alternatives if f is not None]
     if not known or prod(map(len, known)) > SHARED_REGIONS or any(r.links for f in known for r in f):
         return None
     return union(
@@ -286,8 +290,8 @@ def shared(found: Sequence[list[Region] | None]) -> list[Region] | None:
     )
 
 
-def union(found: Iterable[list[Region] | None]) -> list[Region] | None:
-    known = [*found]
+def union(alternatives: Iterable[list[Region] | None]) -> list[Region] | None:
+    known = [*alternatives]
     if any(f is None for f in known):
         return None
     result: list[Region] = []
@@ -315,19 +319,19 @@ def _names(*parts: Any) -> set[str]:
     return {n.name for part in parts for n in walk(part) if isinstance(n, Var)}
 
 
-def _where(found: list[Region] | None, condition: Formula) -> list[Region] | None:
+def _where(regions: list[Region] | None, condition: Formula) -> list[Region] | None:
     """The regions where the condition holds. What a value leads to is looked at only where it does, so it leads to
     nothing here."""
-    found = _unled(found)
-    return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
+    regions = _unled(regions)
+    return None if regions is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in regions]
 
 
-def _unled(found: list[Region] | None) -> list[Region] | None:
+def _unled(regions: list[Region] | None) -> list[Region] | None:
     """The regions of what counts only where something else says so: no value leads to them, as it may be out of range
     where they do not count."""
-    if any(isinstance(k, Gather) and k.checked for r in found or () for k in r.links):
+    if any(isinstance(k, Gather) and k.checked for r in regions or () for k in r.links):
         return None
-    return found
+    return regions
 
 
 def apart(one: Region, other: Region) -> bool:

@@ -20,14 +20,14 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[str, str] = NOTHING) -> dict[str, str]:
     """The types of what is stored in the tensors that are written and are not `known`. Where one is `given`, its
     elements are read with that type; else with the one that is found. Raises SpecError for what numpy refuses."""
-    found: dict[str, Kind] = {}
+    types: dict[str, Kind] = {}
     read: dict[str, Kind] = {n: TYPES[t] for n, t in {**known, **given}.items()}
     statements = [s for s in all_steps(kernel.statements) if isinstance(s, lang.Statement)]
 
     def leaf(value: Any) -> Kind:
         match value:
             case lang.Access(tensor):
-                return read.get(tensor) or found.get(tensor, int)  # until it is found: what fits any number
+                return read.get(tensor) or types.get(tensor, int)  # until it is found: what fits any number
             case lang.Local(name):
                 return scalars.get(name, float)
         raise InternalError(f"no type of {value!r}")
@@ -35,7 +35,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
     scalars: dict[str, Kind] = {}
     for _ in range(len(statements) + 1):
         scalars = scalar_types(kernel.statements, leaf, None)
-        before = dict(found)
+        before = dict(types)
         for statement in statements:
             name = statement.target.tensor
             kind = kind_of(statement.value, leaf)  # also where the type is known: numpy may refuse the value
@@ -44,9 +44,9 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
             kind = kind_of(_stored(statement), leaf)
             if statement.op == "+=" and isinstance(kind, type):
                 kind = settled(kind)
-            old = found.get(name)
-            found[name] = kind if old is None else joined([old, kind])
-        if found == before:
+            old = types.get(name)
+            types[name] = kind if old is None else joined([old, kind])
+        if types == before:
             break
     for step in all_steps(kernel.statements):
         for condition in values(step) if blocks(step) else ():
@@ -60,7 +60,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
                     getattr(subscript, "span", None) or access.span,
                     ("numpy refuses it, too; `int64(...)` truncates",),
                 )
-    return {n: settled(k).name for n, k in found.items()}
+    return {n: settled(k).name for n, k in types.items()}
 
 
 def values_in(access: lang.Access) -> list[Any]:

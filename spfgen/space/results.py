@@ -30,14 +30,14 @@ def with_result_types(
     kernel: lang.Kernel,
     declared: Sequence[lang.TensorDecl],
     tensors: Sequence[Tensor],
-    own: set[str],
+    local: set[str],
     default: Collection[str],
 ) -> tuple[Tensor, ...]:
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others, or
     nothing says one: those have the `default` type."""
-    said = {d.name for d in declared if d.use.value_type is not None or d.name in default}
+    stated = {d.name for d in declared if d.use.value_type is not None or d.name in default}
     filled = {d.name for d in declared if d.use.fill is not None}
-    open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
+    open_ = [t.name for t in tensors if t.name not in stated and not (t.is_output or t.name in local)]
     accesses = [n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Access)]
     subscripts = {n.tensor for a in accesses for v in values_in(a) for n in walk(v) if isinstance(n, lang.Access)}
     whole = dict.fromkeys((n for n in open_ if n in subscripts), DEFAULT_WHOLE)
@@ -47,20 +47,20 @@ def with_result_types(
     for kinds in islice(_choices(len(free)), MOST_CHOICES):
         chosen = {n: _holding(by_name[n], k) for n, k in (*whole.items(), *zip(free, kinds, strict=True))}
         operands = tuple(replace(t, value_type=chosen.get(t.name) or t.value_type) for t in tensors)
-        known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
+        known = {t.name: t.value_type for t in operands if t.name in stated or not (t.is_output or t.name in local)}
         try:
             check_fills(t for t in operands if t.name in chosen)
             types = result_types(kernel, known)
         except SpecError as error:
             refused = refused or error
             continue
-        found = tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
+        typed = tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
         try:
-            check_fills(t for t in found if t.is_output and t.name in filled)
+            check_fills(t for t in typed if t.is_output and t.name in filled)
         except SpecError as error:
             refused = refused or error
             continue
-        return found
+        return typed
     assert refused is not None
     raise refused
 
@@ -106,17 +106,17 @@ def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor], types: Mapping
 
 
 def with_fills(
-    body: Sequence[Any], tensors: Sequence[Tensor], local: Sequence[Tensor], said: set[str]
+    body: Sequence[Any], tensors: Sequence[Tensor], local: Sequence[Tensor], stated: set[str]
 ) -> tuple[Tensor, ...]:
     """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
     anything; unless the text says something else."""
     regions = regions_in(body, (*tensors, *local))
     result = []
     for tensor in tensors:
-        own = [n for s in body for n in walk(s) if isinstance(n, Equation) and n.target == tensor.name]
-        alone = len(own) == 1 and own[0].updates is None and own[0] in _everywhere(body)
-        if tensor.assembled is not None and tensor.name not in said and alone:
-            fill = regions.fill(own[0].value)
+        equations = [n for s in body for n in walk(s) if isinstance(n, Equation) and n.target == tensor.name]
+        alone = len(equations) == 1 and equations[0].updates is None and equations[0] in _everywhere(body)
+        if tensor.assembled is not None and tensor.name not in stated and alone:
+            fill = regions.fill(equations[0].value)
             if fill is not None:
                 number = plain_fill(_cast(fill, tensor.value_type))
                 layout, assembled = replace(tensor.layout, fill=number), replace(tensor.assembled, fill=number)

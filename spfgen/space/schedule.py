@@ -77,10 +77,10 @@ def _forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[F
 def _only_for_sums(word: str, loop: str, span: Span | None, beyond: str) -> SpecError:
     message = f"expected a clause that all kernels have, but `{word}` is for sums of products alone"
     message += f", and `{loop}` is a loop of what is more: {beyond}"
-    rest = ", ".join(f"`{w}`" for w in APPLIED)
+    applied = ", ".join(f"`{w}`" for w in APPLIED)
     way = "put the sum of products into a kernel of its own, with the schedule, and what is made of it into another"
     way = f"or give the loops of the sum names that no other statement has, or {way}"
-    return SpecError(message, span, (f"leave `{word}` out (all kernels have {rest})", way))
+    return SpecError(message, span, (f"leave `{word}` out (all kernels have {applied})", way))
 
 
 class _Reader:
@@ -202,9 +202,9 @@ def _indices(kernel: lang.Kernel) -> set[str]:
 
 def _indices_in(steps: Sequence[Any]) -> set[str]:
     nodes = [n for s in steps for n in walk(s)]
-    found = {n.name for a in nodes if isinstance(a, lang.Access) for n in walk(a) if isinstance(n, Var)}
-    found |= {n.index for n in nodes if isinstance(n, lang.Range)}
-    return found | {i for n in nodes if isinstance(n, lang.For | lang.Reduce) for i in n.indices}
+    indices = {n.name for a in nodes if isinstance(a, lang.Access) for n in walk(a) if isinstance(n, Var)}
+    indices |= {n.index for n in nodes if isinstance(n, lang.Range)}
+    return indices | {i for n in nodes if isinstance(n, lang.For | lang.Reduce) for i in n.indices}
 
 
 def _positions(tensors: Iterable[Tensor]) -> str:

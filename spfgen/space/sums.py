@@ -90,8 +90,8 @@ class Sums:
         self.kernel = kernel
         types = {t.name: t.value_type for t in tensors}
         computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-        own = {d.name for d in kernel.tensors if d.local and d.name in layouts and layouts[d.name].indexes}
-        self.known = Operands(layouts, types, computed, kernel.sizes, kernel.is_scheduled, own)
+        local_sparse = {d.name for d in kernel.tensors if d.local and d.name in layouts and layouts[d.name].indexes}
+        self.known = Operands(layouts, types, computed, kernel.sizes, kernel.is_scheduled, local_sparse)
         self.beyond = ""
         self.ranges: dict[Equation, Ranges] = {}
         """What those that are sums of products as they are written know of their indices."""
@@ -101,21 +101,25 @@ class Sums:
     def entry_types(self, stated: Sequence[lang.Statement]) -> dict[str, str]:
         """In which types the entries of results whose pattern is computed are added up, where all that `stated` about
         them, outside of loops, are sums of products."""
-        found: dict[str, list[str]] = {}
-        others = {s.target.tensor for s in statements_in(self.kernel.statements) if not any(s is own for own in stated)}
+        entry_types: dict[str, list[str]] = {}
+        others = {
+            s.target.tensor
+            for s in statements_in(self.kernel.statements)
+            if not any(s is entry_type for entry_type in stated)
+        }
         for statement in stated:
             if beyond_products(statement, self.known):
                 others.add(statement.target.tensor)
             elif statement.target.tensor in self.known.computed:
-                own = combined_type(statement, self.known.types)
-                found.setdefault(statement.target.tensor, []).append(own)
-        return {name: promoted(sorted({*types})).name for name, types in found.items() if name not in others}
+                entry_type = combined_type(statement, self.known.types)
+                entry_types.setdefault(statement.target.tensor, []).append(entry_type)
+        return {name: promoted(sorted({*types})).name for name, types in entry_types.items() if name not in others}
 
     def groups(
         self,
         equations: Sequence[tuple[lang.Statement, Equation]],
         tensors: Mapping[str, Tensor],
-        own: Sequence[Ranges],
+        known_ranges: Sequence[Ranges],
         ranges: Ranges,
         free: Set[str],
         computed: Set[str],
@@ -123,10 +127,10 @@ class Sums:
         """What is asked for by those of the `equations` that are sums of products. `own` is what each knows of its
         indices by the names of the text, `ranges` what all know of theirs; `computed` are extents that the kernel
         makes of others: what is chosen before all statements does not speak of them. Raises SpecError, Unsupported."""
-        found: dict[Equation, Asked] = {}
+        groups: dict[Equation, Asked] = {}
         tensors = {n: own_tensor(n, t.value_type, t.extents) if self.is_local(t) else t for n, t in tensors.items()}
         self.beyond = next((f"`{d.name}` is a tensor of its own" for d in self.kernel.tensors if d.local), "")
-        for (statement, equation), known in zip(equations, own, strict=True):
+        for (statement, equation), known in zip(equations, known_ranges, strict=True):
             beyond = beyond_products(statement, self.known)
             viewed = self.without_views(statement, equation, free) if beyond else None
             asked = None
@@ -135,7 +139,7 @@ class Sums:
             elif viewed is not None:
                 asked = self.points(viewed, tensors, ranges)
             if asked is not None and not any(s in computed for i in asked.group.all for s in i.sizes):
-                found[equation] = asked._replace(group=replace(asked.group, text=show_statement(statement)))
+                groups[equation] = asked._replace(group=replace(asked.group, text=show_statement(statement)))
                 self.ranges |= {} if beyond else {equation: known}
                 tensors |= {t.name: t for t in asked.temporaries}
             else:
@@ -144,7 +148,7 @@ class Sums:
         steps = [s for s in self.kernel.statements if not isinstance(s, lang.Statement)]
         self.others += steps
         self.beyond = self.beyond or next(map(what_is_beyond, steps), "")
-        return found
+        return groups
 
     def is_local(self, tensor: Tensor) -> bool:
         """Whether the kernel has a dense tensor for itself."""
@@ -199,11 +203,11 @@ def converted(statements: Sequence[lang.Statement], known: Operands) -> Any | No
     for statement in statements:
         used = {statement.target.tensor, *(a.tensor for a in accesses(statement.value))}
         try:
-            found = converted_within(statement, known.types, known.sizes) if used <= {*known.types} else None
+            conversion = converted_within(statement, known.types, known.sizes) if used <= {*known.types} else None
         except SpecError:
             continue
-        if found is not None:
-            return found
+        if conversion is not None:
+            return conversion
     return None
 
 
@@ -223,14 +227,14 @@ def _counted(statement: lang.Statement, known: Operands) -> str:
 def _divides_by_sums(statement: lang.Statement, computed: Collection[str]) -> bool:
     """Whether something is divided by a sum, and the pattern of that is computed or it is summed itself."""
     value = statement.value
-    found = [n for n in walk(value) if isinstance(n, lang.Apply) and n.op == "divide" and has_sum(n.arguments[1])]
-    sums = [n for n in walk(value) if isinstance(n, lang.Reduce)] if found else []
+    quotients = [n for n in walk(value) if isinstance(n, lang.Apply) and n.op == "divide" and has_sum(n.arguments[1])]
+    sums = [n for n in walk(value) if isinstance(n, lang.Reduce)] if quotients else []
     bound = {i for r in sums for i in r.indices} | {v for s in statement.target.subscripts for v in variables(s)}
     return any(
         statement.target.tensor in computed
         or any(quotient is n for r in sums for n in walk(r.value))
         or any(variables(s) - bound for a in accesses(quotient) for s in a.subscripts)
-        for quotient in found
+        for quotient in quotients
     )
 
 
@@ -243,7 +247,7 @@ def _multiplies_sums(value: Any, layouts: Mapping[str, Layout]) -> bool:
             _spoken_of(f) for f in factors if isinstance(f, lang.Access) and layouts.get(f.tensor, SCALAR).indexes
         ]
         sums = [_spoken_of(f) - {*f.indices} for f in factors if isinstance(f, lang.Reduce) and f.op == "add"]
-        if any(place <= found for place in places for found in sums):
+        if any(place <= summed_names for place in places for summed_names in sums):
             return True
     return False
 
@@ -271,6 +275,6 @@ def what_is_beyond(statement: Any) -> str:
             return f"a subscript of `{tensor}` is a view or a value"
         case lang.Constant() | lang.Index() | lang.Local():
             return "a value is not made of numbers that tensors hold"
-        case found if isinstance(found, lang.Step):
+        case step if isinstance(step, lang.Step):
             return "it has steps"
     return "it has views"

@@ -87,8 +87,8 @@ def types_of(use: lang.LayoutUse, layout: Layout) -> tuple[str, tuple[tuple[str,
             typed_fill(use.fill, value.name)
         except DataError as error:
             raise SpecError(error.message, use.span, error.notes) from None
-    own = dict(use.array_types)
-    for array in own:
+    stated = dict(use.array_types)
+    for array in stated:
         if array not in {a.name for a in layout.indexes}:
             known = [a.name for a in layout.indexes]
             listed = f"its index arrays: {', '.join(known)}" if known else "it has no index arrays"
@@ -99,7 +99,7 @@ def types_of(use: lang.LayoutUse, layout: Layout) -> tuple[str, tuple[tuple[str,
             )
     result = []
     for index in layout.indexes:
-        wanted = own.get(index.name, use.index_type or index.types[0])
+        wanted = stated.get(index.name, use.index_type or index.types[0])
         kind = element_type(wanted)
         if kind is None or kind.name not in index.types:
             raise SpecError(
@@ -124,10 +124,10 @@ def _shared(kernel: lang.Kernel, declaration: lang.TensorDecl, layout: Layout, o
     while grown:
         grown = False
         for part in relation:
-            own = variables(part) & set(layout.positions)
-            latest = max(own, key=layout.positions.index) if own else None
-            if latest in located and own <= before[latest] and not own <= located:
-                located |= own
+            positions = variables(part) & set(layout.positions)
+            latest = max(positions, key=layout.positions.index) if positions else None
+            if latest in located and positions <= before[latest] and not positions <= located:
+                located |= positions
                 grown = True
     shared: set[str] = set()
     for part in relation:
@@ -157,18 +157,18 @@ def _coordinates(kernel: lang.Kernel, declaration: lang.TensorDecl, layout: Layo
     assert shares is not None
     if not shares.indices:
         return set(layout.coordinates)
-    found: dict[str, str] = dict(zip(layout.coordinates, layout.coordinates, strict=True))
+    coordinate_of: dict[str, str] = dict(zip(layout.coordinates, layout.coordinates, strict=True))
     for statement in kernel.statements:
         for access in (statement.target, *accesses(statement.value)):
             if access.tensor == declaration.name:
                 for subscript, coordinate in zip(access.subscripts, layout.coordinates, strict=True):
                     if isinstance(subscript, Var):
-                        found[subscript.name] = coordinate
+                        coordinate_of[subscript.name] = coordinate
     for index in shares.indices:
-        if index not in found:
+        if index not in coordinate_of:
             raise SpecError(
                 f"expected an index of `{declaration.name}`, but `{index}` is not one",
                 word_in(shares.span, index),
-                (f"its indices: {', '.join(found)}",),
+                (f"its indices: {', '.join(coordinate_of)}",),
             )
-    return {found[i] for i in shares.indices}
+    return {coordinate_of[i] for i in shares.indices}

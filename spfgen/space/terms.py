@@ -33,15 +33,15 @@ def make_group(statement: lang.Statement, tensors: Mapping[str, Tensor], ranges:
     if computed:
         value, ranges = apart(value, _outside(statement, ranges), ranges)
     terms = linear_terms(value, quotients=computed)
-    own = [t for t in terms or () if t.value == target]
-    if terms is not None and op == "=" and len(own) == 1:
+    target_terms = [t for t in terms or () if t.value == target]
+    if terms is not None and op == "=" and len(target_terms) == 1:
         terms, op = [t for t in terms if t.value != target], "+="
     if computed:
         check_entries(statement, terms, tensors, ranges)
     if terms is None or any(a.tensor == target.tensor for t in terms for a in accesses(t.value)):
         return make_expression(statement, tensors, ranges)
-    found = instances_of(statement, terms, tensors, ranges)
-    return Asked(Group(show_statement(statement), op, target.tensor, found, None, statement.span), ())
+    instances = instances_of(statement, terms, tensors, ranges)
+    return Asked(Group(show_statement(statement), op, target.tensor, instances, None, statement.span), ())
 
 
 def _outside(statement: lang.Statement, ranges: Ranges) -> set[str]:

@@ -65,11 +65,11 @@ def changed(instance: Instance, change: Change) -> Instance:
 
 
 def _one_piece(change: Change, space: Space, condition: Formula) -> Piece:
-    found = pieces(space, condition, _no_call)
-    if len(found) != 1:
-        what = "holds nowhere" if not found else "has alternatives"
+    disjuncts = pieces(space, condition, _no_call)
+    if len(disjuncts) != 1:
+        what = "holds nowhere" if not disjuncts else "has alternatives"
         raise SpecError(f"expected one affine relation between loops, but it {what}", change.span)
-    return found[0]
+    return disjuncts[0]
 
 
 def _check_one_to_one(instance: Instance, change: Change, domain: Piece, new: Sequence[str]) -> None:

@@ -23,10 +23,10 @@ def merges(statement: lang.Statement, layouts: Mapping[str, Layout]) -> bool:
         or not 2 <= len(accesses) == len(terms) <= tuning.MERGED_STREAMS
     ):
         return False
-    found = {a.tensor: layouts.get(a.tensor) for a in accesses}
-    first = found[accesses[0].tensor]
+    layouts_of = {a.tensor: layouts.get(a.tensor) for a in accesses}
+    first = layouts_of[accesses[0].tensor]
     same = all(a.subscripts == statement.target.subscripts for a in accesses)
-    return same and first is not None and all(x == first for x in found.values()) and _in_order(first)
+    return same and first is not None and all(x == first for x in layouts_of.values()) and _in_order(first)
 
 
 def _terms(value: object) -> Iterator[object]:

@@ -36,25 +36,25 @@ MOST_BYTES = 4
 def make_expression(statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges) -> Asked:
     """A statement whose value is an expression over sums. Raises SpecError, Unsupported."""
     _check_whole(statement, tensors)
-    own = replace(statement, where=_where(statement))
-    apart = _Apart(own, tensors, ranges)
+    plain = replace(statement, where=_where(statement))
+    apart = _Apart(plain, tensors, ranges)
     value = apart.value(statement.value)
     if statement.op == "+=":
         value = lang.Apply("add", (AtTarget(statement.target.tensor), value))
-    found: list[Instance] = []
+    all_instances: list[Instance] = []
     temporaries: list[Tensor] = []
     labels: set[str] = set()
     kind = combined_type(statement, {n: t.value_type for n, t in tensors.items()})
     goal = tensors[statement.target.tensor]
     for name, terms in apart.sums.items():
-        made = instances_of(own, terms, tensors, ranges, labels)
-        if not made:  # the condition holds nowhere
+        instances = instances_of(plain, terms, tensors, ranges, labels)
+        if not instances:  # the condition holds nowhere
             value = _without(value, name)
             continue
-        found += [replace(i, target=replace(i.target, tensor=name)) for i in made]
+        all_instances += [replace(i, target=replace(i.target, tensor=name)) for i in instances]
         temporaries.append(replace(goal, name=name, value_type=kind, is_input=False, is_output=False, shared_with=None))
     kept = any(isinstance(n, AtTarget) and n.tensor == statement.target.tensor for n in walk(value))
-    points = list(make_instances(own, value, tensors, ranges, labels))
+    points = list(make_instances(plain, value, tensors, ranges, labels))
     text, op = show_statement(statement), "+=" if kept else "="
     if not points:
         return Asked(Group(text, op, statement.target.tensor, (), None, statement.span), ())
@@ -65,7 +65,7 @@ def make_expression(statement: lang.Statement, tensors: Mapping[str, Tensor], ra
             statement.target.span,
             ("a sum of products can be stored there: write the value into another tensor first",),
         )
-    group = Group(text, op, statement.target.tensor, tuple(found), points[0], statement.span)
+    group = Group(text, op, statement.target.tensor, tuple(all_instances), points[0], statement.span)
     return Asked(group, tuple(temporaries))
 
 
@@ -112,8 +112,8 @@ def combined_type(statement: lang.Statement, types: Mapping[str, str]) -> str:
         else isinstance(n, lang.Constant) and isinstance(n.value, float)
         for n in nodes
     )
-    own = TYPES[types[statement.target.tensor]]
-    if fractional and own.kind not in "fc":
+    target_type = TYPES[types[statement.target.tensor]]
+    if fractional and target_type.kind not in "fc":
         names.append("float64")
     return promoted(sorted(set(names))).name
 
@@ -155,8 +155,8 @@ def _is_exact(
     what is as wide or wider, products of truth values are 0 and 1, sums of small integers are whole numbers that
     float64 holds, and sums of floats may round less."""
     if isinstance(node, lang.Reduce):
-        own = kind_of(node.value, leaf)  # that of a literal where it counts
-        small = kind.kind in "iu" and (isinstance(own, type) or own.bytes <= MOST_BYTES)
+        operand_type = kind_of(node.value, leaf)  # that of a literal where it counts
+        small = kind.kind in "iu" and (isinstance(operand_type, type) or operand_type.bytes <= MOST_BYTES)
         rounds = whole.kind in "fc" and kind.kind == whole.kind
         return whole.kind in "biu" or rounds or (small and whole.name == "float64")
     if kind.kind == "b":
@@ -244,10 +244,10 @@ class UnstoredDivisor(Unsupported):
 
 def free(statement: lang.Statement, ranges: Ranges, value: lang.Value) -> set[str]:
     """The indices of a value that neither the target has nor a sum within it binds."""
-    own = {n for s in statement.target.subscripts for n in variables(s)} | set(ranges.sizes)
+    bound = {n for s in statement.target.subscripts for n in variables(s)} | set(ranges.sizes)
     match value:
         case lang.Access(_, subscripts):
-            return {n for s in subscripts for n in variables(s)} - own
+            return {n for s in subscripts for n in variables(s)} - bound
         case lang.Reduce(_, indices, inner):
             return free(statement, ranges, inner) - set(indices)
         case lang.Apply(_, arguments):
@@ -261,10 +261,10 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
     if not any(a.subscripts for d in divisors.values() for a in accesses(d)):
         return
     plain = rewrite(lambda n: n.arguments[0] if n in divisors else None, term.value)
-    own = replace(statement, where=term.where)
+    conditioned = replace(statement, where=term.where)
     indices = tuple(dict.fromkeys((*term.over, *sorted(free(statement, ranges, term.value)))))  # of the divisors, too
-    alone = list(make_instances(own, plain, tensors, ranges, over=indices))
-    both = list(make_instances(own, term.value, tensors, ranges, over=term.over))
+    alone = list(make_instances(conditioned, plain, tensors, ranges, over=indices))
+    both = list(make_instances(conditioned, term.value, tensors, ranges, over=term.over))
     # The alternatives of a relation come in an order that depends on the other accesses.
     if len(alone) == len(both) and all(any(_same_points(one, other) for other in both) for one in alone):
         return

@@ -119,8 +119,8 @@ def _run_body(steps: Sequence[Any], scalars: dict[str, Any]) -> None:
             case n.Let(name, value):
                 scalars[name] = evaluate_scalar(value, scalars)
             case n.Set(name, op, value, _, function):
-                found = evaluate_scalar(value, scalars)
-                scalars[name] = found if op == "=" else call(operator_of(op), function, (scalars[name], found))
+                assigned = evaluate_scalar(value, scalars)
+                scalars[name] = assigned if op == "=" else call(operator_of(op), function, (scalars[name], assigned))
             case n.If(condition, then, otherwise):
                 _run_body(then if bool(evaluate_scalar(condition, scalars)) else otherwise, scalars)
             case n.While(condition, body):
@@ -159,16 +159,16 @@ class Types:
     scalars: dict[str, Any] = field(default_factory=dict)
 
     def of_targets(self, steps: Sequence[Any], missing: Sequence[str]) -> dict[str, np.dtype[Any]]:
-        found: dict[str, np.dtype[Any]] = {}
+        types: dict[str, np.dtype[Any]] = {}
         for _ in range(4):
             for step in all_steps(steps):
                 self.step(step)
                 if isinstance(step, n.Statement) and step.target.tensor in missing:
                     name = step.target.tensor
                     one = np.asarray(self.of(step.value)).dtype
-                    found[name] = np.result_type(found[name], one) if name in found else one
-                    self.tensors[name] = found[name]
-        return found
+                    types[name] = np.result_type(types[name], one) if name in types else one
+                    self.tensors[name] = types[name]
+        return types
 
     def step(self, step: Any) -> None:
         match step:
@@ -211,10 +211,10 @@ class Types:
                     return np.ones((), np.uint64 if one.dtype.kind == "u" else np.int64)
                 return np.ones((), reduced_type(op, value.function, one.dtype))
             case n.Coalesce(parts) | n.Concat(parts):
-                found = [self.of(p) for p in parts]
-                if all(is_literal(f) for f in found):
-                    return sum(found)
-                return np.ones((), np.result_type(*(weak(f) for f in found)))
+                part_types = [self.of(p) for p in parts]
+                if all(is_literal(f) for f in part_types):
+                    return sum(part_types)
+                return np.ones((), np.result_type(*(weak(f) for f in part_types)))
             case n.Collapse(inner) | n.Split(inner) | n.Slice(inner):
                 return self.of(inner)
         raise ValueError(f"expected a value, not {type(value).__name__}")
@@ -261,10 +261,10 @@ def is_literal(value: Any) -> bool:
 
 def converted(value: Any, kind: np.dtype[Any]) -> Any:
     """Numbers of another type, as C converts them."""
-    found = np.asarray(value)
-    if found.dtype.kind == "c" and kind.kind != "c":
-        found = found.real
-    return found.astype(kind)
+    array = np.asarray(value)
+    if array.dtype.kind == "c" and kind.kind != "c":
+        array = array.real
+    return array.astype(kind)
 
 
 def is_fill(array: Array, fill: Any) -> Any:
@@ -278,17 +278,17 @@ def is_fill(array: Array, fill: Any) -> Any:
 
 def identity_of(op: str, function: n.Function | None, kind: np.dtype[Any]) -> Any:
     if function is not None:
-        found = function.operator.identity
-        return found if is_literal(found) else None
-    found = IDENTITIES.get(op)
+        identity = function.operator.identity
+        return identity if is_literal(identity) else None
+    identity = IDENTITIES.get(op)
     if op == "bitwise_and" and kind.kind in "bu":
         return True if kind.kind == "b" else np.iinfo(kind).max
-    if found not in (LEAST, GREATEST) or not isinstance(found, str):
-        return found
+    if identity not in (LEAST, GREATEST) or not isinstance(identity, str):
+        return identity
     if kind.kind == "b":
-        return found == GREATEST
+        return identity == GREATEST
     if kind.kind in "iu":
-        return np.iinfo(kind).min if found == LEAST else np.iinfo(kind).max
+        return np.iinfo(kind).min if identity == LEAST else np.iinfo(kind).max
     if op in ("fmax", "fmin"):
         return np.nan
-    return -inf if found == LEAST else inf
+    return -inf if identity == LEAST else inf

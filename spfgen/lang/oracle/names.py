@@ -37,21 +37,21 @@ class Names:
                     where=None if where is None else rename(where, inner),
                 )
             case n.Statement(target, _, value, where):
-                own = self.of_value(value, names)
-                own = {**{i: self.fresh(i) for i in sorted(used_in(target) - self.sizes) if i not in own}, **own}
+                named = self.of_value(value, names)
+                named = {**{i: self.fresh(i) for i in sorted(used_in(target) - self.sizes) if i not in named}, **named}
                 return replace(
                     step,
-                    target=self.value(target, own),
-                    value=self.value(value, own),
-                    where=None if where is None else rename(where, own),
+                    target=self.value(target, named),
+                    value=self.value(value, named),
+                    where=None if where is None else rename(where, named),
                 )
         step = with_values(step, lambda value: self.value(value, self.of_value(value, names)))
         return with_blocks(step, lambda block: self.steps(block, names))
 
     def of_value(self, value: Any, names: Mapping[str, str]) -> dict[str, str]:
         """The names of a statement: its indices, those of its reductions too, each once."""
-        found = (used_in(value) | reduced_in(value)) - self.sizes
-        return {**{i: self.fresh(i) for i in sorted(found) if i not in names}, **names}
+        indices = (used_in(value) | reduced_in(value)) - self.sizes
+        return {**{i: self.fresh(i) for i in sorted(indices) if i not in names}, **names}
 
     def value(self, value: Any, names: Mapping[str, str]) -> Any:
         match value:
@@ -74,23 +74,27 @@ class Names:
                     where=None if where is None else rename(where, names),
                 )
             case n.Collapse(inner, old, new):
-                own = self.within(inner, names, old)
-                return replace(value, value=self.value(inner, own), old=tuple(own[o] for o in old), new=names[new])
+                inner_names = self.within(inner, names, old)
+                return replace(
+                    value, value=self.value(inner, inner_names), old=tuple(inner_names[o] for o in old), new=names[new]
+                )
             case n.Split(inner, single, several):
-                own = self.within(inner, names, (single,))
+                inner_names = self.within(inner, names, (single,))
                 new_names = tuple(names[i] for i in several)
-                return replace(value, value=self.value(inner, own), old=own[single], new=new_names)
+                return replace(value, value=self.value(inner, inner_names), old=inner_names[single], new=new_names)
             case n.Slice(inner, single, new, start, stop):
-                own = self.within(inner, names, (single,))
+                inner_names = self.within(inner, names, (single,))
                 first, last = rename(start, names), rename(stop, names)
-                made = self.value(inner, own)
-                return n.Slice(made, own[single], names[new], first, last, value.step)
+                sliced = self.value(inner, inner_names)
+                return n.Slice(sliced, inner_names[single], names[new], first, last, value.step)
             case n.Concat(values, old, new):
-                owns = [self.within(v, names, (o,)) for v, o in zip(values, old, strict=True)]
+                names_of_values = [self.within(v, names, (o,)) for v, o in zip(values, old, strict=True)]
                 return replace(
                     value,
-                    values=tuple(self.value(v, own) for v, own in zip(values, owns, strict=True)),
-                    old=tuple(own[o] for o, own in zip(old, owns, strict=True)),
+                    values=tuple(
+                        self.value(v, inner_names) for v, inner_names in zip(values, names_of_values, strict=True)
+                    ),
+                    old=tuple(inner_names[o] for o, inner_names in zip(old, names_of_values, strict=True)),
                     new=names[new],
                 )
         return value

@@ -83,9 +83,9 @@ class Ranges:
                 known = [None] * rank
                 if declaration is not None and declaration.extents is not None:
                     known = [int(self.expr(e, {})) for e in declaration.extents]
-            found = self.shapes.setdefault(access.tensor, known)
-            if len(found) != rank:
-                raise ValueError(f"{access.tensor}: expected {rank} dimensions, not {len(found)}")
+            shape = self.shapes.setdefault(access.tensor, known)
+            if len(shape) != rank:
+                raise ValueError(f"{access.tensor}: expected {rank} dimensions, not {len(shape)}")
         self.solve(steps, accesses)
         self.bound(steps, accesses)
         self.reach(accesses)
@@ -108,28 +108,28 @@ class Ranges:
 
     def solve_access(self, access: n.Access) -> None:
         shape = self.shapes[access.tensor]
-        own: dict[str, int] = {}
+        extents: dict[str, int] = {}
         for place, subscript in enumerate(access.subscripts):
             extent = shape[place]
             match subscript:
                 case Var(name) if name not in self.sizes:
                     if extent is not None:
-                        own[name] = min(extent, own.get(name, extent))
+                        extents[name] = min(extent, extents.get(name, extent))
                     elif name in self.extents:
                         shape[place] = self.extents[name]
                 case n.Range(index) if extent is not None:
-                    own[index] = min(len(self.slice_of(subscript, extent)), own.get(index, extent))
-        for name, found in own.items():
-            self.agree(name, found)
+                    extents[index] = min(len(self.slice_of(subscript, extent)), extents.get(index, extent))
+        for name, length in extents.items():
+            self.agree(name, length)
 
     def agree(self, name: str, extent: int) -> None:
         if self.extents.setdefault(name, extent) != extent:
             plain = name.partition(".")[0]
             raise ValueError(f"expected one extent of {plain}, but there are {self.extents[name]} and {extent}")
 
-    def slice_of(self, found: n.Range, extent: int) -> range:
-        start, stop = (None if b is None else int(self.expr(b, {})) for b in (found.start, found.stop))
-        return range(*slice(start, stop, found.step).indices(extent))
+    def slice_of(self, subscript: n.Range, extent: int) -> range:
+        start, stop = (None if b is None else int(self.expr(b, {})) for b in (subscript.start, subscript.stop))
+        return range(*slice(start, stop, subscript.step).indices(extent))
 
     def solve_view(self, node: Any) -> None:
         known = self.extents
@@ -197,13 +197,13 @@ class Ranges:
     def last_inside(self, name: str, accesses: Sequence[n.Access]) -> float:
         """The largest value of an index with which no subscript of it goes beyond the end it moves to; infinite where
         none says it."""
-        found = inf
+        last = inf
         for access in accesses:
             shape = self.shapes[access.tensor]
             for subscript, extent in zip(access.subscripts, shape, strict=True):
                 if isinstance(subscript, Expr) and extent is not None and name in variables(subscript):
-                    found = min(found, self.last_of(name, subscript, extent))
-        return found
+                    last = min(last, self.last_of(name, subscript, extent))
+        return last
 
     def last_of(self, name: str, subscript: Expr, extent: int) -> float:
         def ends(value: int) -> Limits:
@@ -300,11 +300,11 @@ class Ranges:
             if None in self.shapes[name]:
                 raise ValueError(f"expected {name} to be given: its extents do not follow")
         types = Types({k: v.dtype for k, v in self.tensors.items()})
-        made = types.of_targets(steps, missing)
+        target_types = types.of_targets(steps, missing)
         for name in missing:
             shape = tuple(int(e) for e in self.shapes[name] if e is not None)
             use = self.declared[name].use if name in self.declared else None
-            kind = made[name] if use is None or use.value_type is None else np.dtype(dtype_of(use.value_type))
+            kind = target_types[name] if use is None or use.value_type is None else np.dtype(dtype_of(use.value_type))
             if use is not None and use.fill is not None:
                 self.fills.setdefault(name, use.fill)
             self.tensors[name] = np.full(shape, self.fills.get(name, 0), kind)

@@ -12,14 +12,14 @@ from spfgen.lang.blocks import all_steps, values
 
 def index_names(steps: Sequence[Any]) -> set[str]:
     """The names that are indices for sure: those of loops, reductions, shape operators, and alone in subscripts."""
-    found: set[str] = set()
+    names: set[str] = set()
     for step in all_steps(steps):
         if isinstance(step, n.For):
-            found |= set(step.indices)
-        found |= {s.name for a in accesses_of(step) for s in a.subscripts if isinstance(s, Var)}
+            names |= set(step.indices)
+        names |= {s.name for a in accesses_of(step) for s in a.subscripts if isinstance(s, Var)}
         for value in values_of(step):
-            found |= {i for node in nodes_of(value) if not isinstance(node, n.Index) for i in named_by(node)}
-    return found
+            names |= {i for node in nodes_of(value) if not isinstance(node, n.Index) for i in named_by(node)}
+    return names
 
 
 def used_in(node: Any) -> set[str]:
@@ -96,19 +96,19 @@ def named_by(value: Any) -> set[str]:
 
 
 def conditions_of(step: Any) -> list[Formula]:
-    own = [step.where] if isinstance(step, n.Statement | n.For) and step.where is not None else []
+    conditions = [step.where] if isinstance(step, n.Statement | n.For) and step.where is not None else []
     nodes = [v for value in values_of(step) for v in nodes_of(value)]
-    return own + [v.where for v in nodes if isinstance(v, n.Reduce) and v.where is not None]
+    return conditions + [v.where for v in nodes if isinstance(v, n.Reduce) and v.where is not None]
 
 
 def indices_in_order(value: Any) -> list[str]:
     """The names of indices in the order of the text."""
-    found: list[str] = []
+    indices: list[str] = []
 
     def names(expr: Any) -> None:
         match expr:
             case Var(name):
-                found.append(name)
+                indices.append(name)
             case Bin(_, left, right):
                 names(left)
                 names(right)
@@ -118,13 +118,13 @@ def indices_in_order(value: Any) -> list[str]:
             case n.Access(_, subscripts):
                 for subscript in subscripts:
                     if isinstance(subscript, n.Range):
-                        found.append(subscript.index)
+                        indices.append(subscript.index)
                     else:
                         names(subscript)
             case n.Index(expr):
                 names(expr)
             case n.Collapse(_, _, new) | n.Slice(_, _, new) | n.Concat(_, _, new):
-                found.append(new)
+                indices.append(new)
             case n.Split(_, _, several):
-                found.extend(several)
-    return list(dict.fromkeys(found))
+                indices.extend(several)
+    return list(dict.fromkeys(indices))

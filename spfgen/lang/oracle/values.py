@@ -51,15 +51,15 @@ class Frame:
     def extended(self, ranges: Sequence[tuple[str, int, int]]) -> Frame:
         """With an axis for each further index, of (name, low, high)."""
         more = len(ranges)
-        found = {name: array.reshape((*array.shape, *(1,) * more)) for name, array in self.indices.items()}
+        grids = {name: array.reshape((*array.shape, *(1,) * more)) for name, array in self.indices.items()}
         for place, (name, low, high) in enumerate(ranges):
             axes = [1] * (len(self.shape) + more)
             axes[len(self.shape) + place] = max(high - low, 0)
-            found[name] = np.arange(low, max(high, low), dtype=np.int64).reshape(axes)
+            grids[name] = np.arange(low, max(high, low), dtype=np.int64).reshape(axes)
         mask = np.asarray(self.mask)
         mask = mask.reshape((*mask.shape, *(1,) * more)) if mask.ndim else mask
         shape = (*self.shape, *(max(high - low, 0) for _, low, high in ranges))
-        return Frame(shape, found, self.strict, self.whole, self.reduced, mask)
+        return Frame(shape, grids, self.strict, self.whole, self.reduced, mask)
 
     def with_indices(self, more: Mapping[str, Array]) -> Frame:
         return replace(self, indices={**self.indices, **more})
@@ -129,11 +129,11 @@ class Values(Ranges):
                 return [n.Apply("negative", (t,)) for t in self.terms(inner, frame)]
             case n.Apply("multiply", (left, right), function=None):
                 lefts, rights = self.terms(left, frame), self.terms(right, frame)
-                made = [n.Apply("multiply", (a, b)) for a in lefts for b in rights]
-                return made if self.differ(made, frame) else [value]
+                terms = [n.Apply("multiply", (a, b)) for a in lefts for b in rights]
+                return terms if self.differ(terms, frame) else [value]
             case n.Apply("divide", (left, right), function=None):
-                made = [n.Apply("divide", (t, right)) for t in self.terms(left, frame)]
-                return made if self.differ(made, frame) else [value]
+                terms = [n.Apply("divide", (t, right)) for t in self.terms(left, frame)]
+                return terms if self.differ(terms, frame) else [value]
         return [value]
 
     def differ(self, terms: Sequence[Any], frame: Frame) -> bool:
@@ -154,19 +154,21 @@ class Values(Ranges):
                 truth = np.asarray(first.value).astype(bool)
                 counts = {"where": (truth, ~truth), "logical_and": (truth,), "logical_or": (~truth,)}[op]
                 inner = [replace(frame, mask=np.asarray(frame.mask) & here) for here in counts]
-                found = [self.value(a, f, scalars) for a, f in zip(others, inner, strict=True)]
+                operands = [self.value(a, f, scalars) for a, f in zip(others, inner, strict=True)]
                 if op != "where":  # what does not count has a value wherever it is
-                    found = [replace(f, inside=np.asarray(f.inside) | ~h) for f, h in zip(found, counts, strict=True)]
-                return self.combined(op, None, [first, *found], frame)
+                    operands = [
+                        replace(f, inside=np.asarray(f.inside) | ~h) for f, h in zip(operands, counts, strict=True)
+                    ]
+                return self.combined(op, None, [first, *operands], frame)
             case n.Apply(op, arguments, _, function):
                 return self.combined(op, function, [self.value(a, frame, scalars) for a in arguments], frame)
             case n.Reduce():
                 return self.reduce(value, frame, scalars)
             case n.Coalesce(arguments):
                 caught = replace(frame, strict=True, whole=True)
-                found = [self.value(a, caught, scalars) for a in arguments[:-1]]
+                operands = [self.value(a, caught, scalars) for a in arguments[:-1]]
                 result = self.value(arguments[-1], replace(frame, strict=True), scalars)
-                for one in reversed(found):
+                for one in reversed(operands):
                     result = Found(
                         self.apply("where", None, (one.inside, one.value, result.value)),
                         np.asarray(one.inside) | np.asarray(result.inside),
@@ -174,12 +176,12 @@ class Values(Ranges):
                     )
                 return result
             case n.Collapse(inner, old, new):
-                rest = frame.indices[new]
+                quotient = frame.indices[new]
                 places = {}
                 for name in reversed(old):
                     extent = self.extents[name]
-                    places[name] = rest % extent if name != old[0] else rest
-                    rest = rest // extent if extent else rest
+                    places[name] = quotient % extent if name != old[0] else quotient
+                    quotient = quotient // extent if extent else quotient
                 return self.value(inner, frame.with_indices(places), scalars)
             case n.Split(inner, old, new):
                 place: Any = 0
@@ -195,8 +197,8 @@ class Values(Ranges):
 
     def grid(self, array: Any, frame: Frame) -> Array:
         """An array with an axis for each of the frame's."""
-        found = np.asarray(array)
-        return found.reshape((1,) * (len(frame.shape) - found.ndim) + found.shape)
+        values = np.asarray(array)
+        return values.reshape((1,) * (len(frame.shape) - values.ndim) + values.shape)
 
     def concatenated(
         self, values: Sequence[Any], old: Sequence[str], place: Array, frame: Frame, scalars: Any
@@ -223,7 +225,7 @@ class Values(Ranges):
     def places(self, access: n.Access, shape: Sequence[int], frame: Frame, scalars: Any) -> tuple[list[Array], Any]:
         """The place in each dimension at each point, and where all of them lie within."""
         inside: Any = np.asarray(True)
-        asked: list[tuple[Array, int]] = []
+        gathered: list[tuple[Array, int]] = []
         places: list[Array] = []
         for subscript, extent in zip(access.subscripts, shape, strict=True):
             match subscript:
@@ -233,18 +235,18 @@ class Values(Ranges):
                 case Expr():
                     place = self.grid(self.expr(subscript, frame.indices), frame)
                 case _:
-                    found = self.value(subscript, frame, scalars)
-                    place = self.grid(found.value, frame)
+                    subscript_values = self.value(subscript, frame, scalars)
+                    place = self.grid(subscript_values.value, frame)
                     if place.dtype.kind not in "iub":
                         raise ValueError(f"expected integers as subscripts of {access.tensor}")
                     place = place.astype(np.int64)
-                    inside = inside & np.asarray(found.inside)
-                    asked.append((place, extent))
+                    inside = inside & np.asarray(subscript_values.inside)
+                    gathered.append((place, extent))
                     places.append(place)
                     continue
             inside = inside & (place >= 0) & (place < extent)
             places.append(place)
-        for place, extent in asked:
+        for place, extent in gathered:
             within = (place >= 0) & (place < extent)
             if not frame.strict and not np.all(within | ~np.asarray(inside & frame.mask)):
                 raise ValueError(f"expected subscripts of {access.tensor} within its extent {extent}")
@@ -291,10 +293,10 @@ class Values(Ranges):
                 if not frame.exact and one.absent is not None and np.asarray(one.value).dtype.kind == "f":
                     endless = np.asarray(one.absent) & np.isinf(one.value)
                     if endless.any():
-                        own = -np.asarray(one.value) if place and op == "subtract" else np.asarray(one.value)
+                        infinite = -np.asarray(one.value) if place and op == "subtract" else np.asarray(one.value)
                         fills = [np.asarray(a.absent) if a.absent is not None else False for a in arguments]
                         endless = endless & ~(fills[0] & fills[1])  # what fills give together is what numpy says
-                        sums = np.where(endless, own.astype(np.asarray(sums).dtype), sums)
+                        sums = np.where(endless, infinite.astype(np.asarray(sums).dtype), sums)
                         absent = endless | (False if absent is None else np.asarray(absent))
             return Found(sums, insides[0] | insides[1], absent)
         if function is None and op == "where":
@@ -329,17 +331,17 @@ class Values(Ranges):
         inner = replace(frame.extended(more), strict=False, whole=whole, reduced=True)
         if node.where is not None:
             inner = replace(inner, mask=inner.mask & self.formula(node.where, inner.indices))
-        found = self.value(node.value, inner, scalars)
-        mask = np.asarray(found.inside)
+        terms = self.value(node.value, inner, scalars)
+        mask = np.asarray(terms.inside)
         if node.where is not None:
             mask = mask & self.formula(node.where, inner.indices)
         mask = np.broadcast_to(mask, inner.shape)
-        value = np.broadcast_to(np.asarray(found.value), inner.shape)
+        value = np.broadcast_to(np.asarray(terms.value), inner.shape)
         absent = None
         rows = (*frame.shape, math.prod(inner.shape[len(frame.shape) :]))  # an extent may be 0: -1 would be any number
-        if found.absent is not None:
-            own = np.broadcast_to(np.asarray(found.absent), inner.shape) | ~mask
-            absent = own.reshape(rows).all(axis=-1)
+        if terms.absent is not None:
+            absent_terms = np.broadcast_to(np.asarray(terms.absent), inner.shape) | ~mask
+            absent = absent_terms.reshape(rows).all(axis=-1)
         flat, flat_mask = value.reshape(rows), mask.reshape(rows)
         if node.op in PLACES:
             low = more[0][1]
@@ -399,8 +401,8 @@ class Values(Ranges):
 
     def fill_of(self, value: Any, frame: Frame, scalars: Mapping[str, Any] | None = None) -> Any:
         """The value of an expression on the fills, 0 where these and constants do not say it."""
-        found = self.on_fills(value, frame, scalars)
-        return 0 if found is None else found
+        fill = self.on_fills(value, frame, scalars)
+        return 0 if fill is None else fill
 
     def on_fills(self, value: Any, frame: Frame, scalars: Mapping[str, Any] | None = None) -> Any:
         """What constants and fills alone, and `scalars` if they are known, say that a value is where nothing is stored;
@@ -422,14 +424,16 @@ class Values(Ranges):
                 truth = of(condition)
                 return self.common([of(c) for c in choices]) if truth is None else of(choices[0 if truth else 1])
             case n.Apply(op, arguments, _, function):
-                found = [of(a) for a in arguments]
-                known = DECIDED.get(op, {}) if function is None else {}
-                if all(f is not None for f in found) and (op not in QUOTIENTS or frame.exact):
-                    return plain(self.apply(op, function, found))
-                for place, number in known.items() if not (frame.exact and op in ANNIHILATED) else ():
-                    if found[place] is not None and number == found[place]:
+                argument_fills = [of(a) for a in arguments]
+                deciding = DECIDED.get(op, {}) if function is None else {}
+                if all(f is not None for f in argument_fills) and (op not in QUOTIENTS or frame.exact):
+                    return plain(self.apply(op, function, argument_fills))
+                for place, number in deciding.items() if not (frame.exact and op in ANNIHILATED) else ():
+                    if argument_fills[place] is not None and number == argument_fills[place]:
                         return number
-                return None if any(f is None for f in found) else plain(self.apply(op, function, found))
+                return (
+                    None if any(f is None for f in argument_fills) else plain(self.apply(op, function, argument_fills))
+                )
             case n.Reduce(op, _, inner, _, _, function):
                 one = of(inner)
                 if one is None or op in PLACES:
@@ -446,10 +450,10 @@ class Values(Ranges):
                 return self.common([of(v) for v in values])
         return None
 
-    def common(self, found: Sequence[Any]) -> Any:
+    def common(self, numbers: Sequence[Any]) -> Any:
         """The number that all of these are."""
-        same = all(f is not None and np.array_equal(f, found[0], equal_nan=True) for f in found)
-        return found[0] if same else None
+        same = all(f is not None and np.array_equal(f, numbers[0], equal_nan=True) for f in numbers)
+        return numbers[0] if same else None
 
 
 def either(chosen: Any, first: Any, second: Any) -> Any:
@@ -464,12 +468,12 @@ def places_of_best(values: Array, mask: Array, is_better: Callable[[Array, Array
     """The place of the best value along the last axis, nan before all, and where there is one."""
     best = np.zeros(values.shape[:-1], np.int64)
     has = np.zeros(values.shape[:-1], bool)
-    held = values[..., 0] if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
+    best_value = values[..., 0] if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
     for place in range(values.shape[-1]):
         one, here = values[..., place], mask[..., place]
-        better = is_better(one, held)
+        better = is_better(one, best_value)
         if values.dtype.kind in "fc":
-            better = (better | np.isnan(one)) & ~np.isnan(held)
+            better = (better | np.isnan(one)) & ~np.isnan(best_value)
         better = here & (~has | better)
-        best, held, has = np.where(better, place, best), np.where(better, one, held), has | here
+        best, best_value, has = np.where(better, place, best), np.where(better, one, best_value), has | here
     return best, has

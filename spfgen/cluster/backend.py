@@ -68,8 +68,8 @@ def joined(chunks: Sequence[Any], axis: int = 0) -> Any:
 
     from spfgen.cluster.terms import Term, as_term
 
-    found = np.concatenate(chunks, axis=axis)
-    return as_term(found) if all(isinstance(c, Term) for c in chunks) else found
+    whole = np.concatenate(chunks, axis=axis)
+    return as_term(whole) if all(isinstance(c, Term) for c in chunks) else whole
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
@@ -84,7 +84,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def einsum(*operands: Any, **options: Any) -> Any:
     """numpy.einsum. Of sparse chunks it is the term of a sparse sum."""
     from spfgen.cluster.terms import as_term
-    from spfgen.run.arrays.einsum import einsum as own
+    from spfgen.run.arrays.einsum import einsum as tensor_einsum
     from spfgen.run.arrays.made import is_full, of_coordinates
     from spfgen.run.tensor import Tensor
 
@@ -92,5 +92,5 @@ def einsum(*operands: Any, **options: Any) -> Any:
     sparse = all(isinstance(c, Tensor) and not is_full(c.layout) and c.fill_value == 0 for c in operands[1:])
     layout = of_coordinates(len(result)) if sparse and result else None
     chosen = {n: options[n] for n in ("dtype", "optimize") if n in options}  # order and casting have no meaning here
-    found = own(operands, **chosen, layout=layout)
-    return found if set(labels) <= {*result, ","} else as_term(found)
+    product = tensor_einsum(operands, **chosen, layout=layout)
+    return product if set(labels) <= {*result, ","} else as_term(product)

@@ -115,8 +115,8 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the values. Of a result it is found when it is first asked for: its kernel is compiled then."""
-        found: np.dtype[Any] = np.dtype(self.example().dtype)
-        return found
+        dtype: np.dtype[Any] = np.dtype(self.example().dtype)
+        return dtype
 
     def __iter__(self) -> Iterator[Blocked]:
         return (self[k] for k in range(len(self)))
@@ -158,8 +158,8 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
 
     @staticmethod
     def __dask_optimize__(graph: Any, keys: Any, **options: Any) -> Any:
-        found = graph if isinstance(graph, HighLevelGraph) else HighLevelGraph.from_collections("all", graph)
-        return found.cull(set(_flat_keys(keys)))
+        layered = graph if isinstance(graph, HighLevelGraph) else HighLevelGraph.from_collections("all", graph)
+        return layered.cull(set(_flat_keys(keys)))
 
     __dask_scheduler__ = staticmethod(threaded_get)
 
@@ -194,25 +194,28 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
         keys: list[Key] = []
         starts: list[tuple[int, ...]] = []
         for place in product(*meet):
-            own = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds, place, strict=True))
-            both = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(own, box, strict=True)]
+            block_box = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds, place, strict=True))
+            both = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(block_box, box, strict=True)]
             both = [(a, max(a, b)) for a, b in both]
             starts.append(tuple(a - low for (a, _), (low, _) in zip(both, box, strict=True)))
-            keys.append(self._cut((self.name, *place), own, both, layer))
+            keys.append(self._cut((self.name, *place), block_box, both, layer))
         if len(keys) == 1:
             return keys[0]
         shape = tuple(high - low for low, high in box)
-        made = (f"part-{self.name}", *(n for side in box for n in side))
-        layer[made] = (Joined(shape, tuple(starts)), *keys)
-        return made
+        key = (f"part-{self.name}", *(n for side in box for n in side))
+        layer[key] = (Joined(shape, tuple(starts)), *keys)
+        return key
 
-    def _cut(self, key: Key, own: Any, box: Any, layer: dict[Any, Any]) -> Key:
+    def _cut(self, key: Key, block_box: Any, box: Any, layer: dict[Any, Any]) -> Key:
         """What lies in a box of a block."""
-        if tuple(own) == tuple(box):
+        if tuple(block_box) == tuple(box):
             return key
-        made = (f"cut-{self.name}", *key[1:], *(n for side in box for n in side))
-        layer[made] = (Within(tuple((a - low, b - low) for (a, b), (low, _) in zip(box, own, strict=True))), key)
-        return made
+        part_key = (f"cut-{self.name}", *key[1:], *(n for side in box for n in side))
+        layer[part_key] = (
+            Within(tuple((a - low, b - low) for (a, b), (low, _) in zip(box, block_box, strict=True))),
+            key,
+        )
+        return part_key
 
     def map(self, function: Callable[..., Any], *others: Any, **options: Any) -> Blocked:
         """A function of blocks that keeps their shapes, block by block; other operands in blocks are cut alike."""
@@ -318,8 +321,8 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
 
     def rmatvec(self, x: Any) -> Any:
         """The product of the conjugate transpose with a vector, computed."""
-        found: Any = np.conjugate(np.ravel(x)) @ self
-        return np.conjugate(found.compute())
+        product: Any = np.conjugate(np.ravel(x)) @ self
+        return np.conjugate(product.compute())
 
 
 def _flat_keys(keys: Any) -> Any:
@@ -384,8 +387,8 @@ def _stretched(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _own(blocked: Blocked, axis: int, shape: tuple[int, ...]) -> Bounds | None:
     """The bounds that an operand has along an axis of the result."""
-    own = axis - len(shape) + blocked.ndim
-    return blocked.bounds[own] if own >= 0 and blocked.shape[own] == shape[axis] else None
+    operand_axis = axis - len(shape) + blocked.ndim
+    return blocked.bounds[operand_axis] if operand_axis >= 0 and blocked.shape[operand_axis] == shape[axis] else None
 
 
 def _fitting(operand: Any, bounds: Sequence[Bounds], shape: tuple[int, ...]) -> list[Bounds]:
@@ -394,5 +397,5 @@ def _fitting(operand: Any, bounds: Sequence[Bounds], shape: tuple[int, ...]) -> 
 
 
 def _place(operand: Blocked, place: tuple[int, ...]) -> tuple[int, ...]:
-    own = place[len(place) - operand.ndim :]
-    return tuple(k if n > 1 else 0 for k, n in zip(own, operand.blocks, strict=True))
+    operand_place = place[len(place) - operand.ndim :]
+    return tuple(k if n > 1 else 0 for k, n in zip(operand_place, operand.blocks, strict=True))

@@ -99,7 +99,7 @@ def _ways(candidates: Mapping[str, Sequence[Bounds]]) -> Iterator[Cuts]:
 
 def _candidates(unit: Joint) -> tuple[frozenset[str], dict[str, list[Bounds]]]:
     """The indices along which operands are cut, and where, those of large operands first."""
-    found: dict[str, list[tuple[tuple[bool, int], Bounds]]] = {}
+    bounds_of: dict[str, list[tuple[tuple[bool, int], Bounds]]] = {}
     wanted: set[str] = set()
     known = {**unit.operands, **unit.kept}
     for access in accesses_in(unit.steps):
@@ -109,11 +109,11 @@ def _candidates(unit: Joint) -> tuple[frozenset[str], dict[str, list[Bounds]]]:
         for subscript, bounds in zip(access.subscripts, value.bounds, strict=True):
             for index in sorted(within(subscript)) if len(bounds) > 2 else ():
                 wanted.add(index)
-                own = _inverse(unit, subscript, index, bounds)
-                if own is not None:
-                    found.setdefault(index, []).append(((plain(subscript) == index, _size(value)), own))
+                inverse = _inverse(unit, subscript, index, bounds)
+                if inverse is not None:
+                    bounds_of.setdefault(index, []).append(((plain(subscript) == index, _size(value)), inverse))
     chosen = {}
-    for index, several in found.items():
+    for index, several in bounds_of.items():
         ordered = sorted(several, key=lambda f: f[0], reverse=True)
         chosen[index] = list(dict.fromkeys(b for _, b in ordered))[: limits.CUTS_OF_INDEX]
     return frozenset(wanted), chosen
@@ -125,37 +125,37 @@ def _size(value: Blocked) -> int:
 
 def _inverse(unit: Joint, subscript: Any, index: str, bounds: Bounds) -> Bounds | None:
     """Where an index is cut so that a subscript goes from block to block with it; None where it may not be."""
-    found = quasi(subscript)
-    if found is None or index not in unit.separable.ways or not is_known(unit, index):
+    affine = quasi(subscript)
+    if affine is None or index not in unit.separable.ways or not is_known(unit, index):
         return None
     extent = unit.extents[index]
     if plain(subscript) == index and bounds[-1] == extent:
         return bounds
-    others = {n: 0 for n in found.names() if n in unit.extents} | unit.named
-    if not found.names() <= {*others}:
+    others = {n: 0 for n in affine.names() if n in unit.extents} | unit.named
+    if not affine.names() <= {*others}:
         return None
-    first, last = (_at(found, {**others, index: k}) for k in (0, max(extent - 1, 0)))
+    first, last = (_at(affine, {**others, index: k}) for k in (0, max(extent - 1, 0)))
     if first > last:
         return None
-    inner = [_first(found, {**others}, index, b, extent) for b in bounds[1:-1]]
+    inner = [_first(affine, {**others}, index, b, extent) for b in bounds[1:-1]]
     return (0, *inner, extent) if inner == sorted(inner) else None
 
 
-def _first(found: Affine, values: dict[str, int], index: str, wanted: int, extent: int) -> int:
+def _first(affine: Affine, values: dict[str, int], index: str, wanted: int, extent: int) -> int:
     """The least value of the index with which the subscript is not below `wanted`."""
     low, high = 0, extent
     while low < high:
         middle = (low + high) // 2
-        if _at(found, {**values, index: middle}) >= wanted:
+        if _at(affine, {**values, index: middle}) >= wanted:
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _at(found: Affine, values: Mapping[str, int]) -> int:
-    total = found.constant
-    for atom, factor in found.terms:
+def _at(affine: Affine, values: Mapping[str, int]) -> int:
+    total = affine.constant
+    for atom, factor in affine.terms:
         total += factor * (_at(atom.numerator, values) // atom.divisor if isinstance(atom, Floor) else values[atom])
     return total
 
@@ -206,15 +206,15 @@ def cost_of(unit: Joint, cuts: Cuts, on: Workers) -> Cost:
     uses = {r.name: _uses(unit, r, cuts) for r in unit.reads}
     for task in tasks:
         for read in unit.reads:
-            made = _making(unit.operand(read.name), task.boxes[read.name], task.sizes[read.name])
-            copied += made[0] / uses[read.name]
-            packed += made[1] / uses[read.name]
-            parts += made[2] / uses[read.name]
+            making = _making(unit.operand(read.name), task.boxes[read.name], task.sizes[read.name])
+            copied += making[0] / uses[read.name]
+            packed += making[1] / uses[read.name]
+            parts += making[2] / uses[read.name]
         results = sum(result_bytes(unit, t, cuts, task.ranges) for t in unit.targets)
         meet = sum(_combining_memory(unit, t, cuts, task.ranges) for t in unit.targets)
         memory = max(memory, int(sum(task.sizes.values())) + results, meet)
-        own = max((points(unit, r, task.boxes[r.name], task.ranges) for r in unit.reads), default=1.0)
-        work, largest = work + own, max(largest, own)
+        points_of_task = max((points(unit, r, task.boxes[r.name], task.ranges) for r in unit.reads), default=1.0)
+        work, largest = work + points_of_task, max(largest, points_of_task)
     factor = total / len(tasks)
     sent = _sent(unit, cuts, tasks, on) if len(tasks) == total else _sent_by_some(unit, cuts, tasks, total, on)
     more = sum(max(0, total - _blocks_of(unit, t, cuts)) for t in unit.targets)
@@ -254,8 +254,8 @@ def _sent(unit: Joint, cuts: Cuts, tasks: Sequence[_Task], on: Workers) -> float
         for read in unit.reads:
             traffic.read(read, task.boxes[read.name], task.sizes[read.name], task.place, worker)
         for target in unit.targets:
-            own = tuple(task.place[n] for n in task.place if unit.way(n, target).kind == RESULT)
-            meet.setdefault((target, own), (task.ranges, []))[1].append(worker)
+            target_place = tuple(task.place[n] for n in task.place if unit.way(n, target).kind == RESULT)
+            meet.setdefault((target, target_place), (task.ranges, []))[1].append(worker)
     for (target, _), (ranges, there) in meet.items():
         if len(there) > 1:
             traffic.combined(there, _of_parts(unit, target, cuts, ranges))
@@ -297,8 +297,8 @@ def _share(unit: Joint, read: Read, cuts: Cuts, on: Workers) -> float:
 
 def _uses(unit: Joint, read: Read, cuts: Cuts) -> int:
     """How many blocks of work read the same part."""
-    own = unit.follows(read, tuple(cuts))
-    return prod([len(b) - 1 for n, b in cuts.items() if n not in own])
+    followed = unit.follows(read, tuple(cuts))
+    return prod([len(b) - 1 for n, b in cuts.items() if n not in followed])
 
 
 def _making(value: Any, box: Box, size: float) -> tuple[float, float, int]:

@@ -36,13 +36,17 @@ def blocks(
     if isinstance(source, Blocked):
         return source.rechunk(bounds_for(source.shape, None, source.layout, asked, count, balance))
     if hasattr(source, "__dask_graph__") and hasattr(source, "chunks"):
-        made = _of_dask(source, layout)
-        return made.rechunk(bounds_for(made.shape, None, layout, asked, count, balance)) if asked or count else made
+        blocked = _of_dask(source, layout)
+        return (
+            blocked.rechunk(bounds_for(blocked.shape, None, layout, asked, count, balance))
+            if asked or count
+            else blocked
+        )
     if hasattr(source, "__dask_graph__") and hasattr(source, "npartitions"):
         return _of_bag(source, bounds_for(_said(shape, "a bag"), None, layout, asked, count, balance), layout)
     if callable(source) and not hasattr(source, "shape"):
-        said = _said(shape, "a function of bounds")
-        return _of_function(source, bounds_for(said, None, layout, asked, count, balance), layout)
+        stated_shape = _said(shape, "a function of bounds")
+        return _of_function(source, bounds_for(stated_shape, None, layout, asked, count, balance), layout)
     if isinstance(source, tuple):
         from spfgen.run.arrays.made import of_coordinates
         from spfgen.run.calls.entries import pack
@@ -68,24 +72,24 @@ def bounds_for(
 ) -> list[cuts.Bounds]:
     """Where a person wants the axes cut. Raises UsageError."""
     names = _names(layout, len(shape))
-    found: list[cuts.Bounds] = [(0, n) for n in shape]
-    said = [axis for how in (asked, count, balance) for axis in cuts.by_name(how, names)]
-    for axis in said:
-        if said.count(axis) > 1:
+    bounds: list[cuts.Bounds] = [(0, n) for n in shape]
+    cut_axes = [axis for how in (asked, count, balance) for axis in cuts.by_name(how, names)]
+    for axis in cut_axes:
+        if cut_axes.count(axis) > 1:
             message = f"expected one way to cut `{names[axis]}`, but there are several"
             raise UsageError(message, None, ("extents, `count` and `balance` exclude each other along an axis",))
     for axis, how in cuts.by_name(asked, names).items():
-        found[axis] = cuts.cut(shape[axis], how, names[axis])
+        bounds[axis] = cuts.cut(shape[axis], how, names[axis])
     for axis, how in cuts.by_name(count, names).items():
-        found[axis] = cuts.by_count(shape[axis], cuts.checked_count(how, names[axis]))
+        bounds[axis] = cuts.by_count(shape[axis], cuts.checked_count(how, names[axis]))
     wanted = cuts.by_name(balance, names)
     if wanted and entries is None:
         raise UsageError("expected `count`, because entries that are not here cannot be counted for `balance`")
     stored = own_entries(entries()) if wanted else None
     for axis, how in wanted.items():
         assert stored is not None
-        found[axis] = cuts.by_entries(stored.coords[axis], shape[axis], cuts.checked_count(how, names[axis]))
-    return found
+        bounds[axis] = cuts.by_entries(stored.coords[axis], shape[axis], cuts.checked_count(how, names[axis]))
+    return bounds
 
 
 def _names(layout: Any, rank: int) -> list[str]:
@@ -95,8 +99,8 @@ def _names(layout: Any, rank: int) -> list[str]:
     plain = ["i", "j", "k", "l", "m", "n"][:rank] if rank <= 6 else [f"i{k}" for k in range(rank)]
     if layout is None or layout == AUTO or rank > 6:
         return plain
-    found = handle_of(layout).layout(rank) if not hasattr(layout, "parameters") else layout
-    return list(found.coordinates) if len(found.coordinates) == rank else plain
+    chosen = handle_of(layout).layout(rank) if not hasattr(layout, "parameters") else layout
+    return list(chosen.coordinates) if len(chosen.coordinates) == rank else plain
 
 
 def _keyed(prefix: str, source: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> str:
@@ -106,8 +110,8 @@ def _keyed(prefix: str, source: Any, bounds: Sequence[cuts.Bounds], layout: Any)
 def of_array(array: np.ndarray[Any, Any], bounds: Sequence[cuts.Bounds]) -> Blocked:
     """A numpy array in blocks, which are numpy arrays."""
     name = _keyed("blocks", array, bounds, None)
-    found = cuts.boxes(bounds)
-    layer = {(name, *k): np.ascontiguousarray(array[tuple(slice(*s) for s in box)]) for k, box in found.items()}
+    box_of = cuts.boxes(bounds)
+    layer = {(name, *k): np.ascontiguousarray(array[tuple(slice(*s) for s in box)]) for k, box in box_of.items()}
     meant, is_placed = placed(layer, [len(b) - 1 for b in bounds])
     graph = HighLevelGraph.from_collections(name, meant)
     example = one_of(array.ndim, array.dtype)
@@ -141,8 +145,8 @@ def _of_dask(array: Any, layout: Any) -> Blocked:
     layer = {(name, *k): (Made(layout, tuple(h - w for w, h in box), None, box), (array.name, *k))
              for k, box in cuts.boxes(bounds).items()}  # fmt: skip
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
-    made = Made(layout, (1,) * array.ndim)
-    return Blocked(graph, name, bounds, lambda: made(_of_meta(array)), layout)
+    block_of = Made(layout, (1,) * array.ndim)
+    return Blocked(graph, name, bounds, lambda: block_of(_of_meta(array)), layout)
 
 
 def _of_bag(bag: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
@@ -161,14 +165,14 @@ def _of_bag(bag: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
             layer[parts[-1]] = (PickPart(place), (f"pairs-{name}", k))
         layer[(name, *place)] = (GatherPairs(place, wanted), parts)
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[bag])
-    found: list[Blocked] = []
+    blocked: list[Blocked] = []
 
     def example() -> Any:
         first = next(iter(cuts.boxes(bounds)))
-        return small(found[0].__dask_scheduler__(dict(found[0].graph), (name, *first)))
+        return small(blocked[0].__dask_scheduler__(dict(blocked[0].graph), (name, *first)))
 
-    found.append(Blocked(graph, name, tuple(bounds), example, wanted))
-    return found[0]
+    blocked.append(Blocked(graph, name, tuple(bounds), example, wanted))
+    return blocked[0]
 
 
 def _of_meta(array: Any) -> Any:
@@ -180,11 +184,11 @@ def _of_meta(array: Any) -> Any:
 def _of_function(function: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
     """Blocks that a function of their bounds makes where they are needed."""
     name = _keyed("blocks", function, bounds, layout)
-    found = cuts.boxes(bounds)
-    made = {k: Made(layout, tuple(h - w for w, h in box), function, box) for k, box in found.items()}
-    layer, is_placed = placed({(name, *k): (one,) for k, one in made.items()}, [len(b) - 1 for b in bounds])
+    box_of = cuts.boxes(bounds)
+    maker_of = {k: Made(layout, tuple(h - w for w, h in box), function, box) for k, box in box_of.items()}
+    layer, is_placed = placed({(name, *k): (one,) for k, one in maker_of.items()}, [len(b) - 1 for b in bounds])
     graph = HighLevelGraph.from_collections(name, layer)
-    first = next(iter(made.values()))
+    first = next(iter(maker_of.values()))
     return Blocked(graph, name, tuple(bounds), lambda: small(first()), layout, placed=is_placed)
 
 

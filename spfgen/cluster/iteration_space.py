@@ -42,13 +42,13 @@ class Part:
     def at(self, ranges: Ranges, extent: int) -> tuple[int, int]:
         """The places that a block of work reads, within the extent; an empty range where there are none."""
         values = {low(n): r[0] for n, r in ranges.items()} | {high(n): r[1] for n, r in ranges.items()}
-        found: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         for lower, upper in self.ways:
             start = max([0, *(-(_value(e, values) // a) for a, e in lower)])
             stop = min([extent, *(_value(e, values) // a + 1 for a, e in upper)])
             if start < stop:
-                found.append((start, stop))
-        return (min(f[0] for f in found), max(f[1] for f in found)) if found else (0, 0)
+                places.append((start, stop))
+        return (min(f[0] for f in places), max(f[1] for f in places)) if places else (0, 0)
 
     def follows(self) -> set[str]:
         """The indices that are cut on whose bounds the places depend."""
@@ -64,19 +64,19 @@ class Points:
 
     def at(self, bounds: Mapping[str, Any]) -> Any:
         """Whether blocks of work with these values of `low` and `high`, numbers or arrays of them, may have points."""
-        found: Any = False
+        some: Any = False
         for constraints in self.ways:
-            held: Any = True
+            all_hold: Any = True
             for c in constraints:
                 value = _value(c.value, bounds)
-                held = held & (value == 0 if c.equality else value >= 0)
-            found = found | held
-        return found
+                all_hold = all_hold & (value == 0 if c.equality else value >= 0)
+            some = some | all_hold
+        return some
 
 
-def _value(found: Affine, values: Mapping[str, Any]) -> Any:
-    total: Any = found.constant
-    for atom, factor in found.terms:
+def _value(affine: Affine, values: Mapping[str, Any]) -> Any:
+    total: Any = affine.constant
+    for atom, factor in affine.terms:
         one = _value(atom.numerator, values) // atom.divisor if isinstance(atom, Floor) else values[atom]
         total += factor * one
     return total
@@ -97,13 +97,15 @@ class Work:
 
     def domain(self, conditions: Sequence[Formula], names: Sequence[str]) -> list[Formula]:
         """That a point is one of the block of work."""
-        found: list[Formula] = []
+        conditions_of_points: list[Formula] = []
         for name in (n for n in self.extents if n in names):
-            found.append(chain(Num(0), "<=", Var(name), "<", Num(self.extents[name])))
+            conditions_of_points.append(chain(Num(0), "<=", Var(name), "<", Num(self.extents[name])))
         for name in (*self.cut, *(n for n in self.narrowed if n in names)):
-            found.append(chain(Num(0), "<=", Var(low(name)), "<=", Var(high(name)), "<=", Num(self.extents[name])))
-            found.append(chain(Var(low(name)), "<=", Var(name), "<", Var(high(name))))
-        return [*found, *(substitute(c, self.sizes) for c in conditions)]
+            conditions_of_points.append(
+                chain(Num(0), "<=", Var(low(name)), "<=", Var(high(name)), "<=", Num(self.extents[name]))
+            )
+            conditions_of_points.append(chain(Var(low(name)), "<=", Var(name), "<", Var(high(name))))
+        return [*conditions_of_points, *(substitute(c, self.sizes) for c in conditions)]
 
     def _names(self, nodes: Sequence[Any]) -> list[str]:
         used = {n for node in nodes for n in within(node)} - set(self.sizes)
@@ -112,7 +114,7 @@ class Work:
     def part(self, subscript: Expr, extent: int, under: Sequence[Sequence[Formula]]) -> Part | None:
         """The places that a subscript speaks of; None where isl does not know."""
         subscript = substitute(subscript, self.sizes)
-        found: list[tuple[tuple[Side, ...], tuple[Side, ...]]] = []
+        ways_of_place: list[tuple[tuple[Side, ...], tuple[Side, ...]]] = []
         known = EXACT
         for conditions in under or ((),):
             try:
@@ -123,9 +125,9 @@ class Work:
                     ways = self._ways(subscript, extent, ())
                 except (NotAffine, TooManyPieces):
                     return None
-            found += [w for w, _ in ways]
+            ways_of_place += [w for w, _ in ways]
             known = known if all(exact for _, exact in ways) else BOX
-        return Part(tuple(dict.fromkeys(found)), known if len(set(found)) <= 1 else BOX)
+        return Part(tuple(dict.fromkeys(ways_of_place)), known if len(set(ways_of_place)) <= 1 else BOX)
 
     def _ways(
         self, subscript: Expr, extent: int, conditions: Sequence[Formula]
@@ -138,20 +140,20 @@ class Work:
         space = Space((*self.bounds, "at", *names))
         place = [Compare("=", Var("at"), subscript), chain(Num(0), "<=", Var("at"), "<", Num(extent))]
         shown = Space((*self.bounds, "at"))
-        found = []
+        found_ways = []
         for piece in pieces(space, conjunction([*self.domain(conditions, names), *place]), _no_calls):
             exact = piece.without_exactly(shown)
             box = piece.project(shown.names).without(set(names))
             lower, upper = bounds_of(box.constraints("at"), "at")
             lower, upper = _both(box, lower, upper)
             known = space_of(shown, lower, upper, box)
-            found.append(((tuple(lower), tuple(upper)), known.is_subset(exact)))
-        return found
+            found_ways.append(((tuple(lower), tuple(upper)), known.is_subset(exact)))
+        return found_ways
 
     def points(self, under: Sequence[Sequence[Formula]]) -> Points | None:
         """Which blocks of work may have points under one of these conjunctions; None where isl does not know, or where
         all may."""
-        found: list[tuple[Constraint, ...]] = []
+        ways: list[tuple[Constraint, ...]] = []
         for conditions in under:
             names = self._names(conditions)
             if not conditions or not set(names) <= set(self.extents):
@@ -160,8 +162,8 @@ class Work:
                 some = pieces(Space((*self.bounds, *names)), conjunction(self.domain(conditions, names)), _no_calls)
             except (NotAffine, TooManyPieces):
                 return None
-            found += [tuple(p.project(self.bounds).without(set(names)).constraints()) for p in some]
-        return Points(tuple(found))
+            ways += [tuple(p.project(self.bounds).without(set(names)).constraints()) for p in some]
+        return Points(tuple(ways))
 
     def parts_in_two(self, index: str, conditions: Sequence[Formula]) -> bool:
         """Whether a cut within a block parts its points in two sets that have none in common, and are all of them."""
@@ -203,7 +205,7 @@ def _no_calls(call: Any) -> str:
 def _covered(piece: Piece, parts: Sequence[Piece]) -> bool:
     left = [piece]
     for part in parts:
-        left = [rest for one in left for rest in one.subtract(part)]
+        left = [piece_left for one in left for piece_left in one.subtract(part)]
     return not left
 
 
@@ -212,9 +214,9 @@ def _both(box: Piece, lower: list[Side], upper: list[Side]) -> tuple[list[Side],
     for constraint in box.constraints("at"):
         factor = constraint.value.coefficient("at")
         if constraint.equality and factor and not any("at" in f.numerator.names() for f in constraint.value.floors()):
-            rest = constraint.value.without("at").scaled(1 if factor > 0 else -1)
-            lower = [*lower, (abs(factor), rest)]
-            upper = [*upper, (abs(factor), rest.scaled(-1))]
+            bound = constraint.value.without("at").scaled(1 if factor > 0 else -1)
+            lower = [*lower, (abs(factor), bound)]
+            upper = [*upper, (abs(factor), bound.scaled(-1))]
     return list(dict.fromkeys(lower)), list(dict.fromkeys(upper))
 
 

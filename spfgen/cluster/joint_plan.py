@@ -68,7 +68,7 @@ class JointPlan:
         steps: tuple[Any, ...],
         operands: Mapping[str, Any],
         kept: Mapping[str, Blocked],
-        said: Mapping[str, int],
+        given: Mapping[str, int],
         named: Mapping[str, int],
         layouts: Mapping[str, Any],
         local: tuple[str, ...],
@@ -76,7 +76,7 @@ class JointPlan:
         known: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.operands, self.kept, self.layouts, self.local = operands, kept, layouts, local
-        self.said, self.named, self.settings = dict(said), dict(named), settings
+        self.said, self.named, self.settings = dict(given), dict(named), settings
         self.written = steps
         shapes = {**known, **{n: shape_of(v) for n, v in {**operands, **kept}.items()}}
         self.found: Extents = extents_of(steps, shapes, self.named, self.said)
@@ -144,21 +144,21 @@ class JointPlan:
         key = read.name, cut
         if key not in self._parts:
             shape = shape_of(self.operands[read.access.tensor])
-            found: list[Part | str | None] = []
+            parts: list[Part | str | None] = []
             for axis, (subscript, extent) in enumerate(zip(read.access.subscripts, shape, strict=True)):
-                own = plain(subscript)
+                index = plain(subscript)
                 moved = {*cut, *self.narrowed}
                 is_cut = within(subscript) & moved and quasi(subscript) is not None
-                is_bounded = own not in cut and self._is_bounded(read, axis, cut)
-                if own in moved and not is_bounded:
-                    found.append(own)
+                is_bounded = index not in cut and self._is_bounded(read, axis, cut)
+                if index in moved and not is_bounded:
+                    parts.append(index)
                 elif is_cut or is_bounded:
                     part = self.work(cut).part(subscript, extent, read.under)
                     is_apart = part is not None and (is_cut or part.follows())
-                    found.append(part if is_apart else own if own in moved else None)
+                    parts.append(part if is_apart else index if index in moved else None)
                 else:
-                    found.append(None)
-            self._parts[key] = tuple(found)
+                    parts.append(None)
+            self._parts[key] = tuple(parts)
         return self._parts[key]
 
     def _is_bounded(self, read: Read, axis: int, cut: Collection[str]) -> bool:
@@ -176,21 +176,21 @@ class JointPlan:
 
     def follows(self, read: Read, cut: tuple[str, ...]) -> set[str]:
         """The indices that are cut on which it depends what a block of work reads."""
-        found: set[str] = set()
+        followed: set[str] = set()
         for part in self.parts_of(read, cut):
             names = {part} if isinstance(part, str) else set() if part is None else part.follows()
             sides = [side for n in names & {*self.narrowed} for side in self.narrowed[n]]
-            found |= names & {*cut}
-            found |= {str(i) for r, _ in sides for s in r.access.subscripts if (i := plain(s)) in cut}
-        return found
+            followed |= names & {*cut}
+            followed |= {str(i) for r, _ in sides for s in r.access.subscripts if (i := plain(s)) in cut}
+        return followed
 
     def _stored_range(self, index: str, ranges: Mapping[str, tuple[int, int]], cut: Collection[str]) -> tuple[int, int]:
         """What an index runs over that is narrowed: where entries of the blocks lie that a block of work meets."""
         first, end = ranges[index]
         for read, axis in self.narrowed[index]:
             value = self.operand(read.name)
-            own = [plain(s) for s in read.access.subscripts]
-            box = tuple(ranges[str(i)] if i in cut else (0, n) for i, n in zip(own, value.shape, strict=True))
+            indices = [plain(s) for s in read.access.subscripts]
+            box = tuple(ranges[str(i)] if i in cut else (0, n) for i, n in zip(indices, value.shape, strict=True))
             key = read.name, axis, box
             if key not in self._stored:
                 self._stored[key] = stored_range(value, axis, box)
@@ -214,9 +214,9 @@ class JointPlan:
         if points is None:
             return np.ones(len(places), bool)
         bounds: dict[str, Any] = {}
-        for k, (index, own) in enumerate(cuts.items()):
-            bounds[low(index)] = np.take(own, places[:, k])
-            bounds[high(index)] = np.take(own, places[:, k] + 1)
+        for k, (index, cut_bounds) in enumerate(cuts.items()):
+            bounds[low(index)] = np.take(cut_bounds, places[:, k])
+            bounds[high(index)] = np.take(cut_bounds, places[:, k] + 1)
         if self.narrowed:
             ranges = [self.ranges_in(cuts, dict(zip(cuts, p, strict=True))) for p in places.tolist()]
             for index in self.narrowed:
@@ -227,13 +227,13 @@ class JointPlan:
     def box(self, read: Read, ranges: Mapping[str, tuple[int, int]], parts: Parts | None = None) -> Box:
         """What a block of work reads of an operand. All accesses agree on the extent of an index that stands alone."""
         shape = shape_of(self.operands[read.access.tensor])
-        found = []
+        sides = []
         for part, extent in zip(self.parts[read.name] if parts is None else parts, shape, strict=True):
             if isinstance(part, str):
-                found.append((ranges[part][0], ranges[part][1]))
+                sides.append((ranges[part][0], ranges[part][1]))
             else:
-                found.append((0, extent) if part is None else part.at(ranges, extent))
-        return tuple(found)
+                sides.append((0, extent) if part is None else part.at(ranges, extent))
+        return tuple(sides)
 
     def _source(self, read: Read) -> Any:
         """The operand in blocks: as it is, or cut where blocks of work begin. One that is read whole stays as it is."""
@@ -259,11 +259,11 @@ class JointPlan:
 
     def ranges_in(self, cuts: Mapping[str, Bounds], place: Place) -> Ranges:
         """What indices run over in a block of work."""
-        found = {n: (0, e) for n, e in self.extents.items()}
-        found |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
+        ranges = {n: (0, e) for n, e in self.extents.items()}
+        ranges |= {n: (cuts[n][k], cuts[n][k + 1]) for n, k in place.items()}
         written = {plain(s) for t in self.targets for s in self._subscripts(t)}  # blocks of results begin where cuts do
-        own = (n for n in self.narrowed if n not in place or n not in written)
-        return found | {n: self._stored_range(n, found, place) for n in own}
+        stored_only = (n for n in self.narrowed if n not in place or n not in written)
+        return ranges | {n: self._stored_range(n, ranges, place) for n in stored_only}
 
     def _subscripts(self, target: str) -> Iterator[Any]:
         """Those of a result, wherever it is written."""
@@ -285,11 +285,11 @@ class JointPlan:
 
     def bounds(self, target: str) -> tuple[Bounds, ...]:
         """Where blocks of a result are cut."""
-        found: list[Bounds] = [(0, n) for n in self.shape(target)]
+        all_bounds: list[Bounds] = [(0, n) for n in self.shape(target)]
         for index, bounds in self.cuts.items():
             if self.way(index, target).kind == RESULT:
-                found[self.way(index, target).axis] = bounds
-        return tuple(found)
+                all_bounds[self.way(index, target).axis] = bounds
+        return tuple(all_bounds)
 
     def shape(self, target: str) -> tuple[int, ...]:
         if target not in self.found.shapes:
@@ -318,14 +318,14 @@ class JointPlan:
         sources += [v for v in self.kept.values() if isinstance(v, Blocked)]
         base = HighLevelGraph.from_collections(f"{label}-{token}", layer, dependencies=sources)
         told = explanation(self, self.choice, text, len(layer))
-        found = {}
+        results = {}
         for target in self.targets:
             final = f"result_{target}_of_{label}-{token}"
-            ends, own = self._ends(target, blocks[target], f"{label}-{token}")
-            ends |= {(final, *place): key for place, key in own.items()}
+            ends, block_keys = self._ends(target, blocks[target], f"{label}-{token}")
+            ends |= {(final, *place): key for place, key in block_keys.items()}
             last = meant(ends, self.homes, addresses())
             graph = HighLevelGraph({**base.layers, final: last}, {**base.dependencies, final: set(base.layers)})
-            found[target] = Blocked(
+            results[target] = Blocked(
                 graph,
                 final,
                 self.bounds(target),
@@ -336,7 +336,7 @@ class JointPlan:
                 expected=self._expected(target),
                 placed=self.is_placed,
             )
-        return found
+        return results
 
     def _memory(self, target: str) -> int | None:
         """Bytes of a dense result."""
@@ -353,13 +353,13 @@ class JointPlan:
     def _work(self, name: str) -> tuple[Mapping[Any, Any], dict[str, dict[tuple[int, ...], list[Any]]]]:
         """The tasks that run the kernel, and the keys of those whose results meet in each block of each result."""
         layer: dict[Any, Any] = {}
-        found: dict[str, dict[tuple[int, ...], list[Any]]] = {t: {} for t in self.targets}
+        parts_of_blocks: dict[str, dict[tuple[int, ...], list[Any]]] = {t: {} for t in self.targets}
         homes = self.homes
         there = addresses()
         for at, is_needed in self.scheduled:
             places = tuple(at.values())
             if not is_needed:
-                self._empty(layer, found, at, (name, *places))
+                self._empty(layer, parts_of_blocks, at, (name, *places))
                 continue
             key = ("work-" + name, *places)
             layer[key] = self._task(at, layer, (name, *places))
@@ -367,14 +367,14 @@ class JointPlan:
                 homes[key] = self._worker(at, len(there))
                 self._place_parts(layer[key], layer, homes, homes[key])
             for target in self.targets:
-                own: Any = key
+                part_key: Any = key
                 if len(self.targets) > 1:
-                    own = (f"{target}_of-" + name, *places)
-                    layer[own] = (Pick(target), key)
+                    part_key = (f"{target}_of-" + name, *places)
+                    layer[part_key] = (Pick(target), key)
                     if key in homes:
-                        homes[own] = homes[key]
-                found[target].setdefault(self.block_of(target, at), []).append(own)
-        return meant(layer, homes, there), found
+                        homes[part_key] = homes[key]
+                parts_of_blocks[target].setdefault(self.block_of(target, at), []).append(part_key)
+        return meant(layer, homes, there), parts_of_blocks
 
     def _worker(self, at: Place, count: int) -> int:
         """The number of the worker that a block of work is meant for."""
@@ -417,12 +417,12 @@ class JointPlan:
         places = np.array([[at[n] for n in self.cuts] for at in all_of], np.int64).reshape(len(all_of), len(order))
         needed = self.has_points(self.cuts, places) & is_full
         rests = self._rests(places)
-        made = {(t, self.block_of(t, at)) for at, n in zip(all_of, needed, strict=True) if n for t in self.targets}
+        computed = {(t, self.block_of(t, at)) for at, n in zip(all_of, needed, strict=True) if n for t in self.targets}
         for k, at in enumerate(all_of):
-            own = {(t, self.block_of(t, at)) for t in self.targets}
-            if is_full[k] and not needed[k] and not rests[k] and not own <= made:
+            blocks = {(t, self.block_of(t, at)) for t in self.targets}
+            if is_full[k] and not needed[k] and not rests[k] and not blocks <= computed:
                 needed[k] = True
-                made |= own
+                computed |= blocks
         return list(zip(all_of, needed.tolist(), strict=True))
 
     @cached_property
@@ -445,8 +445,8 @@ class JointPlan:
         step = self.steps[0]
         if len(self.steps) > 1 or not isinstance(step, lang.Statement) or step.op != "=" or self.kept:
             return None
-        found = fill_in(self.layouts[step.target.tensor], len(step.target.subscripts))
-        return found if found == 0 or within(step.value) <= within(step.target) else None
+        fill = fill_in(self.layouts[step.target.tensor], len(step.target.subscripts))
+        return fill if fill == 0 or within(step.value) <= within(step.target) else None
 
     def _full(self, index: str) -> set[int]:
         """The blocks of work along an index that are computed: those with places, at least one where a part of a
@@ -456,24 +456,24 @@ class JointPlan:
         is_made = all(w.kind == RESULT and self.layouts[t] is None for t, w in self.separable.ways[index].items())
         return full if full or is_made else {0}
 
-    def _empty(self, layer: dict[Any, Any], found: Any, at: Place, unique: tuple[Any, ...]) -> None:
+    def _empty(self, layer: dict[Any, Any], parts_of_blocks: Any, at: Place, unique: tuple[Any, ...]) -> None:
         """Blocks of results without places, or in which nothing is computed."""
         for target in self.targets:
             place = self.block_of(target, at)
             box = tuple((b[k], b[k + 1]) for b, k in zip(self.bounds(target), place, strict=True))
-            if place in found[target] or (all(a < b for a, b in box) and (target, place) in self._made):
+            if place in parts_of_blocks[target] or (all(a < b for a, b in box) and (target, place) in self._made):
                 continue
             key = (f"empty_{target}-{unique[0]}", *place)
             shape = tuple(b - a for a, b in box)
             layer[key] = (Empty(shape, self.dtypes[target], self.layouts[target]),)
-            found[target][place] = [key]
+            parts_of_blocks[target][place] = [key]
 
     def block_of(self, target: str, at: Place) -> tuple[int, ...]:
-        found = [0] * len(self.bounds(target))
+        block = [0] * len(self.bounds(target))
         for index, place in at.items():
             if self.way(index, target).kind == RESULT:
-                found[self.way(index, target).axis] = place
-        return tuple(found)
+                block[self.way(index, target).axis] = place
+        return tuple(block)
 
     def _task(self, at: Place, layer: dict[Any, Any], unique: tuple[Any, ...]) -> tuple[Any, ...]:
         ranges = self.ranges(at)
@@ -544,7 +544,7 @@ class JointPlan:
     ) -> tuple[dict[Any, Any], dict[tuple[int, ...], Any]]:
         """Parts of results are combined two at a time, always in the same order; what was there comes last."""
         layer: dict[Any, Any] = {}
-        found: dict[tuple[int, ...], Any] = {}
+        ends: dict[tuple[int, ...], Any] = {}
         way = self.combined(target)
         for place, parts in blocks.items():
             keys, level = parts, 0
@@ -561,17 +561,17 @@ class JointPlan:
                             self.homes[key] = self.homes[pair[0]]
                     keys.append(key)
                 level += 1
-            found[place] = keys[0]
+            ends[place] = keys[0]
             if way is not None and way.op in PLACES:
-                found[place] = (f"places_{target}-{name}", *place)
-                layer[found[place]] = (Places(self.layouts[target], self.dtypes[target]), keys[0])
+                ends[place] = (f"places_{target}-{name}", *place)
+                layer[ends[place]] = (Places(self.layouts[target], self.dtypes[target]), keys[0])
             elif way is not None and self._starts(target):
                 begin = (f"start_{target}-{name}", *place)
                 before = [self._before(target, place, layer)] if target in self.kept else []
                 is_set = not self.local_text.is_update(target)
                 layer[begin] = (Start(way.op, self.layouts[target], way.function, is_set), keys[0], *before)
-                found[place] = begin
-        return layer, found
+                ends[place] = begin
+        return layer, ends
 
     def _starts(self, target: str) -> bool:
         """Whether parts that were combined meet what the result held: zeros, if it was not given."""

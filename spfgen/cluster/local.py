@@ -76,9 +76,9 @@ class Local:
 
     def _alone(self) -> set[str]:
         """Indices that stand alone in an operand of which a block of work gets their places."""
-        found = {plain(s) for r in self.unit.reads for k, s in enumerate(r.access.subscripts)
+        indices = {plain(s) for r in self.unit.reads for k, s in enumerate(r.access.subscripts)
                  if (r.name, k) not in self.bounded}  # fmt: skip
-        return {i for i in found if i is not None}
+        return {i for i in indices if i is not None}
 
     def is_update(self, target: str) -> bool:
         """Whether the result is updated: what it held counts, zeros if it was not there."""
@@ -131,14 +131,14 @@ class Local:
         is_bounded = (read.name, axis) in self.bounded
         if not is_bounded and (not cut or plain(subscript) is not None or not isinstance(subscript, Expr)):
             return None
-        found = None if is_bounded else linear(subscript)
-        if found is None:
+        affine = None if is_bounded else linear(subscript)
+        if affine is None:
             name = f"start_{read.name}_{axis}"
             sizes[name] = side[0]
             return name
-        by = sum(c * ranges[str(i)][0] for i, c in found.terms if i in cut) - side[0]
-        is_alone = len(found.terms) == 1 and found.terms[0][1] == 1 and found.constant + by == 0
-        low, high = ranges.get(str(found.terms[0][0]), (0, 0))
+        by = sum(c * ranges[str(i)][0] for i, c in affine.terms if i in cut) - side[0]
+        is_alone = len(affine.terms) == 1 and affine.terms[0][1] == 1 and affine.constant + by == 0
+        low, high = ranges.get(str(affine.terms[0][0]), (0, 0))
         return (by, bool(is_alone and side[1] - side[0] != high - low))
 
     def _rule(self, node: Any, moved: Mapping[str, tuple[Any, ...]]) -> Any:
@@ -151,9 +151,9 @@ class Local:
             case lang.Index(expr):
                 return replace(node, expr=substitute(expr, self.begins))
             case lang.Statement() | lang.Reduce() | lang.For():
-                own = [self._range(i) for i in sorted(self._free(node) & self.ruled)]
+                limits = [self._range(i) for i in sorted(self._free(node) & self.ruled)]
                 where = [] if node.where is None else [substitute(node.where, self.begins)]
-                return replace(node, where=conjunction([*where, *own])) if where or own else None
+                return replace(node, where=conjunction([*where, *limits])) if where or limits else None
         return None
 
     def _ruled(self) -> set[str]:
@@ -199,13 +199,15 @@ class Local:
         unit = self.unit
         used = {n for s in self.steps for n in within(s)} | {n for s in self.steps for n in _loops(s)}
         needed = (used - self._alone() | {*unit.said}) - self.ruled
-        found = {i: hi - lo for i, (lo, hi) in ranges.items() if i in needed}
+        extents = {i: hi - lo for i, (lo, hi) in ranges.items() if i in needed}
         for target in unit.layouts:
             if not self._is_given(target):
-                own = self._of_result(target, ranges, found)
-                also = {} if self.best is None else {f"{self.best}.{n.partition('.')[2]}": e for n, e in own.items()}
-                found |= {**own, **also}
-        return found
+                of_result = self._of_result(target, ranges, extents)
+                also = (
+                    {} if self.best is None else {f"{self.best}.{n.partition('.')[2]}": e for n, e in of_result.items()}
+                )
+                extents |= {**of_result, **also}
+        return extents
 
     def _is_given(self, target: str) -> bool:
         return target in self.unit.kept and self.unit.combined(target) is None
@@ -238,7 +240,7 @@ class Local:
     def _spread(self, passed: frozenset[str]) -> Iterator[tuple[str, int]]:
         same = [p for s in self.steps for p in _alone(s) if not self._is_elsewhere(p[1][0], p[0][1])]
         same = [p for p in same if p[1] not in self.bounded]
-        known: set[Any] = {own for own, _ in same if own[1] in passed}
+        known: set[Any] = {index for index, _ in same if index[1] in passed}
         known |= {axis for _, axis in same if axis[0] in self.reads or self._is_given(axis[0])}
         before = -1
         while before != (before := len(known)):
@@ -259,8 +261,8 @@ class Local:
         layout, rank = self.unit.layouts[target], len(self.unit.found.shapes[target])
         if not rank:
             return ()
-        found = dense_layout(rank) if layout is None else handle_of(layout).layout(rank)
-        return tuple(found.parameters)
+        layout_of_target = dense_layout(rank) if layout is None else handle_of(layout).layout(rank)
+        return tuple(layout_of_target.parameters)
 
 
 def _alone(step: Any) -> Iterator[tuple[tuple[int, str], tuple[str, int]]]:

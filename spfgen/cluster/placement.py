@@ -16,8 +16,8 @@ from spfgen.cluster.workers import addresses
 def home(place: Sequence[int], counts: Sequence[int], workers: int) -> int:
     """The number of the worker that has a block; `counts` are the blocks along each axis."""
     flat = 0
-    for own, count in zip(place, counts, strict=True):
-        flat = flat * count + own
+    for number, count in zip(place, counts, strict=True):
+        flat = flat * count + number
     return flat * workers // max(1, prod(counts))
 
 
@@ -44,8 +44,8 @@ def meant(layer: Mapping[Any, Any], numbers: Mapping[Any, int], there: tuple[str
     if len(there) < 2:
         return layer
     wanted = {"workers": _Home(numbers, there), "allow_other_workers": True, **get_annotations()}
-    found: Mapping[Any, Any] = MaterializedLayer(layer, annotations=wanted)
-    return found
+    annotated: Mapping[Any, Any] = MaterializedLayer(layer, annotations=wanted)
+    return annotated
 
 
 __all__ = ["home", "meant", "placed"]

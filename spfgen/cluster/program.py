@@ -49,9 +49,9 @@ def called(kernel: Any, operands: Mapping[str, Any], sizes: Mapping[str, int] | 
     results; its schedule, which is about loops over whole tensors, is left out. Raises as `evaluate`."""
     parsed: lang.Kernel = kernel.parsed
     known = {n: v for n, v in operands.items() if v is not None and n not in parsed.sizes}
-    said = {**(sizes or {}), **{n: int(v) for n, v in operands.items() if n in parsed.sizes}}
+    given = {**(sizes or {}), **{n: int(v) for n, v in operands.items() if n in parsed.sizes}}
     _check_names(parsed.statements, known)
-    named = {n: int(said.pop(n)) for n in parsed.sizes if n in said}
+    named = {n: int(given.pop(n)) for n in parsed.sizes if n in given}
     for declared in parsed.tensors:
         for axis, extent in enumerate(declared.extents or ()):
             if declared.name in known and isinstance(extent, Var):
@@ -63,14 +63,14 @@ def called(kernel: Any, operands: Mapping[str, Any], sizes: Mapping[str, int] | 
         names = kernel.layouts[declared.name].parameters
         for parameter, extent in zip(names, declared.extents or (), strict=False):
             if declared.name not in known and isinstance(extent, Num | Var):
-                found = extent.value if isinstance(extent, Num) else named[extent.name]
-                said.setdefault(f"{declared.name}.{parameter}", found)
+                number = extent.value if isinstance(extent, Num) else named[extent.name]
+                given.setdefault(f"{declared.name}.{parameter}", number)
     written = {s.target.tensor for s in statements_in(parsed.statements)}
     layouts = {d.name: _declared(kernel, d) for d in parsed.tensors if d.name in written and d.name not in known}
     local = tuple(d.name for d in parsed.tensors if d.local)
     prune = kernel.prune if prune is None else prune
     settings = Settings(kernel.threads, kernel.validate, parsed.deterministic, prune)
-    return _Program(parsed.statements, known, said, layouts, settings, named, local).results()
+    return _Program(parsed.statements, known, given, layouts, settings, named, local).results()
 
 
 def _declared(kernel: Any, declared: lang.TensorDecl) -> Any:
@@ -110,15 +110,15 @@ class _Program:
     """Those of results that follow from the whole text."""
 
     def results(self) -> Any:
-        found: dict[str, Any] = {}
+        computed: dict[str, Any] = {}
         targets = dict.fromkeys(s.target.tensor for s in statements_in(self.steps))
         self._check_given(targets)
         shapes = {n: shape_of(v) for n, v in self.operands.items()}
         self.shapes = extents_of(self.steps, shapes, self.named, self.sizes).shapes
         for steps in self._units():
-            known = {**self.operands, **found}
-            found |= self._unit(steps, known)
-        results = {n: found[n] for n in targets if n not in self.local}
+            known = {**self.operands, **computed}
+            computed |= self._unit(steps, known)
+        results = {n: computed[n] for n in targets if n not in self.local}
         return results if len(results) > 1 else next(iter(results.values()))
 
     def _check_given(self, targets: Mapping[str, None]) -> None:
@@ -182,8 +182,8 @@ class _Program:
                 raise DataError(f"expected `{access.tensor}` with {rank} dimensions, but its shape is {shape}")
         layouts = {n: self.layouts.get(n) for n in targets}
         shapes = {n: self.shapes[n] for n in targets if n in self.shapes}
-        said = {**sliced, **self._sizes_of(steps)}
-        unit = JointPlan(steps, {n: operands[n] for n in operands if n in used}, kept, said, self.named,
+        given = {**sliced, **self._sizes_of(steps)}
+        unit = JointPlan(steps, {n: operands[n] for n in operands if n in used}, kept, given, self.named,
                     layouts, within, self.settings, shapes)  # fmt: skip
         return unit.results()
 
@@ -203,5 +203,5 @@ def _bound(step: Any) -> Iterator[str]:
     """Indices that loops, reductions and views bind."""
     for node in walk(step):
         for name in ("indices", "old", "new"):
-            found = getattr(node, name, ())
-            yield from (found,) if isinstance(found, str) else (n for n in found if isinstance(n, str))
+            bound = getattr(node, name, ())
+            yield from (bound,) if isinstance(bound, str) else (n for n in bound if isinstance(n, str))

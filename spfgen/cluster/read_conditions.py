@@ -39,19 +39,19 @@ def leaves(
     """The conditions under which something of a value is computed, one conjunction for each part of it: where none of
     them holds there is nothing to do. `fill` is what an equation's result is where nothing is computed, None if it is
     not known."""
-    found: list[Conditions] = []
+    conditions: list[Conditions] = []
     for step in (_with_numbers(s, numbers) for s in steps):
         is_equation = isinstance(step, lang.Statement)
-        found += _leaves(step.value, _own(step), zeros, fill) if is_equation else _leaves(step, (), zeros, None)
-    return tuple(dict.fromkeys(found))
+        conditions += _leaves(step.value, _own(step), zeros, fill) if is_equation else _leaves(step, (), zeros, None)
+    return tuple(dict.fromkeys(conditions))
 
 
 def outside(
     statement: lang.Statement, fill: Any, numbers: Mapping[str, int], zeros: Collection[str]
 ) -> tuple[Conditions, ...]:
     """The conditions under which a result may differ from its fill value: elsewhere the equation gives it that."""
-    made = _with_numbers(statement, numbers)
-    return tuple(dict.fromkeys(_leaves(made.value, _own(made), zeros, fill, is_strict=True)))
+    plain = _with_numbers(statement, numbers)
+    return tuple(dict.fromkeys(_leaves(plain.value, _own(plain), zeros, fill, is_strict=True)))
 
 
 def _own(node: Any) -> Conditions:
@@ -90,24 +90,24 @@ def _parts(node: Any, zeros: Collection[str], neutral: Any) -> Iterator[tuple[An
         case lang.If(condition, then, otherwise):
             yield from _branches(condition, then, otherwise)
         case lang.Apply("multiply" | "logical_and", arguments, function=None):
-            own = _not_zero(node, zeros) if neutral is not None and neutral == 0 else ()
-            yield from ((a, own) for a in arguments)
+            conditions = _not_zero(node, zeros) if neutral is not None and neutral == 0 else ()
+            yield from ((a, conditions) for a in arguments)
         case _:
             yield from ((c, _own(node)) for c in children(node) if not isinstance(c, lang.Function))
 
 
 def _branches(condition: Any, then: Sequence[Any], otherwise: Sequence[Any]) -> Iterator[tuple[Any, Conditions]]:
-    found = condition_of(condition)
-    yield from [] if found is not None else [(condition, ())]
+    formula = condition_of(condition)
+    yield from [] if formula is not None else [(condition, ())]
     yield from ((part, _asked(condition)) for part in then)
-    yield from ((part, () if found is None else (negated(found),)) for part in otherwise)
+    yield from ((part, () if formula is None else (negated(formula),)) for part in otherwise)
 
 
 def _asked(value: Any) -> Conditions:
     """What holds where a value is true."""
-    found = condition_of(value)
-    if found is not None:
-        return tuple(conjuncts(found))
+    formula = condition_of(value)
+    if formula is not None:
+        return tuple(conjuncts(formula))
     match value:
         case lang.Apply("logical_and", arguments, function=None):
             return tuple(c for a in arguments for c in _asked(a))
@@ -117,9 +117,9 @@ def _asked(value: Any) -> Conditions:
 def _not_zero(value: Any, zeros: Collection[str]) -> Conditions:
     """Without which a value is a zero that decides a product: a condition that does not hold, or a choice of 0 or of
     what is not stored."""
-    found = condition_of(value)
-    if found is not None:
-        return tuple(conjuncts(found))
+    formula = condition_of(value)
+    if formula is not None:
+        return tuple(conjuncts(formula))
     match value:
         case lang.Apply("multiply" | "logical_and", arguments, function=None):
             return tuple(c for a in arguments for c in _not_zero(a, zeros))

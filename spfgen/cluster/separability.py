@@ -69,8 +69,8 @@ class Carried(Kept):
 
 def linear(subscript: Any) -> Affine | None:
     """A subscript that is a sum of multiples of indices; None for all others."""
-    found = quasi(subscript)
-    return None if found is None or found.floors() else found
+    affine = quasi(subscript)
+    return None if affine is None or affine.floors() else affine
 
 
 def quasi(subscript: Any) -> Affine | None:
@@ -85,10 +85,10 @@ def quasi(subscript: Any) -> Affine | None:
 
 def plain(subscript: Any) -> str | None:
     """The index that a subscript is."""
-    found = linear(subscript)
-    if found is None or found.constant or len(found.terms) != 1 or found.terms[0][1] != 1:
+    affine = linear(subscript)
+    if affine is None or affine.constant or len(affine.terms) != 1 or affine.terms[0][1] != 1:
         return None
-    return str(found.terms[0][0])
+    return str(affine.terms[0][0])
 
 
 def within(node: Any) -> set[str]:
@@ -96,8 +96,8 @@ def within(node: Any) -> set[str]:
     subscript = quasi(node)
     if subscript is not None:
         return subscript.names()
-    found = {n for e in walk(node) if isinstance(e, Expr) for n in variables(e)}
-    return found | {r.index for r in walk(node) if isinstance(r, lang.Range)}
+    names = {n for e in walk(node) if isinstance(e, Expr) for n in variables(e)}
+    return names | {r.index for r in walk(node) if isinstance(r, lang.Range)}
 
 
 def separable(
@@ -166,8 +166,10 @@ def _of_equation(statement: lang.Statement, explicit: Any, index: str, filled: s
     target = statement.target
     axes = [k for k, s in enumerate(target.subscripts) if index in within(s)]
     alone = len(axes) == 1 and plain(target.subscripts[axes[0]]) == index
-    own = [a for a in accesses_in([statement.value, *target.subscripts]) if a.tensor == target.tensor and a != target]
-    _check_own(own, target, index, axes[0] if alone else None)
+    target_reads = [
+        a for a in accesses_in([statement.value, *target.subscripts]) if a.tensor == target.tensor and a != target
+    ]
+    _check_own(target_reads, target, index, axes[0] if alone else None)
     reductions = [n for n in walk(statement.value) if isinstance(n, lang.Reduce) and index in n.indices]
     if reductions and axes:
         raise Kept("a reduction binds it again")
@@ -184,9 +186,9 @@ def _of_equation(statement: lang.Statement, explicit: Any, index: str, filled: s
     return _updated(statement, explicit, index, filled)
 
 
-def _check_own(own: Sequence[lang.Access], target: lang.Access, index: str, axis: int | None) -> None:
+def _check_own(target_reads: Sequence[lang.Access], target: lang.Access, index: str, axis: int | None) -> None:
     """What is read of the target itself lies at the same place along the index. Raises Carried."""
-    for access in own:
+    for access in target_reads:
         others = [k for k, s in enumerate(access.subscripts) if k != axis and index in within(s)]
         if axis is None and not others and index not in within(target):
             continue
@@ -397,28 +399,28 @@ def reads_of(
     `zeros` the tensors that are 0 where nothing is stored."""
     from spfgen.ir import rewrite
 
-    found: dict[lang.Access, str] = {}
+    name_of: dict[lang.Access, str] = {}
     seen: set[str] = {a.tensor for a in accesses_in(steps)}
 
     def named(node: Any) -> Any:
         if not isinstance(node, lang.Access) or not node.subscripts or node.tensor in targets:
             return None
-        if node not in found:
+        if node not in name_of:
             name, number = node.tensor, 1
-            taken = set(found.values())
+            taken = set(name_of.values())
             while name in taken or (name != node.tensor and name in seen):
                 number, name = number + 1, f"{node.tensor}_{number + 1}"
-            found[node] = name
-        return replace(node, tensor=found[node])
+            name_of[node] = name
+        return replace(node, tensor=name_of[node])
 
-    made = tuple(rewrite(named, s) for s in steps)
+    renamed = tuple(rewrite(named, s) for s in steps)
     under: dict[str, list[tuple[Formula, ...]]] = {}
-    absent = {name for access, name in found.items() if access.tensor in zeros}
-    for step in made:
+    absent = {name for access, name in name_of.items() if access.tensor in zeros}
+    for step in renamed:
         for access, conditions in under_conditions(step, numbers, absent):
             under.setdefault(access.tensor, []).append(conditions)
-    reads = tuple(Read(name, access, tuple(dict.fromkeys(under[name]))) for access, name in found.items())
-    return reads, made
+    reads = tuple(Read(name, access, tuple(dict.fromkeys(under[name]))) for access, name in name_of.items())
+    return reads, renamed
 
 
 __all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "linear", "plain", "quasi",

@@ -34,10 +34,10 @@ def bytes_of(value: Any) -> float:
         return per * float(prod(value.shape)) if known is None else float(known)
     if hasattr(value, "arrays"):
         return float(sum(a.nbytes for a in value.arrays.values()))
-    found = getattr(value, "nbytes", None)
-    if found is None:  # a matrix of scipy
-        found = sum(a.nbytes for a in vars(value).values() if isinstance(a, np.ndarray)) if shape else 8
-    return float(found)
+    size = getattr(value, "nbytes", None)
+    if size is None:  # a matrix of scipy
+        size = sum(a.nbytes for a in vars(value).values() if isinstance(a, np.ndarray)) if shape else 8
+    return float(size)
 
 
 def bytes_within(value: Any, box: Box) -> float:
@@ -59,11 +59,11 @@ def _of_blocks(value: Blocked, weights: Mapping[tuple[int, ...], int], box: Box)
     """The same where the bytes of each block are known."""
     total = 0.0
     for place in product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)]):
-        own = [(b[k], b[k + 1]) for b, k in zip(value.bounds, place, strict=True)]
-        inside = [(max(a, w), min(z, h)) for (a, z), (w, h) in zip(own, box, strict=True)]
-        rows = (inside[0][1] - inside[0][0]) / (own[0][1] - own[0][0])
-        part = prod((z - a) / (own[k][1] - own[k][0]) for k, (a, z) in enumerate(inside))
-        pointers = min(weights[place], SHORT * (own[0][1] - own[0][0]))
+        block_box = [(b[k], b[k + 1]) for b, k in zip(value.bounds, place, strict=True)]
+        inside = [(max(a, w), min(z, h)) for (a, z), (w, h) in zip(block_box, box, strict=True)]
+        rows = (inside[0][1] - inside[0][0]) / (block_box[0][1] - block_box[0][0])
+        part = prod((z - a) / (block_box[k][1] - block_box[k][0]) for k, (a, z) in enumerate(inside))
+        pointers = min(weights[place], SHORT * (block_box[0][1] - block_box[0][0]))
         total += (weights[place] - pointers) * part + pointers * rows
     return total
 
@@ -141,8 +141,8 @@ def _of(unit: Joint, node: Any, ranges: Ranges) -> float:
 def points(unit: Joint, read: Read, box: Box, ranges: Ranges) -> float:
     """The points that one operand lets a kernel come to: its entries, times the extents of what is not in it."""
     value = unit.operands[read.access.tensor]
-    own = {n for s in read.access.subscripts for n in within(s)}
+    read_indices = {n for s in read.access.subscripts for n in within(s)}
     steps = [s for s in unit.named_steps for a in accesses_in([s]) if a.tensor == read.name]
-    names = {n for s in steps for n in within(s)} - own
+    names = {n for s in steps for n in within(s)} - read_indices
     entries = bytes_within(value, box) / tuning.CLUSTER_ENTRY
     return entries * prod(max(1, ranges[n][1] - ranges[n][0]) for n in names if n in ranges)

@@ -51,22 +51,24 @@ class Cut:
     def part(self, low: int, high: int) -> Tensor:
         """What lies in [low, high): values are views, index arrays too, but for those that count from elsewhere."""
         plan, arrays = self.plan, self.tensor.arrays
-        found = {plan.extent: (low, high)}
+        ranges = {plan.extent: (low, high)}
         array, size = plan.root
         if array:
             begin, end = np.searchsorted(arrays[array], [low, high], "left").tolist()
-            found[size] = (begin, end)
-        for pointer, own, target in plan.pointers:
-            begin, end = found[own]
-            found[target] = (int(arrays[pointer][begin]), int(arrays[pointer][end]))
-        made = {name: self._of(name, value, found) for name, value in arrays.items()}
-        sizes = {n: found[n][1] - found[n][0] if n in found else v for n, v in self.tensor.sizes.items()}
-        return Tensor(self.tensor.layout, sizes, made)
+            ranges[size] = (begin, end)
+        for pointer, extent, target in plan.pointers:
+            begin, end = ranges[extent]
+            ranges[target] = (int(arrays[pointer][begin]), int(arrays[pointer][end]))
+        parts = {name: self._of(name, value, ranges) for name, value in arrays.items()}
+        sizes = {n: ranges[n][1] - ranges[n][0] if n in ranges else v for n, v in self.tensor.sizes.items()}
+        return Tensor(self.tensor.layout, sizes, parts)
 
-    def _of(self, name: str, array: Any, found: Mapping[str, tuple[int, int]]) -> Any:
-        places = tuple(slice(found[e][0], found[e][1] + more) if e else slice(None) for e, more in self.plan.dims[name])
+    def _of(self, name: str, array: Any, ranges: Mapping[str, tuple[int, int]]) -> Any:
+        places = tuple(
+            slice(ranges[e][0], ranges[e][1] + more) if e else slice(None) for e, more in self.plan.dims[name]
+        )
         part = np.ascontiguousarray(array[places])
-        base = found[self.plan.values[name]][0] if self.plan.values.get(name) else 0
+        base = ranges[self.plan.values[name]][0] if self.plan.values.get(name) else 0
         return part - part.dtype.type(base) if base else part
 
 
@@ -93,7 +95,7 @@ class Seam:
 
     def __init__(self, parts: Sequence[Tensor], plan: Plan) -> None:
         self.parts, self.plan = parts, plan
-        self.cut = {plan.extent, *(e for own in plan.dims.values() for e, _ in own if e)}
+        self.cut = {plan.extent, *(e for dimensions in plan.dims.values() for e, _ in dimensions if e)}
 
     def whole(self) -> Tensor | None:
         """The tensor; None where parts differ in what they share, or where together they break what is declared."""
@@ -107,22 +109,22 @@ class Seam:
             if array is None:
                 return None
             arrays[name] = array
-        found = Tensor(first.layout, sizes, arrays)
+        tensor = Tensor(first.layout, sizes, arrays)
         try:
-            return None if found.validate(threads=1) else found
+            return None if tensor.validate(threads=1) else tensor
         except DataError:
             return None
 
     def _array(self, name: str) -> Any:
         """Those of the parts one after another; what two of them share stands there once."""
-        own = [p.arrays[name] for p in self.parts]
+        arrays = [p.arrays[name] for p in self.parts]
         dims = [(d, more) for d, (extent, more) in enumerate(self.plan.dims[name]) if extent]
         if not dims:
-            return own[0] if all(np.array_equal(own[0], a) for a in own[1:]) else None
+            return arrays[0] if all(np.array_equal(arrays[0], a) for a in arrays[1:]) else None
         (axis, more), several = dims[0], len(dims) > 1
-        if several or more < 0 or len({a.dtype for a in own}) > 1:
+        if several or more < 0 or len({a.dtype for a in arrays}) > 1:
             return None
-        counted = self._counted(name, own)
+        counted = self._counted(name, arrays)
         if counted is None:
             return None
         ends = pairwise(counted)
@@ -130,15 +132,15 @@ class Seam:
             return None
         return np.concatenate([counted[0], *(_after(a, more, axis) for a in counted[1:])], axis)
 
-    def _counted(self, name: str, own: list[Any]) -> list[Any] | None:
+    def _counted(self, name: str, arrays: list[Any]) -> list[Any] | None:
         """The arrays of the parts, counted from where the first one begins; None where their type is too small."""
         extent = self.plan.values.get(name)
         if not extent:
-            return own
+            return arrays
         starts = [0, *accumulate(p.sizes[extent] for p in self.parts)]
-        if starts[-1] > np.iinfo(own[0].dtype).max:
+        if starts[-1] > np.iinfo(arrays[0].dtype).max:
             return None
-        return [a + a.dtype.type(s) if s else a for a, s in zip(own, starts, strict=False)]
+        return [a + a.dtype.type(s) if s else a for a, s in zip(arrays, starts, strict=False)]
 
 
 def _first(array: Any, count: int, axis: int) -> Any:
@@ -216,15 +218,17 @@ class _Shifts:
         extents = {a.name: a.extents for a in self._all()}
         dims = {name: tuple(map(self._dim, e)) for name, e in extents.items()}
         for value in self.layout.values:
-            for expr, (own, _) in zip(value.position, dims[value.name], strict=True):
-                if self._shift(expr) != ({own: 1} if own else {}):
+            for expr, (extent, _) in zip(value.position, dims[value.name], strict=True):
+                if self._shift(expr) != ({extent: 1} if extent else {}):
                     raise _No
             for rule in conjuncts(value.when):
                 self._check(rule)
         for array in self.layout.indexes:
-            for said in (*array.ranges, *array.properties):
-                self._check_property(said.formula)
-        if self.is_moved != (not any(own for d in dims.values() for own, _ in d)) or self.is_moved > bool(self.root[0]):
+            for declared in (*array.ranges, *array.properties):
+                self._check_property(declared.formula)
+        if self.is_moved != (not any(extent for d in dims.values() for extent, _ in d)) or self.is_moved > bool(
+            self.root[0]
+        ):
             raise _No
         return Plan(self.extent, self.root, tuple(self.pointers), dims, dict(self.values))
 
@@ -233,12 +237,12 @@ class _Shifts:
 
     def _find_root(self, rules: Sequence[Formula]) -> None:
         """Where the coordinate comes from: a position of its own extent, or an array over one."""
-        own = {n for n, s in self.of.items() if s == self.extent}
+        positions = {n for n, s in self.of.items() if s == self.extent}
         for rule in rules:
             if not isinstance(rule, Compare) or rule.op != "=":
                 continue
             for one, other in ((rule.left, rule.right), (rule.right, rule.left)):
-                if not (isinstance(one, Var) and one.name in own):
+                if not (isinstance(one, Var) and one.name in positions):
                     continue
                 if isinstance(other, Call) and other.function in self.arrays:
                     size = self._dim(self.arrays[other.function].extents[0], every=True)
@@ -252,34 +256,34 @@ class _Shifts:
     def _find_pointers(self) -> None:
         """Arrays over what is cut, the last value of which is a size: they point into what has that size."""
         while True:
-            found = [p for a in self.layout.indexes for p in self._pointer(a)]
-            if not found:
+            pointers = [p for a in self.layout.indexes for p in self._pointer(a)]
+            if not pointers:
                 return
-            for name, own, target in found:
-                self.pointers.append((name, own, target))
+            for name, extent, target in pointers:
+                self.pointers.append((name, extent, target))
                 self.parts.add(target)
                 self.values[name] = target
 
     def _pointer(self, array: IndexArray) -> Iterator[tuple[str, str, str]]:
         if array.name in self.values or len(array.extents) != 1 or self._dim(array.extents[0])[1] != 1:
             return
-        own = self._dim(array.extents[0])[0]
-        for said in array.properties:
-            for rule in conjuncts(said.formula):
+        extent = self._dim(array.extents[0])[0]
+        for declared in array.properties:
+            for rule in conjuncts(declared.formula):
                 match rule:
-                    case Compare("=", Call(name, (Var(last),)), Var(size)) if name == array.name and last == own:
+                    case Compare("=", Call(name, (Var(last),)), Var(size)) if name == array.name and last == extent:
                         if size in self.layout.sizes and size not in self.parts:
-                            yield name, own, size
+                            yield name, extent, size
 
     def _dim(self, extent: Expr, every: bool = False) -> tuple[str, int]:
         """The extent that is cut of which a dimension has the part, and how many more places. Raises _No."""
-        found = affine(extent, _no_call)
-        cut = [str(n) for n in found.names() if every or n in self.parts]
+        value = affine(extent, _no_call)
+        cut = [str(n) for n in value.names() if every or n in self.parts]
         if not cut:
             return NONE, 0
-        if len(found.terms) != 1 or found.terms[0] != (cut[0], 1):
+        if len(value.terms) != 1 or value.terms[0] != (cut[0], 1):
             raise _No
-        return cut[0], found.constant
+        return cut[0], value.constant
 
     def _terms(self, expr: Expr) -> Iterator[tuple[str | None, int]]:
         """(shift, factor) of each part of an expression; None where the shift is not known yet. Raises _No."""
@@ -289,8 +293,8 @@ class _Shifts:
             calls[f"{show(call)}()"] = call
             return f"{show(call)}()"
 
-        found: Affine = affine(expr, named)
-        for atom, factor in found.terms:
+        value: Affine = affine(expr, named)
+        for atom, factor in value.terms:
             if not isinstance(atom, str):
                 if any(self.of.get(n) != NONE for n in atom.numerator.names()):
                     raise _No
@@ -306,12 +310,12 @@ class _Shifts:
         if array is None:
             raise _No
         for argument, extent in zip(call.arguments, array.extents, strict=True):
-            own, _ = self._dim(extent)
+            cut_extent, _ = self._dim(extent)
             shifts = list(self._terms(argument))
             if len(shifts) == 1 and shifts[0] == (None, 1):  # it is an index of the array
                 name = next(n for n in affine(argument, _no_call).names() if self.of.get(str(n)) is None)
-                self.of[str(name)] = own
-            elif self._shift(argument) != ({own: 1} if own else {}):
+                self.of[str(name)] = cut_extent
+            elif self._shift(argument) != ({cut_extent: 1} if cut_extent else {}):
                 raise _No
 
     def _shift(self, expr: Expr) -> dict[str, int]:
@@ -333,7 +337,7 @@ class _Shifts:
         both = list(self._terms(rule.left)), list(self._terms(rule.right))
         if self.of.get(unknown[0]) is not None:
             return  # its array said it
-        own = [f for side in both for s, f in side if s is None]
+        factors_of_unknown = [f for side in both for s, f in side if s is None]
         total: dict[str, int] = {}
         for side, sign in zip(both, (1, -1), strict=True):
             for shift, factor in side:
@@ -342,7 +346,12 @@ class _Shifts:
         left = {n: f for n, f in total.items() if f}
         if rule.op != "=" and not left:
             return  # a bound by numbers alone does not say it
-        if len(own) == 1 and abs(own[0]) == 1 and len(left) <= 1 and all(abs(f) == 1 for f in left.values()):
+        if (
+            len(factors_of_unknown) == 1
+            and abs(factors_of_unknown[0]) == 1
+            and len(left) <= 1
+            and all(abs(f) == 1 for f in left.values())
+        ):
             self.of[unknown[0]] = next(iter(left), NONE)
 
     def _check(self, rule: Formula) -> None:
@@ -360,9 +369,9 @@ class _Shifts:
         shift = self._shift(one)
         if len(shift) != 1 or next(iter(shift.values())) != 1:
             return False
-        found = affine(other, _no_call)
-        of_extent = found.terms == ((next(iter(shift)), 1),) and isinstance(one, Var | Call)
-        return not self._shift(other) and (of_extent or not found.terms) and found.constant == 0
+        value = affine(other, _no_call)
+        of_extent = value.terms == ((next(iter(shift)), 1),) and isinstance(one, Var | Call)
+        return not self._shift(other) and (of_extent or not value.terms) and value.constant == 0
 
     def _check_property(self, formula: Formula) -> None:
         """What is declared holds of the parts, too: that of variables of its own is found from where they stand."""
@@ -393,8 +402,8 @@ class _Shifts:
         """f(0) = 0 or f(n) = s: so it is of the part of a pointer, from which its first value is taken."""
         known = affine(argument, _no_call), affine(rule.right, _no_call)
         size = self.values[rule.left.function]  # type: ignore[attr-defined]
-        own = next(p[1] for p in self.pointers if p[2] == size)
-        return known in ((Affine(()), Affine(())), (Affine(((own, 1),)), Affine(((size, 1),))))
+        pointing_extent = next(p[1] for p in self.pointers if p[2] == size)
+        return known in ((Affine(()), Affine(())), (Affine(((pointing_extent, 1),)), Affine(((size, 1),))))
 
 
 def _no_call(call: Call) -> str:

@@ -73,13 +73,13 @@ class Stored:
         from spfgen.cluster.placement import placed
 
         def example() -> Any:
-            return small(made[min(made)][0](self.parts[min(made)]()))
+            return small(tasks[min(tasks)][0](self.parts[min(tasks)]()))
 
         name = f"read-{tokenize(self.bounds, sorted(self.parts.items()), str(layout))}"
-        made = {
+        tasks = {
             p: (Made(layout, tuple(h - w for w, h in b), None, b), (self.parts[p],)) for p, b in self.boxes().items()
         }
-        layer, is_placed = placed({(name, *p): task for p, task in made.items()}, [len(b) - 1 for b in self.bounds])
+        layer, is_placed = placed({(name, *p): task for p, task in tasks.items()}, [len(b) - 1 for b in self.bounds])
         graph = HighLevelGraph.from_collections(name, layer)
         sizes = {place: getattr(part, "nbytes", None) for place, part in self.parts.items()}
         known = {place: size for place, size in sizes.items() if size is not None}
@@ -114,11 +114,11 @@ def read_blocks(path: Any, asked: Any, count: Any, layout: Any, shape: Any, size
     """See spfgen.read_blocks."""
     if isinstance(path, str | os.PathLike) and re.search(r"\.(mtx|tns)(\.\w+)?$", os.fspath(path)):
         return _of_text(os.fspath(path), asked, count, layout, shape, size)
-    found = opened(path)
-    if shape is not None and tuple(shape) != found.shape:
-        raise DataError(f"expected the shape {tuple(shape)}, but the blocks make {found.shape}")
-    made = found.to_blocked(layout)
-    return blocks(made, asked, count, None, layout, None) if asked or count else made
+    stored = opened(path)
+    if shape is not None and tuple(shape) != stored.shape:
+        raise DataError(f"expected the shape {tuple(shape)}, but the blocks make {stored.shape}")
+    blocked = stored.to_blocked(layout)
+    return blocks(blocked, asked, count, None, layout, None) if asked or count else blocked
 
 
 def _of_text(path: str, asked: Any, count: Any, layout: Any, shape: Any, size: int) -> Blocked:
@@ -156,18 +156,18 @@ class NpzBlock:
 
 
 def _opened_npz(files: Sequence[str]) -> Stored:
-    said = [texts_of(f, BLOCK, ABOUT, TEXT) for f in files]
-    where = _said_boxes(files, said) if any(BLOCK in s for s in said) else _stacked(files, said)
+    headers = [texts_of(f, BLOCK, ABOUT, TEXT) for f in files]
+    where = _said_boxes(files, headers) if any(BLOCK in s for s in headers) else _stacked(files, headers)
     named = {place: file for file, (place, _) in zip(files, where, strict=True)}
-    found = dict(where)
+    box_of = dict(where)
     _check_grid(files, [place for place, _ in where])
     rank = len(where[0][0])
-    sides = [{place[d]: box[d] for place, box in found.items()} for d in range(rank)]
+    sides = [{place[d]: box[d] for place, box in box_of.items()} for d in range(rank)]
     bounds = tuple((0, *[side[k][1] for k in sorted(side)]) for side in sides)
-    wrong = next((named[p] for p, box in boxes(bounds).items() if found.get(p) != box), None)
+    wrong = next((named[p] for p, box in boxes(bounds).items() if box_of.get(p) != box), None)
     if wrong is not None:
         raise DataError(f"expected blocks without gaps or overlaps, but {wrong} does not fit")
-    return Stored(bounds, {p: _npz_block(named[p], box) for p, box in found.items()})
+    return Stored(bounds, {p: _npz_block(named[p], box) for p, box in box_of.items()})
 
 
 def _npz_block(file: str, box: Box) -> NpzBlock:
@@ -176,51 +176,51 @@ def _npz_block(file: str, box: Box) -> NpzBlock:
 
 def _check_grid(files: Sequence[str], places: Sequence[Place]) -> None:
     """Raise DataError where two files hold the same block, or a block of the grid that the others span is missing."""
-    held: dict[Place, str] = {}
+    file_of: dict[Place, str] = {}
     for file, place in zip(files, places, strict=True):
         if len(place) != len(places[0]):
             message = f"expected blocks of one rank, but {files[0]} has {len(places[0])} and {file} {len(place)} axes"
             raise DataError(message)
-        if place in held:
-            raise DataError(f"expected a file for each block, but {held[place]} and {file} both hold block {place}")
-        held[place] = file
+        if place in file_of:
+            raise DataError(f"expected a file for each block, but {file_of[place]} and {file} both hold block {place}")
+        file_of[place] = file
     extents = [1 + max(place[d] for place in places) for d in range(len(places[0]))]
-    if len(held) < prod(extents):
-        flat = range(min(prod(extents), len(held) + 4))
-        missing = [place for place in (_place(number, extents) for number in flat) if place not in held]
-        more = "" if len(held) + len(missing) == prod(extents) else " and others"
+    if len(file_of) < prod(extents):
+        flat = range(min(prod(extents), len(file_of) + 4))
+        missing = [place for place in (_place(number, extents) for number in flat) if place not in file_of]
+        more = "" if len(file_of) + len(missing) == prod(extents) else " and others"
         there, which = " x ".join(map(str, extents)), ", ".join(map(str, missing))
         raise DataError(f"expected a file for each of {there} blocks, but there is none for {which}{more}")
 
 
 def _place(number: int, extents: Sequence[int]) -> Place:
     """The place of a block that is the `number`-th one by rows."""
-    found: list[int] = []
+    place: list[int] = []
     for extent in reversed(extents):
         number, last = divmod(number, extent)
-        found.append(last)
-    return tuple(reversed(found))
+        place.append(last)
+    return tuple(reversed(place))
 
 
-def _stacked(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
+def _stacked(files: Sequence[str], headers: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
     """Of files that do not say where they belong: one below the other."""
-    found: list[tuple[Place, Box]] = []
+    places: list[tuple[Place, Box]] = []
     begin = 0
-    for number, (file, one) in enumerate(zip(files, said, strict=True)):
+    for number, (file, one) in enumerate(zip(files, headers, strict=True)):
         with _about(file, None):
             shape = shape_said(json.loads(one[ABOUT]), one[TEXT])
         box = ((begin, begin + shape[0]), *[(0, n) for n in shape[1:]])
-        found.append(((number, *[0] * (len(shape) - 1)), box))
+        places.append(((number, *[0] * (len(shape) - 1)), box))
         begin += shape[0]
-        if found[0][1][1:] != box[1:]:
+        if places[0][1][1:] != box[1:]:
             message = f"expected blocks that can be stacked, but {files[0]} and {file} differ in extents of other axes"
             raise DataError(message, None, ("`to_npz` writes files with the bounds of their blocks",))
-    return found
+    return places
 
 
-def _said_boxes(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
-    found: list[tuple[Place, Box]] = []
-    for file, one in zip(files, said, strict=True):
+def _said_boxes(files: Sequence[str], headers: Sequence[Mapping[str, str]]) -> list[tuple[Place, Box]]:
+    places: list[tuple[Place, Box]] = []
+    for file, one in zip(files, headers, strict=True):
         with _about(file, None):
             if BLOCK not in one:
                 raise DataError("it does not state the bounds of its block, as the others do")
@@ -228,20 +228,20 @@ def _said_boxes(files: Sequence[str], said: Sequence[Mapping[str, str]]) -> list
             place, box = tuple(map(int, about["place"])), _box(about["bounds"])
             if len(place) != len(box) or min(place) < 0:
                 raise ValueError("no place of a block")
-            found.append((place, box))
-    return found
+            places.append((place, box))
+    return places
 
 
-def _box(said: Any) -> Box:
-    box = tuple((int(low), int(high)) for low, high in said)
+def _box(bounds: Any) -> Box:
+    box = tuple((int(low), int(high)) for low, high in bounds)
     if not box or not all(0 <= low <= high for low, high in box):
         raise ValueError("no bounds of a block")
     return box
 
 
 def _stamp(file: str) -> tuple[int, int]:
-    found = Path(file).stat()
-    return found.st_mtime_ns, found.st_size
+    status = Path(file).stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def to_npz(blocks: Any, path: str | os.PathLike[str], *, force: bool = False) -> list[str]:
@@ -315,11 +315,11 @@ class ZarrBlock:
     def __call__(self) -> Tensor:
         with _about(f"{self.path}/{self.name}", self.box):
             group = _zarr().open_group(self.path, path=self.name, mode="r")
-            said = dict(group.attrs)
-            if _box(said[BLOCK]) != self.box:
-                raise DataError(f"it states the bounds {shown(_box(said[BLOCK]))}")
+            attributes = dict(group.attrs)
+            if _box(attributes[BLOCK]) != self.box:
+                raise DataError(f"it states the bounds {shown(_box(attributes[BLOCK]))}")
             arrays = {n: _array(n, a) for n, a in group.arrays()}
-            return _fitting(tensor_of_file(said[ABOUT], said[TEXT], arrays), self.box)
+            return _fitting(tensor_of_file(attributes[ABOUT], attributes[TEXT], arrays), self.box)
 
 
 def _array(name: str, array: Any) -> Any:
@@ -339,10 +339,10 @@ def _array(name: str, array: Any) -> Any:
 
 def _opened_zarr(path: str) -> Stored:
     with _about(path, None):
-        said = dict(_zarr().open_group(path, mode="r").attrs)
-        if BLOCKS not in said:
+        attributes = dict(_zarr().open_group(path, mode="r").attrs)
+        if BLOCKS not in attributes:
             raise DataError("its blocks were not all written, or it holds no tensor in blocks")
-        bounds = tuple(tuple(map(int, b)) for b in said[BLOCKS])
+        bounds = tuple(tuple(map(int, b)) for b in attributes[BLOCKS])
         if not bounds or not all(b[0] == 0 and all(low <= high for low, high in pairwise(b)) for b in bounds):
             raise DataError("its bounds do not rise from 0")
         groups = {g.parent.name: g for g in Path(path).glob("*/zarr.json")}
@@ -363,8 +363,8 @@ def _bytes_said(group: Path) -> int | None:
     total = 0
     for file in group.glob("*/zarr.json"):
         try:
-            said = json.loads(file.read_text(encoding="utf-8"))
-            total += prod(map(int, said["shape"])) * np.dtype(said["data_type"]).itemsize
+            description = json.loads(file.read_text(encoding="utf-8"))
+            total += prod(map(int, description["shape"])) * np.dtype(description["data_type"]).itemsize
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
     return total
@@ -396,8 +396,8 @@ class ZarrWriter:
     def __call__(self, block: Any) -> str:
         tensor = _fitting(tensor_of(block, "the block"), self.box)
         about, text = said_of(tensor)
-        said = {ABOUT: about, TEXT: text, BLOCK: [list(side) for side in self.box]}
-        group = _zarr().open_group(self.path, path=self.name, mode="w", zarr_format=3, attributes=said)
+        attributes = {ABOUT: about, TEXT: text, BLOCK: [list(side) for side in self.box]}
+        group = _zarr().open_group(self.path, path=self.name, mode="w", zarr_format=3, attributes=attributes)
         for name, array in tensor.arrays.items():
             group.create_array(name, data=array, config={"write_empty_chunks": True})
         return self.name

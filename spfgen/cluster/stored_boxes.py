@@ -51,7 +51,7 @@ def narrowed(
     step = normalized(tuple(steps), tuple(sizes))[0]
     if not isinstance(step, lang.Statement) or step.op not in ("=", "+="):
         return {}
-    found: dict[str, tuple[Side, ...]] = {}
+    sides: dict[str, tuple[Side, ...]] = {}
     for read in reads:
         value = operands[read.access.tensor]
         if read.name not in zeros or not isinstance(value, Blocked) or value.stored is None:
@@ -61,8 +61,8 @@ def narrowed(
             if index is None or not _narrows(value, axis) or not _is_read_beside(index, read, reads, operands):
                 continue
             if _adds_nothing_outside(step, index, read.name):
-                found[index] = (*found.get(index, ()), (read, axis))
-    return found
+                sides[index] = (*sides.get(index, ()), (read, axis))
+    return sides
 
 
 def _adds_nothing_outside(step: lang.Statement, index: str, name: str) -> bool:
@@ -96,8 +96,8 @@ def stored_range(value: Blocked, axis: int, box: Box) -> Range:
     """Along one axis the range of all entries of the blocks that a box meets."""
     assert value.stored is not None
     places = product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)])
-    found = [side for side in (value.stored[p][axis] for p in places) if side[0] < side[1]]
-    return (min(s[0] for s in found), max(s[1] for s in found)) if found else (0, 0)
+    ranges = [side for side in (value.stored[p][axis] for p in places) if side[0] < side[1]]
+    return (min(s[0] for s in ranges), max(s[1] for s in ranges)) if ranges else (0, 0)
 
 
 __all__ = ["narrowed", "stored_box", "stored_range"]

@@ -97,15 +97,15 @@ def of_libraries(rank: int) -> tuple[str, ...]:
     first."""
     from spfgen.run.handles import handle_of
 
-    found: dict[str, int] = {}
+    promises: dict[str, int] = {}
     for name in builtin_names():
         try:
             layout = handle_of(name).layout(rank)
         except SpfgenError:
             continue
         if layout.bindings and layout.rank == rank:
-            found[name] = sum(len(a.properties) for a in layout.indexes)
-    return tuple(sorted(found, key=lambda n: -found[n]))
+            promises[name] = sum(len(a.properties) for a in layout.indexes)
+    return tuple(sorted(promises, key=lambda n: -promises[n]))
 
 
 def split(entries: Coordinates, bounds: Sequence[Bounds]) -> dict[tuple[int, ...], Coordinates]:
@@ -113,17 +113,17 @@ def split(entries: Coordinates, bounds: Sequence[Bounds]) -> dict[tuple[int, ...
     counts = [len(b) - 1 for b in bounds]
     which = [np.searchsorted(b, c, "right") - 1 for b, c in zip(bounds, entries.coords, strict=True)]
     flat = np.zeros(len(entries.values), np.int64)
-    for count, own in zip(counts, which, strict=True):
-        flat = flat * count + own
+    for count, numbers in zip(counts, which, strict=True):
+        flat = flat * count + numbers
     order = np.argsort(flat, kind="stable")
     ends = np.searchsorted(flat[order], np.arange(int(np.prod(counts)) + 1))
-    found = {}
+    entries_of = {}
     for k, (place, box) in enumerate(boxes(bounds).items()):
         some = order[ends[k] : ends[k + 1]]
         coords = tuple(c[some] - low for c, (low, _) in zip(entries.coords, box, strict=True))
         shape = tuple(high - low for low, high in box)
-        found[place] = Coordinates(shape, coords, entries.values[some], entries.fill)
-    return found
+        entries_of[place] = Coordinates(shape, coords, entries.values[some], entries.fill)
+    return entries_of
 
 
 def within(value: Any, box: Box) -> Any:
@@ -138,24 +138,24 @@ def within(value: Any, box: Box) -> Any:
         cut = cut_along(value, axis)
         part = moved_along(value, axis, low, high) if cut is None else cut.part(low, high)
         if part is not None:
-            rest = tuple((0, high - low) if k == axis else side for k, side in enumerate(box))
-            return within(part, rest)
+            remaining_box = tuple((0, high - low) if k == axis else side for k, side in enumerate(box))
+            return within(part, remaining_box)
     return packed(_inside(own_entries(value), box), value.layout, False)
 
 
 def parts_of(tensor: Tensor, bounds: Sequence[Bounds], layout: Any) -> dict[tuple[int, ...], Tensor]:
     """The blocks of a tensor in a layout, its own without one: cut without copies of values where its relation says
     how, else put in order by its entries."""
-    for axis, own in enumerate(bounds):
-        cut = cut_along(tensor, axis) if len(own) > 2 else None
+    for axis, cut_bounds in enumerate(bounds):
+        cut = cut_along(tensor, axis) if len(cut_bounds) > 2 else None
         if cut is None:
             continue
-        found = {}
-        for k, (low, high) in enumerate(pairwise(own)):
+        parts = {}
+        for k, (low, high) in enumerate(pairwise(cut_bounds)):
             whole = [(0, high - low) if a == axis else b for a, b in enumerate(bounds)]
             for place, part in parts_of(cut.part(low, high), whole, layout).items():
-                found[(*place[:axis], k, *place[axis + 1 :])] = part
-        return dict(sorted(found.items()))
+                parts[(*place[:axis], k, *place[axis + 1 :])] = part
+        return dict(sorted(parts.items()))
     if all(len(b) == 2 for b in bounds) and (layout is None or is_in(tensor, layout)):
         return {(0,) * len(bounds): tensor}
     wanted = tensor.layout if layout is None else layout
@@ -222,9 +222,9 @@ class Joined:
             return parts[0]
         if any(isinstance(p, np.ndarray) for p in parts):
             return self._dense(parts)
-        found = self._by_arrays(parts)
-        if found is not None:
-            return found
+        by_arrays = self._by_arrays(parts)
+        if by_arrays is not None:
+            return by_arrays
         fill = parts[0].fill_value
         entries = [own_entries(p) for p in parts]
         if any(not same_fill(fill, e.fill, e.values.dtype) for e in entries):
@@ -247,10 +247,10 @@ class Joined:
                 groups.setdefault((*start[:axis], 0, *start[axis + 1 :]), []).append(part)
             some = []
             for start, group in groups.items():
-                found = group[0] if len(group) == 1 else joined_along(group, axis)
-                if found is None:
+                joined_group = group[0] if len(group) == 1 else joined_along(group, axis)
+                if joined_group is None:
                     return None
-                some.append((start, found))
+                some.append((start, joined_group))
         whole = some[0][1] if len(some) == 1 else None
         is_wanted = whole is not None and (self.layout is None or is_in(whole, self.layout))
         return whole if is_wanted and whole is not None and whole.shape == self.shape else None
@@ -268,9 +268,9 @@ def joined(blocks: Any, bounds: Sequence[Bounds], layout: Any) -> Any:
     flat = list(_flat(blocks, len(bounds)))
     if not bounds:
         return flat[0]
-    found = [*boxes(bounds).values()]
+    all_boxes = [*boxes(bounds).values()]
     shape = tuple(b[-1] for b in bounds)
-    starts = tuple(tuple(low for low, _ in box) for box in found)
+    starts = tuple(tuple(low for low, _ in box) for box in all_boxes)
     return Joined(shape, starts, layout)(*flat)
 
 
@@ -299,15 +299,15 @@ class Made:
         with saying(f"in the block {shown(self.box)}"):
             value = self.function(self.box) if self.function else given[0]
             shape = self.shape if isinstance(value, tuple) else None
-            found = value
+            block = value
             if self.layout == AUTO:
                 entries = own_entries(pack(value, of_coordinates(len(self.shape)), shape=shape))
-                found = packed(entries, AUTO, strict=True)
+                block = packed(entries, AUTO, strict=True)
             elif self.layout is not None:
-                found = pack(value, self.layout, shape=shape)
-            if tuple(found.shape) != self.shape:
-                raise DataError(f"expected a block of shape {self.shape}, but it is {tuple(found.shape)}")
-        return found
+                block = pack(value, self.layout, shape=shape)
+            if tuple(block.shape) != self.shape:
+                raise DataError(f"expected a block of shape {self.shape}, but it is {tuple(block.shape)}")
+        return block
 
 
 @dataclass(frozen=True)
@@ -339,13 +339,13 @@ class Run:
         return "; ".join(map(show_statement, self.written.steps))
 
     def __call__(self, *parts: Any) -> Any:
-        found = self.carried_out(*parts)
+        results = self.carried_out(*parts)
         if self.best is not None:
             name, start = self.best
-            return found_best(found[self.targets[0]], found[name], start)
-        if not isinstance(found, dict):
-            return found
-        return found[self.targets[0]] if len(self.targets) == 1 else {t: found[t] for t in self.targets}
+            return found_best(results[self.targets[0]], results[name], start)
+        if not isinstance(results, dict):
+            return results
+        return results[self.targets[0]] if len(self.targets) == 1 else {t: results[t] for t in self.targets}
 
     def carried_out(self, *parts: Any) -> Any:
         """The result, or a dict of several."""
@@ -369,8 +369,8 @@ class Pick:
 
     target: str
 
-    def __call__(self, found: Mapping[str, Any]) -> Any:
-        return found[self.target]
+    def __call__(self, results: Mapping[str, Any]) -> Any:
+        return results[self.target]
 
 
 @dataclass(frozen=True)
@@ -418,8 +418,8 @@ class Combine:
         except Unsupported:
             if self.function is not None:
                 raise
-        found = getattr(np, OPERATORS[self.op].name)(a, b)
-        return packed(own_entries(found), self.layout, True)
+        combined = getattr(np, OPERATORS[self.op].name)(a, b)
+        return packed(own_entries(combined), self.layout, True)
 
     def _by_kernel(self, a: Any, b: Any) -> Any:
         from spfgen.run.calls.evaluate import evaluate
@@ -436,10 +436,10 @@ def found_best(places: Any, values: Any, start: int) -> Any:
     """The places of the best values of a part, counted from the beginning of the whole, beside the values; -1 where
     there are none."""
     places, values = np.asarray(places), np.asarray(values)
-    found = np.empty(places.shape, [("place", np.int64), ("value", values.dtype)])
-    found["place"] = np.where(places < 0, -1, places + start)
-    found["value"] = values
-    return found
+    pairs = np.empty(places.shape, [("place", np.int64), ("value", values.dtype)])
+    pairs["place"] = np.where(places < 0, -1, places + start)
+    pairs["value"] = values
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -464,12 +464,10 @@ class Places:
     layout: Any
     dtype: Any
 
-    def __call__(self, found: Any) -> Any:
+    def __call__(self, best: Any) -> Any:
         from spfgen.run.calls.entries import pack
 
-        places = np.asarray(found["place"] if found.dtype.names else found).astype(
-            self.dtype
-        )  # else a block without any
+        places = np.asarray(best["place"] if best.dtype.names else best).astype(self.dtype)  # else a block without any
         return places[()] if self.layout is None or not places.shape else pack(places, self.layout)
 
 
@@ -482,10 +480,10 @@ class Start:
     function: lang.Function | None = None
     is_set: bool = False
 
-    def __call__(self, found: Any, before: Any = None) -> Any:
+    def __call__(self, reduced: Any, before: Any = None) -> Any:
         if before is None:
-            before = np.zeros(np.shape(found), found.dtype)
-        result = found if self.is_set else Combine(self.op, self.layout, self.function)(before, found)
+            before = np.zeros(np.shape(reduced), reduced.dtype)
+        result = reduced if self.is_set else Combine(self.op, self.layout, self.function)(before, reduced)
         dtype = getattr(before, "dtype", None)
         return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 
@@ -542,9 +540,9 @@ class GatherPairs:
         full = [p for p in parts if len(p.values)] or parts[:1]
         columns = tuple(np.concatenate([p.coords[d] for p in full]) for d in range(len(full[0].shape)))
         fill = fill_in(self.layout, len(columns))
-        found = Coordinates(full[0].shape, columns, np.concatenate([p.values for p in full]), fill)
+        entries = Coordinates(full[0].shape, columns, np.concatenate([p.values for p in full]), fill)
         with saying(f"in the block at {self.place}"):
-            return packed(found, self.layout, strict=True)
+            return packed(entries, self.layout, strict=True)
 
 
 @dataclass(frozen=True)
@@ -553,8 +551,8 @@ class PickPart:
 
     place: tuple[int, ...]
 
-    def __call__(self, found: Mapping[tuple[int, ...], Any]) -> Any:
-        return found[self.place]
+    def __call__(self, parts: Mapping[tuple[int, ...], Any]) -> Any:
+        return parts[self.place]
 
 
 class _Block:

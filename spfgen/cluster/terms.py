@@ -47,7 +47,7 @@ def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) ->
     return Term(canonical(layout), sizes, arrays)
 
 
-def as_term(found: Any) -> Any:
+def as_term(value: Any) -> Any:
     """What a function of chunks gives, as a term of the sum where it is a sparse tensor with the fill value 0."""
-    is_sparse = isinstance(found, Tensor) and found.layout.fill_text == "0"
-    return Term(found.layout, found.sizes, found.arrays) if is_sparse else found
+    is_sparse = isinstance(value, Tensor) and value.layout.fill_text == "0"
+    return Term(value.layout, value.sizes, value.arrays) if is_sparse else value

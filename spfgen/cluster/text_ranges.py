@@ -55,8 +55,8 @@ class Text:
     @property
     def stamp(self) -> tuple[int, int]:
         """Tells versions of the file apart."""
-        found = Path(self.path).stat()
-        return found.st_mtime_ns, found.st_size
+        status = Path(self.path).stat()
+        return status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Range:
         with self._numbered():
             if self.text.market is None:
                 shape = " ".join(map(str, self.text.shape))
-                found = read_tns(file, f"{SHAPE_COMMENT} {shape}\n".encode() + lines, None)
-                return found, len(found.values)
+                entries = read_tns(file, f"{SHAPE_COMMENT} {shape}\n".encode() + lines, None)
+                return entries, len(entries.values)
             return self._market(self.text.market, file, lines)
 
     def _market(self, header: MarketHeader, file: str, lines: bytes) -> tuple[Coordinates, int]:
@@ -96,8 +96,8 @@ class Range:
                 stream.seek(begin - 1)
                 begin += len(stream.readline()) - 1  # the rest of a line that began before
             stream.seek(begin)
-            found = stream.read(max(0, self.end - begin))
-            return found if not found or found.endswith(b"\n") else found + stream.readline()
+            lines = stream.read(max(0, self.end - begin))
+            return lines if not lines or lines.endswith(b"\n") else lines + stream.readline()
 
     @contextmanager
     def _numbered(self) -> Iterator[None]:
@@ -106,10 +106,10 @@ class Range:
             yield
         except DataError as error:
             skipped = self._skipped()
-            own = 2 if self.text.market is not None else 1
+            header_lines = 2 if self.text.market is not None else 1
 
-            def counted(found: re.Match[str]) -> str:
-                return f"{self.text.path}:{max(1, int(found[1]) - own + skipped)}:"
+            def counted(match: re.Match[str]) -> str:
+                return f"{self.text.path}:{max(1, int(match[1]) - header_lines + skipped)}:"
 
             message = re.sub(re.escape(self.text.path) + r":(\d+):", counted, error.message)
             raise DataError(message, error.span, error.notes) from None
@@ -161,10 +161,10 @@ def opened_text(path: str, shape: Sequence[int] | None = None) -> Text:
         raise UsageError(f"expected a .mtx or .tns file, but it is {path}", None, hint)
     if not file.is_file():
         raise DataError(f"expected a file to read, but there is no {path}")
-    found = _opened_market(file) if file.suffix == ".mtx" else _opened_tns(file, shape)
-    if shape is not None and tuple(shape) != found.shape:
-        raise DataError(f"expected the shape {tuple(shape)}, but {path} has {found.shape}")
-    return found
+    opened = _opened_market(file) if file.suffix == ".mtx" else _opened_tns(file, shape)
+    if shape is not None and tuple(shape) != opened.shape:
+        raise DataError(f"expected the shape {tuple(shape)}, but {path} has {opened.shape}")
+    return opened
 
 
 def _opened_market(file: Path) -> Text:
@@ -181,28 +181,28 @@ def _opened_market(file: Path) -> Text:
 def _opened_tns(file: Path, shape: Sequence[int] | None) -> Text:
     with file.open("rb") as stream:
         head = stream.read(MOST_HEAD)
-    said = tns_header(os.fspath(file), head, None if shape is None else tuple(shape))
-    if said.shape is None and shape is None:
+    header = tns_header(os.fspath(file), head, None if shape is None else tuple(shape))
+    if header.shape is None and shape is None:
         hint = ("say it: shape=(...)",)
         raise UsageError(f"expected the shape, which {file} does not say, because it is read only once", None, hint)
-    start = sum(len(line) for line in head.splitlines(keepends=True)[: said.skipped])
-    extents = said.shape or tuple(shape or ())
-    return Text(os.fspath(file.absolute()), extents, start, file.stat().st_size, said.count)
+    start = sum(len(line) for line in head.splitlines(keepends=True)[: header.skipped])
+    extents = header.shape or tuple(shape or ())
+    return Text(os.fspath(file.absolute()), extents, start, file.stat().st_size, header.count)
 
 
 def graph_of(text: Text, bounds: tuple[Bounds, ...], layout: Any, size: int, name: str) -> dict[Any, Any]:
     """Tasks: each range is read once, and only what a block needs of it goes there."""
-    found: dict[Any, Any] = {}
+    tasks: dict[Any, Any] = {}
     ranges = text.ranges(size)
     for number, part in enumerate(ranges):
-        found[f"lines-{name}", number] = (Split(part, bounds),)
+        tasks[f"lines-{name}", number] = (Split(part, bounds),)
         for place in ((), *boxes(bounds)):
-            found[f"piece-{name}", number, *place] = (_piece, (f"lines-{name}", number), list(place))
+            tasks[f"piece-{name}", number, *place] = (_piece, (f"lines-{name}", number), list(place))
     counts = [(f"piece-{name}", k) for k in range(len(ranges))]
     for place, box in boxes(bounds).items():
         pieces = [(f"piece-{name}", k, *place) for k in range(len(ranges))]
-        found[name, *place] = (Gathered(text, box, layout), counts, pieces)
-    return found
+        tasks[name, *place] = (Gathered(text, box, layout), counts, pieces)
+    return tasks
 
 
 def _piece(pieces: Mapping[tuple[int, ...], Any], place: Sequence[int]) -> Any:

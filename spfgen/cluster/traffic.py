@@ -21,8 +21,8 @@ Sizes = Mapping[str, float]
 
 def in_one(bounds: Bounds, side: tuple[int, int]) -> int | None:
     """The block in which all of a range lies."""
-    found = meeting(bounds, *side)
-    return None if len(found) > 1 else found[0] if found else 0
+    met = meeting(bounds, *side)
+    return None if len(met) > 1 else met[0] if met else 0
 
 
 def stays(unit: Joint, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> tuple[str, tuple[int, ...]] | None:
@@ -35,8 +35,8 @@ def stays(unit: Joint, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> 
         if not isinstance(value, Blocked):
             continue
         place = [in_one(b, side) for b, side in zip(value.bounds, boxes[read.name], strict=True)]
-        own = unit.follows(read, tuple(cuts))
-        apart = min(workers, prod(len(b) - 1 for i, b in cuts.items() if i in own), prod(value.blocks))
+        followed = unit.follows(read, tuple(cuts))
+        apart = min(workers, prod(len(b) - 1 for i, b in cuts.items() if i in followed), prod(value.blocks))
         if None not in place and (apart, sizes[read.name]) > most:
             most = apart, sizes[read.name]
             best = read.name, tuple(k for k in place if k is not None)
@@ -45,10 +45,10 @@ def stays(unit: Joint, cuts: Cuts, boxes: Boxes, sizes: Sizes, workers: int) -> 
 
 def worker_of(unit: Joint, cuts: Cuts, place: Mapping[str, int], boxes: Boxes, sizes: Sizes, workers: int) -> int:
     """The number of the worker that a block of work is meant for."""
-    found = stays(unit, cuts, boxes, sizes, workers)
-    if found is None:
+    kept_place = stays(unit, cuts, boxes, sizes, workers)
+    if kept_place is None:
         return home([place[n] for n in cuts], [len(b) - 1 for b in cuts.values()], workers)
-    return home(found[1], unit.operand(found[0]).blocks, workers)
+    return home(kept_place[1], unit.operand(kept_place[0]).blocks, workers)
 
 
 class Traffic:
@@ -77,9 +77,9 @@ class Traffic:
         value = self.unit.operands[read.access.tensor]
         if not isinstance(value, Blocked):
             follows = self.unit.follows(read, tuple(self.cuts))
-            own = [n for n in place if n in follows]
-            counts = [len(self.cuts[n]) - 1 for n in own]
-            return home([place[n] for n in own], counts, self.workers) if own else worker
+            followed = [n for n in place if n in follows]
+            counts = [len(self.cuts[n]) - 1 for n in followed]
+            return home([place[n] for n in followed], counts, self.workers) if followed else worker
         places = list(product(*[meeting(b, *side) for b, side in zip(value.bounds, box, strict=True)]))
         if len(places) == 1:
             return home(places[0], value.blocks, self.workers)

@@ -27,11 +27,11 @@ def types_of(
     for name, value in numbers.items():
         known[name] = np.result_type(*arrays.values(), value).name if arrays else np.asarray(value).dtype.name
     given = {n: dtype_of(v).name for n, v in kept.items()}
-    said = {n: getattr(getattr(layout, "use", None), "value_type", None) for n, layout in layouts.items()}
-    own = {n: ALIASES.get(kind, kind) for n, kind in said.items() if kind}
+    stated = {n: getattr(getattr(layout, "use", None), "value_type", None) for n, layout in layouts.items()}
+    declared = {n: ALIASES.get(kind, kind) for n, kind in stated.items() if kind}
     kernel = lang.Kernel("kernel", (), tuple(named), tuple(steps))
-    found = {**own, **result_types(kernel, {**own, **known}, given)}
-    return {n: np.dtype(given.get(n, found[n] if found[n] in TYPES else "float64")) for n in layouts}
+    types = {**declared, **result_types(kernel, {**declared, **known}, given)}
+    return {n: np.dtype(given.get(n, types[n] if types[n] in TYPES else "float64")) for n in layouts}
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:

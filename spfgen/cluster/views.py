@@ -62,10 +62,10 @@ def _of_range(subscript: Any, extent: int, sizes: Mapping[str, int], extents: di
 
 
 def _number(expr: Expr, sizes: Mapping[str, int]) -> int:
-    found = quasi(substitute(expr, {n: Num(v) for n, v in sizes.items()}))
-    if found is None or found.terms:
+    affine = quasi(substitute(expr, {n: Num(v) for n, v in sizes.items()}))
+    if affine is None or affine.terms:
         raise _Stays
-    return found.constant
+    return affine.constant
 
 
 def _say(index: str, extent: int, extents: dict[str, int]) -> None:
@@ -120,10 +120,10 @@ def _bounded(explicit: Any, extents: dict[str, int], shapes: Shapes) -> tuple[An
                 raise _Stays  # `x[i(0:4)]` is no subscript without a slice: an index that stands alone runs over all
 
     def rule(node: Any) -> Any:
-        own = [i for i in node.indices if i in extents] if isinstance(node, lang.Reduce) else []
-        if not own:
+        limited = [i for i in node.indices if i in extents] if isinstance(node, lang.Reduce) else []
+        if not limited:
             return None
-        ranges = [chain(Num(0), "<=", Var(i), "<", Num(extents[i])) for i in own]
+        ranges = [chain(Num(0), "<=", Var(i), "<", Num(extents[i])) for i in limited]
         return replace(node, where=conjunction([*ranges, *([] if node.where is None else [node.where])]))
 
     bounded = rewrite(rule, explicit)

@@ -34,12 +34,12 @@ def workers() -> Workers:
     they have another spfgen."""
     from os import cpu_count
 
-    client, found = _there()
-    if not found:
+    client, described = _there()
+    if not described:
         return Workers(1, cpu_count() or 1)
-    check_versions(client, found)
-    memory = min(int(w.get("memory_limit") or 0) for w in found.values())
-    return Workers(len(found), max(1, min(int(w["nthreads"]) for w in found.values())), memory)
+    check_versions(client, described)
+    memory = min(int(w.get("memory_limit") or 0) for w in described.values())
+    return Workers(len(described), max(1, min(int(w["nthreads"]) for w in described.values())), memory)
 
 
 def addresses() -> tuple[str, ...]:
@@ -59,17 +59,19 @@ def _there() -> tuple[Any, Mapping[str, Any]]:
         return None, {}
 
 
-def check_versions(client: Any, found: Mapping[str, Any]) -> None:
+def check_versions(client: Any, described: Mapping[str, Any]) -> None:
     """Ask the scheduler and the workers which spfgen they have, again when others are there: its objects go between
     processes. Raises UsageError. A client that is driven by coroutines cannot ask."""
-    named = frozenset(f"{w.get('id', '')} {address}" for address, w in found.items())
+    named = frozenset(f"{w.get('id', '')} {address}" for address, w in described.items())
     if client.asynchronous or _asked.get(client) == named:
         return
-    said = client.get_versions(packages=[PACKAGE])
-    own = said["client"]["packages"].get(PACKAGE)
-    for where, one in {"the scheduler": said["scheduler"], **said["workers"]}.items():
-        version = one["packages"].get(PACKAGE) if one else own  # a worker that has just gone says nothing
-        if version != own:
-            message = f"expected spfgen {own} on all of the cluster, as it is here, but {where} has {version or 'none'}"
-            raise UsageError(message, None, (f"pip install spfgen=={own} there, and start it again",))
+    versions = client.get_versions(packages=[PACKAGE])
+    ours = versions["client"]["packages"].get(PACKAGE)
+    for where, one in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
+        version = one["packages"].get(PACKAGE) if one else ours  # a worker that has just gone says nothing
+        if version != ours:
+            message = (
+                f"expected spfgen {ours} on all of the cluster, as it is here, but {where} has {version or 'none'}"
+            )
+            raise UsageError(message, None, (f"pip install spfgen=={ours} there, and start it again",))
     _asked[client] = named

@@ -26,8 +26,8 @@ def in_turn(encoded: Encoded) -> Encoded:
         parts_of.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
 
     def number(piece: Piece) -> int:
-        held = (k for k, parts in enumerate(parts_of) if any(piece.is_subset(p) for p in parts))
-        return next(held, len(parts_of))
+        containing = (k for k, parts in enumerate(parts_of) if any(piece.is_subset(p) for p in parts))
+        return next(containing, len(parts_of))
 
     return replace(encoded, pieces=tuple(sorted(encoded.pieces, key=number)))
 
@@ -37,13 +37,13 @@ def apart(encoded: Encoded) -> Encoded:
     several; they may overlap."""
     layout = encoded.layout
     inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
-    found: list[Piece] = []
+    disjuncts: list[Piece] = []
     for formula in alternatives(layout.relation):
         encoder = Encoder()
         plain = encoder.formula(conjunction([formula, *inside]))
-        own = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
-        found += [without_unused(p, encoder)[0] for p in own] if len(own) > 1 else own
-    return replace(encoded, pieces=tuple(found)) if len(found) != len(encoded.pieces) else encoded
+        parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
+        disjuncts += [without_unused(p, encoder)[0] for p in parts] if len(parts) > 1 else parts
+    return replace(encoded, pieces=tuple(disjuncts)) if len(disjuncts) != len(encoded.pieces) else encoded
 
 
 def alternatives(formula: Formula) -> Iterator[Formula]:
@@ -67,14 +67,14 @@ def informed_piece(encoded: Encoded, piece: Piece) -> Piece:
     """With what the ranges and properties of index arrays say of the calls that the piece speaks of."""
     mine = set(involved(encoded, piece))
     others = encoded.calls.keys() - mine
-    found = piece.intersect(encoded.facts.restrict(set(encoded.space.names) - others))
-    own = {n: c for n, c in encoded.calls.items() if n in mine}
+    informed = piece.intersect(encoded.facts.restrict(set(encoded.space.names) - others))
+    involved_calls = {n: c for n, c in encoded.calls.items() if n in mine}
     facts = [p.formula for a in encoded.layout.indexes for p in a.properties]
-    for conditions, conclusions in implications(facts, own):
+    for conditions, conclusions in implications(facts, involved_calls):
         given = comparisons(conditions)
-        if len(given) == len(conditions) and all(found.implies(c) for c in given):
-            found = found.with_constraints(comparisons(conclusions))
-    return found
+        if len(given) == len(conditions) and all(informed.implies(c) for c in given):
+            informed = informed.with_constraints(comparisons(conclusions))
+    return informed
 
 
 def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
@@ -91,9 +91,9 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
         return list(informed)
     possible = _orders(coordinates, count)
     orders: list[tuple[str, ...]] = []
-    for own in whole:
-        left = (o for o in possible if o not in orders)
-        order = next((o for o in left if _is_same(_permuted(whole[0], coordinates, o), own)), None)
+    for alternative in whole:
+        unused = (o for o in possible if o not in orders)
+        order = next((o for o in unused if _is_same(_permuted(whole[0], coordinates, o), alternative)), None)
         if order is None:
             return list(informed)
         orders.append(order)
@@ -109,7 +109,7 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
             return list(informed)
     chosen = []
     for piece, known in zip(encoded.pieces, informed, strict=True):
-        order = next((o for o, own in zip(orders, whole, strict=True) if piece.is_subset(own)), None)
+        order = next((o for o, alternative in zip(orders, whole, strict=True) if piece.is_subset(alternative)), None)
         if order is None:
             return list(informed)
         new = dict(zip(coordinates, order, strict=True))
@@ -119,25 +119,25 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
 
 def _orders(names: tuple[str, ...], count: int) -> list[tuple[str, ...]]:
     """The orders of names that move no more than so many of them, those that leave the first ones first."""
-    found = {tuple(range(len(names)))}
+    orders = {tuple(range(len(names)))}
     for moved in combinations(range(len(names)), count):
         for order in permutations(moved):
             places = dict(zip(moved, order, strict=True))
-            found.add(tuple(places.get(k, k) for k in range(len(names))))
-    return [tuple(names[k] for k in order) for order in sorted(found)]
+            orders.add(tuple(places.get(k, k) for k in range(len(names))))
+    return [tuple(names[k] for k in order) for order in sorted(orders)]
 
 
 def _whole_alternatives(encoded: Encoded) -> list[Piece]:
     """The alternatives of the relation as they are written, without extents; none where one takes several pieces."""
-    found: list[Piece] = []
+    whole: list[Piece] = []
     for formula in alternatives(encoded.layout.relation):
         encoder = Encoder()
         plain = encoder.formula(formula)
         parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
         if len(parts) != 1:
             return []
-        found += parts
-    return found
+        whole += parts
+    return whole
 
 
 def _permuted(piece: Piece, names: tuple[str, ...], order: tuple[str, ...]) -> Piece:

@@ -55,8 +55,8 @@ def levels_of(layout: Layout) -> Levels:
     terms = _terms(layout, equations)
     levels: list[tuple[str, Level]] = []
     for position, bound in bounds.items():
-        own = [(a, t) for a, t in terms.items() if _position(a) == position]
-        levels += [(position, x) for x in _levels_at(layout, bound, own, first=not levels)]
+        terms_here = [(a, t) for a, t in terms.items() if _position(a) == position]
+        levels += [(position, x) for x in _levels_at(layout, bound, terms_here, first=not levels)]
     _check_place(layout, bounds)
     order = [e.name for e in layout.values[0].position if isinstance(e, Var)]
     if all(b.pointers is None and x.kind == DENSE for (_, x), b in zip(levels, bounds.values(), strict=False)):
@@ -110,10 +110,12 @@ def _sum(layout: Layout, expr: Expr, factor: int) -> Iterator[tuple[Atom, int]]:
 
 
 def _bounds(layout: Layout, parts: list[Formula], position: str) -> _Bounds:
-    own = Var(position)
-    lower = [p.left for p in parts if isinstance(p, Compare) and p.op == "<=" and _of(p.right)[0] == own]
+    variable = Var(position)
+    lower = [p.left for p in parts if isinstance(p, Compare) and p.op == "<=" and _of(p.right)[0] == variable]
     upper = [
-        (p.right, _of(p.left)[1]) for p in parts if isinstance(p, Compare) and p.op == "<" and _of(p.left)[0] == own
+        (p.right, _of(p.left)[1])
+        for p in parts
+        if isinstance(p, Compare) and p.op == "<" and _of(p.left)[0] == variable
     ]
     if len(lower) == 1 and len(upper) == 1:
         (low,), ((high, step),) = lower, upper
@@ -156,19 +158,19 @@ def _check_rest(layout: Layout, parts: list[Formula], bounds: Mapping[str, _Boun
 
 def _terms(layout: Layout, equations: Mapping[str, dict[Atom, int]]) -> dict[Atom, tuple[Term, ...]]:
     """What each position or key is, by the coordinates."""
-    found: dict[Atom, tuple[Term, ...]] = {}
+    terms: dict[Atom, tuple[Term, ...]] = {}
     plain: dict[Atom, str] = {}
     for coordinate, parts in equations.items():
         if list(parts.values()) == [1]:
             (atom,) = parts
-            found[atom], plain[atom] = (Term(coordinate),), coordinate
+            terms[atom], plain[atom] = (Term(coordinate),), coordinate
     for coordinate, parts in equations.items():
         large = [a for a, f in parts.items() if f > 1]
         if len(parts) == 2 and len(large) == 1 and sum(parts.values()) == parts[large[0]] + 1:
             (small,) = (a for a in parts if a != large[0])
             by = parts[large[0]]
-            found[large[0]] = (Term(coordinate, "floordiv", by),)
-            found[small] = (Term(coordinate, "mod", by),)
+            terms[large[0]] = (Term(coordinate, "floordiv", by),)
+            terms[small] = (Term(coordinate, "mod", by),)
         elif len(parts) == 2 and set(parts) & set(plain):  # i = p - key with j = p: the key is j - i
             (known,) = [a for a in parts if a in plain][:1]
             (key,) = (a for a in parts if a != known)
@@ -176,10 +178,10 @@ def _terms(layout: Layout, equations: Mapping[str, dict[Atom, int]]) -> dict[Ato
                 raise _refusal(layout, f"`{coordinate}` is no quotient, remainder or difference of levels")
             sign = parts[key]
             both = (Term(coordinate, sign=sign), Term(plain[known], sign=-sign))
-            found[key] = tuple(sorted(both, key=lambda t: -t.sign))
+            terms[key] = tuple(sorted(both, key=lambda t: -t.sign))
         elif list(parts.values()) != [1]:
             raise _refusal(layout, f"`{coordinate}` is no quotient, remainder or difference of levels")
-    return found
+    return terms
 
 
 def _position(atom: Atom) -> str:
@@ -191,16 +193,16 @@ def _position(atom: Atom) -> str:
 
 
 def _levels_at(
-    layout: Layout, bound: _Bounds, own: list[tuple[Atom, tuple[Term, ...]]], first: bool
+    layout: Layout, bound: _Bounds, terms_here: list[tuple[Atom, tuple[Term, ...]]], first: bool
 ) -> Iterator[Level]:
     """The levels of one position: dense, or compressed with singletons."""
-    keys = [(a, t) for a, t in own if isinstance(a, Call)]
+    keys = [(a, t) for a, t in terms_here if isinstance(a, Call)]
     if not keys:
-        if len(own) != 1 or bound.pointers is not None:
+        if len(terms_here) != 1 or bound.pointers is not None:
             raise _refusal(layout, f"`{bound.position}` is no coordinate of a level")
-        yield Level(own[0][1], DENSE)
+        yield Level(terms_here[0][1], DENSE)
         return
-    if len(own) != len(keys):
+    if len(terms_here) != len(keys):
         raise _refusal(layout, f"`{bound.position}` is a coordinate and has keys")
     counted = isinstance(bound.high, Var) and bound.high.name in layout.sizes and bound.step == 1
     if bound.pointers is None and not (first and counted):

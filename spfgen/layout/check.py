@@ -45,9 +45,9 @@ def check_layout(layout: Layout) -> None:
             layout.span,
             ("exclude the others in each: `j < i` in one, `i < j` in the other",),
         )
-    found = list(islice(_alternatives(layout.relation), ALTERNATIVES + 1))
+    relations = list(islice(_alternatives(layout.relation), ALTERNATIVES + 1))
     try:
-        for relation in found if len(found) <= ALTERNATIVES else [layout.relation]:
+        for relation in relations if len(relations) <= ALTERNATIVES else [layout.relation]:
             _check_alternative(layout, relation)
     except TooManyPieces:
         raise Unsupported(
@@ -61,8 +61,8 @@ def _alternatives(relation: Formula) -> Iterator[Formula]:
     """The formulas that the relation is the disjunction of."""
     parts = [p.parts if isinstance(p, Or) else (p,) for p in conjuncts(relation)]
     for chosen in product(*parts):
-        own = [p for p, among in zip(chosen, parts, strict=True) if len(among) > 1]
-        yield conjunction([*own, *(p for p, among in zip(chosen, parts, strict=True) if len(among) == 1)])
+        choices = [p for p, among in zip(chosen, parts, strict=True) if len(among) > 1]
+        yield conjunction([*choices, *(p for p, among in zip(chosen, parts, strict=True) if len(among) == 1)])
 
 
 def _check_alternative(layout: Layout, relation: Formula) -> None:

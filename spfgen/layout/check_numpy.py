@@ -36,9 +36,9 @@ def run(data: Data, check: Check, limit: int) -> Broken | bool | None:
         for part in check.parts:
             if not satisfied(data, conjunction(part.scan.before), {}, 1, False).all():
                 continue
-            found = _grouped(data, part, work) if isinstance(part, Groups) else _broken(data, part, work)
-            if found is not None:
-                return found
+            broken = _grouped(data, part, work) if isinstance(part, Groups) else _broken(data, part, work)
+            if broken is not None:
+                return broken
     except _TooMuch:
         return False
     return None if check.parts else False
@@ -91,7 +91,7 @@ def _tables(
     if not loops:
         yield dict(columns), count
         return
-    loop, *rest = loops
+    loop, *inner_loops = loops
     everything = {**data.sizes, **columns}
     low = _extreme(np.maximum, loop.low, everything, data, count)
     high = _extreme(np.minimum, loop.high, everything, data, count)
@@ -101,7 +101,7 @@ def _tables(
         if work.left < 0:
             raise _TooMuch
         inner = {n: c[first : first + len(start)][row] for n, c in columns.items()}
-        yield from _tables(data, rest, {**inner, loop.variable: place}, len(place), work)
+        yield from _tables(data, inner_loops, {**inner, loop.variable: place}, len(place), work)
 
 
 def _extreme(ufunc: np.ufunc, bounds: Sequence[Expr], columns: Columns, data: Data, count: int) -> Array:

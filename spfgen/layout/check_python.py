@@ -45,8 +45,8 @@ def python_check(layout: Layout, checks: Sequence[Check]) -> Callable[..., Found
     lines.append(f"{_STEP}return None")
     scope: dict[str, Any] = {}
     exec("\n".join(lines), scope)
-    found: Callable[..., Found] = scope["check"]
-    return found
+    compiled: Callable[..., Found] = scope["check"]
+    return compiled
 
 
 class _Writer:
@@ -131,15 +131,15 @@ class _Writer:
 
     def quantified(self, formula: Forall | Exists) -> str:
         some = isinstance(formula, Exists)
-        found = scan(formula.variables, formula.body, self.extents, some=some)
-        if found is None:
+        scanned = scan(formula.variables, formula.body, self.extents, some=some)
+        if scanned is None:
             raise InternalError(f"no bounds for {formula!r}")
         loops = " ".join(
-            f"for {self.variables[loop.variable]} in range({', '.join(self.bounds(loop))})" for loop in found.loops
+            f"for {self.variables[loop.variable]} in range({', '.join(self.bounds(loop))})" for loop in scanned.loops
         )
-        guards = f" if {self.formula(conjunction(found.guards))}" if found.guards else ""
-        text = f"{'any' if some else 'all'}({self.formula(found.body)} {loops}{guards})"
-        before = self.formula(conjunction(found.before))
+        guards = f" if {self.formula(conjunction(scanned.guards))}" if scanned.guards else ""
+        text = f"{'any' if some else 'all'}({self.formula(scanned.body)} {loops}{guards})"
+        before = self.formula(conjunction(scanned.before))
         return f"({before} and {text})" if some else f"(not {before} or {text})"
 
     def expr(self, expr: Expr) -> str:

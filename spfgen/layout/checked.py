@@ -24,27 +24,27 @@ def layout_of(declaration: LayoutDecl, settings: Mapping[str, int], fill: Any = 
     """The checked layout of a declaration; read once for each choice of constants and fill value (None: the
     declaration's own). Raises SpecError."""
     if fill is not None:
-        own = layout_of(declaration, settings)
-        return own if own.fill_text == fill_text(fill) else _filled(declaration, own, fill)
+        plain = layout_of(declaration, settings)
+        return plain if plain.fill_text == fill_text(fill) else _filled(declaration, plain, fill)
     defaults = {n: v for n, v in declaration.constants if v is not None}
     key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())), None)
-    found = _LAYOUTS.get(key)
-    if found is None or found[0] is not declaration:
+    entry = _LAYOUTS.get(key)
+    if entry is None or entry[0] is not declaration:
         asked = (f"please report it with the text of the layout `{declaration.name}`",)
         with our_bugs(f"reading `{declaration.name}`", lambda: asked):
             layout = instantiate(declaration, settings)
             _check(layout)
-        found = _LAYOUTS[key] = (declaration, layout)
-    return found[1]
+        entry = _LAYOUTS[key] = (declaration, layout)
+    return entry[1]
 
 
-def _filled(declaration: LayoutDecl, own: Layout, fill: Any) -> Layout:
+def _filled(declaration: LayoutDecl, plain: Layout, fill: Any) -> Layout:
     """The layout with another fill value, one object for each: nothing that is checked of a layout depends on it."""
-    key = (id(declaration), own.constants, fill_text(fill))
-    found = _LAYOUTS.get(key)
-    if found is None or found[0] is not declaration:
-        found = _LAYOUTS[key] = (declaration, replace(own, fill=fill))
-    return found[1]
+    key = (id(declaration), plain.constants, fill_text(fill))
+    entry = _LAYOUTS.get(key)
+    if entry is None or entry[0] is not declaration:
+        entry = _LAYOUTS[key] = (declaration, replace(plain, fill=fill))
+    return entry[1]
 
 
 def _check(layout: Layout) -> None:

@@ -123,26 +123,26 @@ _KEPT: dict[int, tuple[Layout, tuple[Check, ...]]] = {}
 
 def checks_of(layout: Layout) -> tuple[Check, ...]:
     """The checks of all that is declared, in the order in which they are made; found once for each layout."""
-    found = _KEPT.get(id(layout))  # a layout is large: its hash takes longer than small arrays take to check
-    if found is None or found[0] is not layout:
+    entry = _KEPT.get(id(layout))  # a layout is large: its hash takes longer than small arrays take to check
+    if entry is None or entry[0] is not layout:
         if len(_KEPT) >= 256:
             _KEPT.clear()
-        found = _KEPT[id(layout)] = (layout, _checks(layout))
-    return found[1]
+        entry = _KEPT[id(layout)] = (layout, _checks(layout))
+    return entry[1]
 
 
 @lru_cache(maxsize=256)
 def _checks(layout: Layout) -> tuple[Check, ...]:
     deriving = _Deriving(layout)
     waiting: dict[int, tuple[IndexArray, Property]] = {}
-    found: dict[int, Check] = {}
+    checks_by_fact: dict[int, Check] = {}
     facts = [(a, f) for kind in ("ranges", "properties") for a in layout.indexes for f in getattr(a, kind)]
     for k, (array, fact) in enumerate(facts):
         check = deriving.each(array, fact)
         if check is None:
             waiting[k] = (array, fact)
         else:
-            found[k] = check
+            checks_by_fact[k] = check
             deriving.known.append(fact.formula)
     # Groups need more memory than neighbours, so they come when no more facts are proved from neighbours.
     for method in (deriving.neighbours, deriving.groups, deriving.windows):
@@ -152,12 +152,12 @@ def _checks(layout: Layout) -> tuple[Check, ...]:
             for k, (array, fact) in list(waiting.items()):
                 check = method(array, fact)
                 if check is not None:
-                    found[k] = check
+                    checks_by_fact[k] = check
                     deriving.known.append(fact.formula)
                     del waiting[k]
                     progress = True
-    found |= {k: deriving.all(*waiting[k]) for k in waiting}
-    checks = sorted((found[k] for k in range(len(facts))), key=lambda c: c.stage)
+    checks_by_fact |= {k: deriving.all(*waiting[k]) for k in waiting}
+    checks = sorted((checks_by_fact[k] for k in range(len(facts))), key=lambda c: c.stage)
     return _together(deriving.with_limits(deriving.in_segments(checks)))
 
 
@@ -200,10 +200,10 @@ def _reaches(check: Check, over: Loop) -> bool:
     """Whether a check of one loop is made for each value of another loop, and few others."""
     if len(over.low) != 1 or len(over.high) != 1:
         return False
-    (own,) = check.parts[0].scan.loops
+    (loop,) = check.parts[0].scan.loops
     try:
-        low = read(over.low[0], {}) - read(own.low[0], {})
-        high = read(own.high[0], {}) - read(over.high[0], {})
+        low = read(over.low[0], {}) - read(loop.low[0], {})
+        high = read(loop.high[0], {}) - read(over.high[0], {})
     except NotAffine:
         return False
     return not low.terms and not high.terms and 0 <= low.constant <= ENDS and 0 <= high.constant <= ENDS
@@ -220,10 +220,10 @@ def _is_segments(check: Check) -> bool:
 
 def _is_loop(check: Check) -> bool:
     """Whether it is one loop, in which nothing is asked before an array is read."""
-    found = [p.scan for p in check.parts if isinstance(p, Part)]
-    if len(found) != 1 or len(check.parts) != 1 or _has_quantifier(check.body):
+    scans = [p.scan for p in check.parts if isinstance(p, Part)]
+    if len(scans) != 1 or len(check.parts) != 1 or _has_quantifier(check.body):
         return False
-    return len(found[0].loops) == 1 and not found[0].guards and not found[0].before and not found[0].jumps
+    return len(scans[0].loops) == 1 and not scans[0].guards and not scans[0].before and not scans[0].jumps
 
 
 def _limits(check: Check) -> tuple[Expr, Expr] | None:
@@ -295,24 +295,24 @@ class _Deriving:
         names, body = opened(fact.formula)
         if _has_quantifier(body) or not _is_covered(names, body):
             return None
-        found = self.scanned(names, body, {})
-        return self.check(array, fact, [found], ONE_BY_ONE, True) if found else None
+        scanned = self.scanned(names, body, {})
+        return self.check(array, fact, [scanned], ONE_BY_ONE, True) if scanned else None
 
     def all(self, array: IndexArray, fact: Property) -> Check:
         """All instances, however many."""
         names, body = opened(fact.formula)
-        found = self.scanned(names, body, {}) if _is_bounded_inside(body, self.extents) else None
+        scanned = self.scanned(names, body, {}) if _is_bounded_inside(body, self.extents) else None
         reason = "checked for all values, if they are not too many: no fewer are known to be enough"
-        if found is None:
+        if scanned is None:
             reason = "not checked: a variable has no bounds, as it is no argument of an array"
-        return self.check(array, fact, [found] if found else [], reason, False)
+        return self.check(array, fact, [scanned] if scanned else [], reason, False)
 
     def scanned(self, names: Sequence[str], body: Formula, values: dict[str, Expr]) -> Part | None:
         left = [n for n in names if n not in values]
-        found = scan(left, substitute(body, values), self.extents)
-        if found is None:
+        loops = scan(left, substitute(body, values), self.extents)
+        if loops is None:
             return None
-        return Part(tuple((n, values.get(n, Var(n))) for n in names), found)
+        return Part(tuple((n, values.get(n, Var(n))) for n in names), loops)
 
     # --- segments -------------------------------------------------------------------------------------
 
@@ -323,17 +323,17 @@ class _Deriving:
         result = []
         for check in checks:
             part = check.parts[0] if len(check.parts) == 1 else None
-            made = self.segments(check, part, facts) if isinstance(part, Part) and part.scan.jumps else None
-            result.append(replace(check, parts=(made,), is_linear=True) if made else check)
+            segments = self.segments(check, part, facts) if isinstance(part, Part) and part.scan.jumps else None
+            result.append(replace(check, parts=(segments,), is_linear=True) if segments else check)
         return result
 
     def segments(self, check: Check, part: Part, facts: Facts) -> Segments | None:
-        found = part.scan
-        if len(found.loops) != 2 or found.guards or _has_quantifier(found.body):
+        nest = part.scan
+        if len(nest.loops) != 2 or nest.guards or _has_quantifier(nest.body):
             return None
-        outer, inner = found.loops
+        outer, inner = nest.loops
         bounds = (*outer.low, *outer.high)
-        if outer.variable in variables(found.body) or any(calls(b) for b in bounds):
+        if outer.variable in variables(nest.body) or any(calls(b) for b in bounds):
             return None
         lows, clip_lows = _parted(inner.low, outer.variable)
         highs, clip_highs = _parted(inner.high, outer.variable)
@@ -351,7 +351,7 @@ class _Deriving:
         about = f"check of `{check.fact.text}`: at most one place is between two segments"
         close = implied(inside, facts, Compare("<=", after, Bin("+", end, ONE)), about=about).proved
         clip = Loop(inner.variable, clip_lows, clip_highs)
-        return Segments(part.values, found, low, high, clip, close)
+        return Segments(part.values, nest, low, high, clip, close)
 
     # --- sets -----------------------------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class _Deriving:
             return check
         if any(_is_segments(c) and c.array == key.function for c in checks):
             return check  # its range is known later
-        limits = next((found for c in checks if c.array == key.function and (found := _limits(c))), None)
+        limits = next((interval for c in checks if c.array == key.function and (interval := _limits(c))), None)
         same = Compare("=", key, rename(key, {part.first: part.second}))
         pair = [Compare("<", Var(part.first), Var(part.second)), same, *part.inside]
         about = f"check of `{check.fact.text}`: no two keys may be equal"
@@ -383,8 +383,8 @@ class _Deriving:
         return self.near(array, fact, 1)
 
     def windows(self, array: IndexArray, fact: Property) -> Check | None:
-        found = (self.near(array, fact, width) for width in WINDOWS[1:])
-        return next((c for c in found if c is not None), None)
+        checks = (self.near(array, fact, width) for width in WINDOWS[1:])
+        return next((c for c in checks if c is not None), None)
 
     def near(self, array: IndexArray, fact: Property, width: int) -> Check | None:
         """Pairs of a distance up to `width`, when Z3 proves that the others follow."""
@@ -417,8 +417,8 @@ class _Deriving:
             bounds = conjunction(pair.bounds_of_both())
             equal: list[Formula] = [Compare("=", k, k) for k in keys]
             outer = [n for n in names if n not in (first, second)]
-            found = scan([*outer, first], implies(bounds, conjunction(equal)), self.extents)
-            if found is None or found.loops[-1].variable != first:
+            scanned = scan([*outer, first], implies(bounds, conjunction(equal)), self.extents)
+            if scanned is None or scanned.loops[-1].variable != first:
                 continue
             parts: list[Part | Groups] = []
             if not pair.holds_alone():
@@ -432,7 +432,7 @@ class _Deriving:
                     first,
                     second,
                     keys,
-                    found,
+                    scanned,
                     tuple(dict.fromkeys(p for f in inside for p in conjuncts(f))),
                     solved_all(body),
                 )
@@ -440,7 +440,7 @@ class _Deriving:
             because = (
                 f"checked for pairs that follow one another among equal keys: proved to imply it for all {first}, "
             )
-            return self.check(array, fact, parts, because + second, not found.jumps)
+            return self.check(array, fact, parts, because + second, not scanned.jumps)
         return None
 
 
@@ -456,8 +456,8 @@ class _Pair:
     text: str
 
     def at(self, first: Expr, second: Expr) -> Formula:
-        found: Formula = substitute(self.body, {self.first: first, self.second: second})
-        return found
+        instance: Formula = substitute(self.body, {self.first: first, self.second: second})
+        return instance
 
     def assumed(self, first: Expr, second: Expr) -> Formula:
         """The instance as a hypothesis: it says something only where its calls are inside."""
@@ -499,14 +499,14 @@ class _Pair:
 
     def keys(self) -> tuple[Expr, ...]:
         """Expressions of `first` that the conditions want equal at `second`."""
-        found: dict[Expr, None] = {}
+        keys: dict[Expr, None] = {}
         for condition in split(self.body)[0]:
             match condition:
                 case Compare("=", a, b):
                     for one, other in ((a, b), (b, a)):
                         if self._is_moved(one, other):
-                            found[one] = None
-        return tuple(found)
+                            keys[one] = None
+        return tuple(keys)
 
     def _is_moved(self, a: Expr, b: Expr) -> bool:
         """Whether `b` is `a` at the second variable."""
@@ -527,15 +527,15 @@ class _Pair:
         """Conditions, written for `first`, that both variables of a pair satisfy."""
         conditions = split(self.body)[0]
         p, q = Var(self.first), Var(self.second)
-        found: dict[Formula, None] = {}
+        bounds: dict[Formula, None] = {}
         for condition in conditions:
             if {self.first, self.second} <= variables(condition):
                 continue
-            own = rename(condition, {self.second: self.first})
-            goal = conjunction([own, rename(own, {self.first: self.second})])
+            of_first = rename(condition, {self.second: self.first})
+            goal = conjunction([of_first, rename(of_first, {self.first: self.second})])
             if self.proved([Compare("<", p, q), *conditions], goal, "both places satisfy its bounds"):
-                found[own] = None
-        return list(found)
+                bounds[of_first] = None
+        return list(bounds)
 
 
 def _plus(name: str, distance: int) -> Expr:
@@ -546,14 +546,14 @@ def _pairs(names: Sequence[str], body: Formula) -> Iterator[tuple[str, str]]:
     """Pairs of variables of which a condition says the order, or such that a call of one stands for the other, too."""
     if _has_quantifier(body):
         return
-    found = calls(body)
+    occurring = calls(body)
     ordered = set(_ordered(body))
     for first, second in permutations(names, 2):
         if names.index(first) > names.index(second) and (first, second) not in ordered:
             continue
         if (second, first) in ordered:
             continue
-        moved = any(rename(a, {first: second}) == b for a in found for b in found if first in variables(a))
+        moved = any(rename(a, {first: second}) == b for a in occurring for b in occurring if first in variables(a))
         if moved or (first, second) in ordered:
             yield first, second
 
@@ -568,8 +568,8 @@ def _ordered(body: Formula) -> Iterator[tuple[str, str]]:
 
 def _parted(bounds: Sequence[Expr], name: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """(those that speak of the name, the others)"""
-    own = tuple(b for b in bounds if name in variables(b))
-    return own, tuple(b for b in bounds if b not in own)
+    about_name = tuple(b for b in bounds if name in variables(b))
+    return about_name, tuple(b for b in bounds if b not in about_name)
 
 
 def _folded(op: str, parts: Sequence[Expr]) -> Expr:
@@ -582,8 +582,12 @@ def _folded(op: str, parts: Sequence[Expr]) -> Expr:
 def _is_covered(names: Sequence[str], body: Formula) -> bool:
     """Whether there is a call that is another one for all other values of the names."""
     for call in calls(body):
-        own = [variables(a) & set(names) for a in call.arguments]
-        if all(len(o) <= 1 for o in own) and set(names) <= set().union(*own) and not any(map(calls, call.arguments)):
+        names_of_arguments = [variables(a) & set(names) for a in call.arguments]
+        if (
+            all(len(o) <= 1 for o in names_of_arguments)
+            and set(names) <= set().union(*names_of_arguments)
+            and not any(map(calls, call.arguments))
+        ):
             return True
     return not names
 

@@ -30,7 +30,7 @@ from spfgen.sets.affine import NotAffine, affine, expression
 @lru_cache(maxsize=256)
 def with_digits(layout: Layout, relation: Formula) -> Formula:
     """The relation, and what follows from it for positions by ranges between two numbers."""
-    limits = {a.name: found for a in layout.indexes if (found := _limits(a)) is not None}
+    limits = {a.name: interval for a in layout.indexes if (interval := _limits(a)) is not None}
     return _with(relation, layout, limits) if limits else relation
 
 
@@ -79,12 +79,12 @@ def _between(part: Formula, layout: Layout, limits: Mapping[str, tuple[int, int]
         value = affine(part.left, named) - affine(part.right, named)
     except NotAffine:
         return
-    found = [n for n in calls if value.coefficient(n)]
-    limited = [n for n in found if calls[n].function in limits]
-    if len(limited) != 1 or not value.names() & {*layout.positions, *(n for n in found if n not in limited)}:
+    occurring = [n for n in calls if value.coefficient(n)]
+    limited = [n for n in occurring if calls[n].function in limits]
+    if len(limited) != 1 or not value.names() & {*layout.positions, *(n for n in occurring if n not in limited)}:
         return
     (name,) = limited
-    factor, rest = value.coefficient(name), value.without(name)
+    factor, others = value.coefficient(name), value.without(name)
     low, high = limits[calls[name].function]
-    other = expression(rest.scaled(-1) if factor > 0 else rest)
+    other = expression(others.scaled(-1) if factor > 0 else others)
     yield within(substitute(other, calls), Num(abs(factor) * low), Num(abs(factor) * high + 1))

@@ -48,11 +48,11 @@ def combined_values(columns: Sequence[Array], values: Array, first: Array, dupli
     result = values[first].copy()
     for k, (start, end) in enumerate(pairwise(starts)):
         for value in values[start + 1 : end]:
-            made = function(result[k], value)  # type: ignore[operator]
+            combined = function(result[k], value)  # type: ignore[operator]
             try:
-                result[k] = made
+                result[k] = combined
             except (TypeError, ValueError):
-                message = f"expected a function of duplicates that gives a number, but it gives {made!r}"
+                message = f"expected a function of duplicates that gives a number, but it gives {combined!r}"
                 raise UsageError(message) from None
     return result
 

@@ -59,17 +59,17 @@ def differs(values: Array, fill: Any) -> Array:
     """Where an array is not its fill value, bit by bit; but nan is nan. Raises DataError when the fill does not fit."""
     import numpy as np
 
-    own = typed_fill(fill, values.dtype)
-    if own != own:
+    typed = typed_fill(fill, values.dtype)
+    if typed != typed:
         return np.asarray(values == values)
-    found = np.asarray(values != own)
-    if values.dtype.kind == "f" and own == 0:
-        found |= np.signbit(values) != np.signbit(own)
+    different = np.asarray(values != typed)
+    if values.dtype.kind == "f" and typed == 0:
+        different |= np.signbit(values) != np.signbit(typed)
     if values.dtype.kind == "c":
-        for parts, part in ((values.real, own.real), (values.imag, own.imag)):
+        for parts, part in ((values.real, typed.real), (values.imag, typed.imag)):
             if part == 0:
-                found |= np.signbit(parts) != np.signbit(part)
-    return found
+                different |= np.signbit(parts) != np.signbit(part)
+    return different
 
 
 def differ(values: Array, fill: Any) -> bool:
@@ -82,8 +82,8 @@ def filled(shape: tuple[int, ...], fill: Any, dtype: Any) -> Array:
     """A new array that holds the fill value everywhere. Raises MemoryError, ValueError; DataError."""
     import numpy as np
 
-    own = typed_fill(fill, dtype)
-    return np.zeros(shape, dtype) if fill_text(own) == "0" else np.full(shape, own, dtype)
+    typed = typed_fill(fill, dtype)
+    return np.zeros(shape, dtype) if fill_text(typed) == "0" else np.full(shape, typed, dtype)
 
 
 def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fill: Any) -> Array:
@@ -102,11 +102,11 @@ def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fil
 
 def differs_as_number(values: Array, fill: Any) -> Array:
     """Where an array is another number than its fill value: 0 and -0 are one number."""
-    found: Array = differs(values, fill) & (values != fill)
-    return found
+    different: Array = differs(values, fill) & (values != fill)
+    return different
 
 
 def other_zeros(values: Array, fill: Any) -> Array:
     """Where an array differs from its fill value, but only in the sign of a zero."""
-    found: Array = differs(values, fill) & ~differs_as_number(values, fill)
-    return found
+    different: Array = differs(values, fill) & ~differs_as_number(values, fill)
+    return different

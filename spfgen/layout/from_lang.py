@@ -148,15 +148,15 @@ class _Parts:
     # --- the relation ----------------------------------------------------------------------------
 
     def relation(self, rank: int) -> tuple[tuple[str, ...], tuple[str, ...], Formula]:
-        found = list(self.of_kind("relation"))
-        if len(found) != 1:
-            span = self.declaration.span if not found else found[1][0].span(found[1][1])
-            if found:
+        clauses = list(self.of_kind("relation"))
+        if len(clauses) != 1:
+            span = self.declaration.span if not clauses else clauses[1][0].span(clauses[1][1])
+            if clauses:
                 hint = "write alternatives in one relation, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
             else:
                 hint = "write for instance `relation { [p] -> [i] : 0 <= p < n and i = p }`"
-            raise SpecError(f"expected one `relation`, but {there_are(len(found))}", span, (hint,))
-        reader, tree = found[0]
+            raise SpecError(f"expected one `relation`, but {there_are(len(clauses))}", span, (hint,))
+        reader, tree = clauses[0]
         first = None
         alternatives = []
         turned: list[ValueTransform] = []
@@ -197,9 +197,9 @@ class _Parts:
         return (*(["conjugate"] if argument is not None else []), *(["negative"] if sign == "-" else []))
 
     def check_mapping(self, formula: Formula, positions: tuple[str, ...], coordinates: tuple[str, ...]) -> None:
-        own = {*positions, *coordinates}
-        self.errors += rebound(formula, {*self.defined, *own})
-        self.check_names(formula, self.known | own)
+        names = {*positions, *coordinates}
+        self.errors += rebound(formula, {*self.defined, *names})
+        self.check_names(formula, self.known | names)
         self.check_affine(formula)
 
     def check_bounded(self, reader: Reader, tree: Tree[Any], formula: Formula) -> None:
@@ -282,8 +282,8 @@ class _Parts:
         for call in calls(formula):
             if call.function == name:
                 bound += [a.name for a in call.arguments if isinstance(a, Var) and a.name not in (*bound, *self.known)]
-        own = f"a range contains sizes and the plain arguments of the array only: `0 <= {name}(p) < n`"
-        self.check_names(formula, self.known | set(bound), own)
+        allowed = f"a range contains sizes and the plain arguments of the array only: `0 <= {name}(p) < n`"
+        self.check_names(formula, self.known | set(bound), allowed)
         self.errors += rebound(formula, {*self.defined, *bound})
         if not any(c.function == name for c in calls(formula)):
             message = f"expected a range of `{name}`, but `{name}` does not occur"
@@ -361,11 +361,11 @@ class _Parts:
         return ValueArray(reader.name(name_tree), extents, position, when, reader.span(name_tree))
 
     def fill(self) -> Any:
-        found = list(self.of_kind("fill"))
-        for reader, tree in found[1:]:
+        clauses = list(self.of_kind("fill"))
+        for reader, tree in clauses[1:]:
             hint = "a layout has one fill value"
             self.errors.append(reader.fail("expected one `fill`, but it is given twice", tree, hint))
-        return next((read_fill(tree) for _, tree in found), 0)
+        return next((read_fill(tree) for _, tree in clauses), 0)
 
     def bindings(self) -> tuple[Binding, ...]:
         """The `binds` clauses; those for one format are put together."""
@@ -373,7 +373,7 @@ class _Parts:
         formats: dict[tuple[str, str], list[tuple[str, str, int | None]]] = {}
         for reader, tree in self.of_kind("binds"):
             library, form, *items = tree.children
-            found = formats.setdefault((str(library), "" if form is None else str(form)), [])
+            bound_arrays = formats.setdefault((str(library), "" if form is None else str(form)), [])
             for item in items:
                 name_tree, _, attribute, component = item.children
                 name = reader.name(name_tree)
@@ -381,12 +381,12 @@ class _Parts:
                     hint = did_you_mean(name, arrays) or f"its arrays: {', '.join(arrays)}"
                     message = f"expected an array of the layout, but `{name}` is not one"
                     self.errors.append(reader.fail(message, name_tree, hint))
-                found.append((name, str(attribute), None if component is None else reader.constant(component)))
-        return tuple(Binding(library, form, tuple(found)) for (library, form), found in formats.items())
+                bound_arrays.append((name, str(attribute), None if component is None else reader.constant(component)))
+        return tuple(Binding(library, form, tuple(bound_arrays)) for (library, form), bound_arrays in formats.items())
 
     def hints(self, positions: tuple[str, ...], coordinates: tuple[str, ...]) -> tuple[Hint, ...]:
         """The `pack` clauses, one for a position."""
-        found: dict[str, Hint] = {}
+        hints: dict[str, Hint] = {}
         for reader, tree in self.of_kind("pack"):
             name_tree, keys_tree = tree.children
             name = reader.name(name_tree)
@@ -394,14 +394,14 @@ class _Parts:
                 hint = did_you_mean(name, positions) or f"its positions: {', '.join(positions)}"
                 message = f"expected a position of the layout, but `{name}` is not one"
                 self.errors.append(reader.fail(message, name_tree, hint))
-            if name in found:
+            if name in hints:
                 message = f"expected one `pack` for `{name}`, but there are two"
                 self.errors.append(reader.fail(message, tree, "write all keys in one clause, the foremost first"))
             keys = reader.exprs(keys_tree)
             for key in keys:
                 self.check_hint(reader, keys_tree, key, {*self.known, *positions, *coordinates})
-            found[name] = Hint(name, keys, reader.span(tree))
-        return tuple(found.values())
+            hints[name] = Hint(name, keys, reader.span(tree))
+        return tuple(hints.values())
 
     def check_hint(self, reader: Reader, tree: Tree[Any], key: Expr, known: set[str]) -> None:
         hint = "a key of `pack` is made of coordinates, positions and sizes: `-count(i)`"

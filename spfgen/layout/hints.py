@@ -34,25 +34,25 @@ def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = 
     """
     more = np.zeros(0, dtype=np.int64) if unused is None else unused
     total = seen.count + len(more)
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
 
     def lookup(name: str) -> Any:
-        if name not in found:
-            found[name] = _column(seen, plan, rank, name, more)
-        return found[name]
+        if name not in columns:
+            columns[name] = _column(seen, plan, rank, name, more)
+        return columns[name]
 
     def value(expr: Expr) -> Array:
         for call in dict.fromkeys(calls(expr)):
             group, _ = row_ranks([value(a) for a in call.arguments], total)
             if call.function == "count":
-                found[show(call)] = np.asarray(np.bincount(group[: seen.count], minlength=total)[group])
+                columns[show(call)] = np.asarray(np.bincount(group[: seen.count], minlength=total)[group])
             elif call.function in ("least", "most"):
-                found[show(call)] = _end(call, value, seen.count, total)
+                columns[show(call)] = _end(call, value, seen.count, total)
             else:
                 named = {n for a in call.arguments for n in variables(a)}
                 others = [np.asarray(seen.known[c]) for c in seen.coordinates if c not in named]
                 others += list(words(seen.values)) if call.function == "content" else []
-                found[show(call)] = patterns(group[: seen.count], others, total)[group]
+                columns[show(call)] = patterns(group[: seen.count], others, total)[group]
         plain = rewrite(lambda n: Var(show(n)) if isinstance(n, Call) else None, expr)
         return np.broadcast_to(np.asarray(evaluate(plain, lookup, _no_call), dtype=np.int64), (total,))
 
@@ -61,11 +61,11 @@ def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = 
 
 def _end(call: Call, value: Callable[[Expr], Array], count: int, total: int) -> Array:
     """The least or the most that entries with these other arguments have of the first; 0 where there is none."""
-    own, *others = map(value, call.arguments)
+    ranked, *others = map(value, call.arguments)
     group, _ = row_ranks(others, total)
     sign = 1 if call.function == "least" else -1
     ends = np.full(total, 2**62)
-    np.minimum.at(ends, group[:count], sign * own[:count])
+    np.minimum.at(ends, group[:count], sign * ranked[:count])
     return np.where(ends == 2**62, 0, sign * ends)[group]
 
 
@@ -81,9 +81,9 @@ def _column(seen: Seen, plan: PackPlan, rank: Rank, name: str, unused: Array) ->
             "known when the position is numbered",
             plan.encoded.layout.span,
         )
-    own = np.broadcast_to(np.asarray(seen.known[name], dtype=np.int64), (seen.count,))
+    of_entries = np.broadcast_to(np.asarray(seen.known[name], dtype=np.int64), (seen.count,))
     if not len(unused):
-        return own
+        return of_entries
     if np.ndim(seen.known[name]) == 0:
         return np.full(seen.count + len(unused), seen.known[name], dtype=np.int64)
     about = plan.encoded.pieces[0].project({*plan.encoded.sizes, *rank.keys, name}).constraints(name)
@@ -95,7 +95,7 @@ def _column(seen: Seen, plan: PackPlan, rank: Rank, name: str, unused: Array) ->
             plan.encoded.layout.span,
         )
     known = {**{s: v for s, v in seen.known.items() if np.ndim(v) == 0}, rank.keys[0]: unused}
-    return np.concatenate([own, np.asarray(affine_value(value[0], known) // value[1], dtype=np.int64)])
+    return np.concatenate([of_entries, np.asarray(affine_value(value[0], known) // value[1], dtype=np.int64)])
 
 
 def words(values: Array) -> Array:
@@ -130,11 +130,11 @@ def numbered_runs(groups: Sequence[Array], at: Array, hinted: Sequence[Array], v
     if len(first) > 1:
         new[1:] = along[1:] != along[:-1] + 1
         for column in (*groups, *hinted):
-            own = column[first]
-            new[1:] |= own[1:] != own[:-1]
+            of_first = column[first]
+            new[1:] |= of_first[1:] != of_first[:-1]
         if values is not None:
-            own = np.ascontiguousarray(values[first]).reshape(-1, 1).view(np.uint8)
-            new[1:] |= (own[1:] != own[:-1]).any(axis=1)
+            of_first = np.ascontiguousarray(values[first]).reshape(-1, 1).view(np.uint8)
+            new[1:] |= (of_first[1:] != of_first[:-1]).any(axis=1)
     return np.asarray(np.cumsum(new) - 1, dtype=np.int64)[place]
 
 

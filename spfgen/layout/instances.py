@@ -58,8 +58,8 @@ def satisfied(data: Data, body: Formula, columns: Columns, count: int, outside: 
     def quantified(part: Formula) -> Array:
         return _quantified(data, part, columns, count)
 
-    found = np.broadcast_to(np.asarray(truth(body, value, quantified)), (count,))
-    return np.where(valid, found, outside)
+    holds = np.broadcast_to(np.asarray(truth(body, value, quantified)), (count,))
+    return np.where(valid, holds, outside)
 
 
 def _quantified(data: Data, part: Formula, columns: Columns, count: int) -> Array:
@@ -72,8 +72,8 @@ def _quantified(data: Data, part: Formula, columns: Columns, count: int) -> Arra
     wide = {n: np.repeat(c, width) for n, c in columns.items()}
     wide |= {n: np.tile(c, count) for n, c in _grid(domain, 0, width).items()}
     every = isinstance(part, Forall)
-    found = satisfied(data, part.body, wide, count * width, every).reshape(count, width)
-    return np.asarray(found.all(axis=1) if every else found.any(axis=1))
+    holds = satisfied(data, part.body, wide, count * width, every).reshape(count, width)
+    return np.asarray(holds.all(axis=1) if every else holds.any(axis=1))
 
 
 def _shown_calls(data: Data, array: str, body: Formula, values: Mapping[str, int]) -> str:
@@ -126,9 +126,9 @@ def domain_of(data: Data, names: tuple[str, ...], body: Formula) -> dict[str, tu
     result: dict[str, tuple[int, int]] = {}
     for call in calls(body):
         for argument, extent in zip(call.arguments, data.arrays[call.function].shape, strict=True):
-            found = _allowed(argument, extent, names, data.sizes)
-            if found is not None:
-                name, low, end = found
+            allowed = _allowed(argument, extent, names, data.sizes)
+            if allowed is not None:
+                name, low, end = allowed
                 before = result.get(name, (low, end))
                 result[name] = (max(low, before[0]), min(end, before[1]))
     if set(result) != set(names):
@@ -152,10 +152,10 @@ def _allowed(
     if len(used) != 1 or value.names() - used - set(sizes):
         return None
     name = used.pop()
-    factor, rest = value.coefficient(name), value.without(name)
-    if not factor or name in rest.names():
+    factor, others = value.coefficient(name), value.without(name)
+    if not factor or name in others.names():
         return None
-    start = int(affine_value(rest, sizes))
+    start = int(affine_value(others, sizes))
     if factor > 0:
         return name, -(start // factor), (extent - 1 - start) // factor + 1
     return name, -((extent - 1 - start) // -factor), start // -factor + 1
@@ -170,10 +170,10 @@ def _grid_size(domain: Mapping[str, tuple[int, int]]) -> int:
 
 def _grid(domain: Mapping[str, tuple[int, int]], start: int, count: int) -> dict[str, Array]:
     """The instances start, start + 1, ... of the product of the domains, the last variable running fastest."""
-    rest = np.arange(start, start + count, dtype=np.int64)
+    number = np.arange(start, start + count, dtype=np.int64)
     columns: dict[str, Array] = {}
     for name, (low, end) in reversed(list(domain.items())):
-        rest, place = np.divmod(rest, max(1, end - low))
+        number, place = np.divmod(number, max(1, end - low))
         columns[name] = place + low
     return columns
 

@@ -46,11 +46,11 @@ def interval_axis(layout: Layout) -> int | None:
             return None
         if isinstance(step, Assign):
             moving[step.name] = value
-    own = [k for k, c in enumerate(layout.coordinates) if c in moving]
+    axes = [k for k, c in enumerate(layout.coordinates) if c in moving]
     stored = {n for v in layout.values for n in variables(v.when).union(*map(variables, v.position))}
-    if len(own) != 1 or stored & set(moving) or moving[layout.coordinates[own[0]]].coefficient(along.name) != 1:
+    if len(axes) != 1 or stored & set(moving) or moving[layout.coordinates[axes[0]]].coefficient(along.name) != 1:
         return None
-    return own[0] if _by_ends(layout) else None
+    return axes[0] if _by_ends(layout) else None
 
 
 def _names(step: Step) -> set[str]:

@@ -93,8 +93,8 @@ class KeyPlan:
 
     def rest(self, array: str, sizes: Mapping[str, int]) -> int:
         """What an index array holds where no entry is: the mark of unused places, else the low end of its range."""
-        found = self.lows_of(array)
-        return max((-(int(affine_value(e, sizes)) // a) for a, e in found if e.names() <= set(sizes)), default=0)
+        lows = self.lows_of(array)
+        return max((-(int(affine_value(e, sizes)) // a) for a, e in lows if e.names() <= set(sizes)), default=0)
 
     def lows_of(self, array: str) -> Bounds:
         """Lower bounds of that."""
@@ -105,11 +105,11 @@ class KeyPlan:
         """Lower bounds of what each index array holds where no entry is."""
         if self.lows is not None:
             return dict(self.lows)
-        plan, found = self.plan, dict[str, Bounds]()
+        plan, lows = self.plan, dict[str, Bounds]()
         for name, call in plan.encoded.calls.items():
             lower, _ = bounds(plan.encoded.facts.constraints(name), name)
-            found.setdefault(call.function, tuple(lower))
-        return found | {n: ((1, e.scaled(-1)),) for n, e in plan.sentinels.items()}
+            lows.setdefault(call.function, tuple(lower))
+        return lows | {n: ((1, e.scaled(-1)),) for n, e in plan.sentinels.items()}
 
 
 class NoKey(Unsupported):
@@ -118,10 +118,10 @@ class NoKey(Unsupported):
 
 def key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan:
     """Raises NoKey with a reason."""
-    found = _key_plan(layout, orders)
-    if isinstance(found, str):
-        raise NoKey(f"layout `{layout.name}` is packed without a key: {found}")
-    return found
+    plan = _key_plan(layout, orders)
+    if isinstance(plan, str):
+        raise NoKey(f"layout `{layout.name}` is packed without a key: {plan}")
+    return plan
 
 
 @lru_cache(maxsize=256)
@@ -139,10 +139,10 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
     steps = [s for (s,) in plan.steps if isinstance(s, Computed | Ranked)]
     if len(plan.ranks) != sum(isinstance(s, Ranked) for s in steps):
         return "a rank is made twice"
-    made = _fields(encoded, steps, dict(zip(plan.ranks, orders, strict=True)))
-    if isinstance(made, str):
-        return made
-    fields, levels, computed = made
+    field_lists = _fields(encoded, steps, dict(zip(plan.ranks, orders, strict=True)))
+    if isinstance(field_lists, str):
+        return field_lists
+    fields, levels, computed = field_lists
     if not _is_enforced(plan, steps):
         return "entries must be compared with arrays"
     coordinates = {*layout.parameters, *layout.coordinates}
@@ -156,10 +156,10 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
 
 
 def _inside(layout: Layout) -> list[Constraint]:
-    found = []
+    constraints = []
     for c, n in zip(layout.coordinates, layout.parameters, strict=True):
-        found += [Constraint(False, Affine(((c, 1),))), Constraint(False, Affine(((n, 1), (c, -1)), -1))]
-    return found
+        constraints += [Constraint(False, Affine(((c, 1),))), Constraint(False, Affine(((n, 1), (c, -1)), -1))]
+    return constraints
 
 
 def _fields(
@@ -261,28 +261,28 @@ def _is_enforced(plan: PackPlan, steps: list[Computed | Ranked]) -> bool:
     encoded = plan.encoded
     piece = encoded.pieces[0]
     known: Piece = encoded.space.of([*plan.belongs[0], *_inside(encoded.layout)]).intersect(encoded.facts)
-    made: list[Constraint] = []
+    constraints: list[Constraint] = []
     for name, (numerator, divisor) in encoded.quotients.items():
-        made += _floor(name, numerator, divisor)
+        constraints += _floor(name, numerator, divisor)
     for step in steps:
         if isinstance(step, Computed):
-            made += _floor(step.position, step.numerator, step.divisor)
+            constraints += _floor(step.position, step.numerator, step.divisor)
             continue
         for key, (numerator, divisor) in zip(step.rank.keys, step.values, strict=True):
-            made += _floor(key, numerator, divisor)
+            constraints += _floor(key, numerator, divisor)
         position = step.rank.position
         ready = {n for n, c in encoded.calls.items() if position not in argument_names(c)}
         kept = {*encoded.sizes, *ready, position}
-        made += [c for c in piece.project(kept).constraints(position) if not c.value.floors()]
-    return known.with_constraints(made).is_subset(piece)
+        constraints += [c for c in piece.project(kept).constraints(position) if not c.value.floors()]
+    return known.with_constraints(constraints).is_subset(piece)
 
 
 def _floor(name: str, numerator: Affine, divisor: int) -> list[Constraint]:
     """name = floor(numerator / divisor)."""
-    rest = numerator - Affine(((name, divisor),))
+    remainder = numerator - Affine(((name, divisor),))
     if divisor == 1:
-        return [Constraint(True, rest)]
-    return [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
+        return [Constraint(True, remainder)]
+    return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
 
 
 def solved_sizes(

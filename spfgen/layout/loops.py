@@ -90,11 +90,11 @@ def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = Fal
 
     None when a variable has no bounds.
     """
-    conditions, rest = (list(conjuncts(body)), []) if some else split(body)
+    conditions, alternatives_of_conclusion = (list(conjuncts(body)), []) if some else split(body)
     table: Table = {}
-    found = list(_arguments(body, extents, table))
-    nested = [c.text for c in found if c.value is None or _calls(c.value, table)]
-    constraints = [c for c in found if c.value is not None and not _calls(c.value, table)]
+    argument_constraints = list(_arguments(body, extents, table))
+    nested = [c.text for c in argument_constraints if c.value is None or _calls(c.value, table)]
+    constraints = [c for c in argument_constraints if c.value is not None and not _calls(c.value, table)]
     for condition in conditions:
         constraints += _of_condition(condition, table)
     order = _order(names, constraints, table)
@@ -112,20 +112,20 @@ def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = Fal
     guards = [c.text for c in open_calls if c.value.names() & set(names)] + nested
     waiting = [c.of for k, c in enumerate(constraints) if k not in used and not _certain(c.value)]
     looped = [c.of for c in constraints]
-    left = [c for c in conditions if c in waiting or c not in looped]
-    parts = [Not(c) for c in left] + rest
-    remains = conjunction(left) if some else parts[0] if len(parts) == 1 else Or(tuple(parts))
+    unscanned = [c for c in conditions if c in waiting or c not in looped]
+    parts = [Not(c) for c in unscanned] + alternatives_of_conclusion
+    remains = conjunction(unscanned) if some else parts[0] if len(parts) == 1 else Or(tuple(parts))
     return Scan(tuple(loops), tuple(before), tuple(guards), solved_all(remains))
 
 
 def _worth(names: Sequence[str], inner: Sequence[Loop]) -> list[Formula]:
     """That no loop inside is empty for all values of those around it: an extent of 2^40 may stand beside one of 0."""
-    found: list[Formula] = []
+    formulas: list[Formula] = []
     for loop in inner:
         bounds = (*loop.low, *loop.high)
         if not any(variables(b) & set(names) or calls(b) for b in bounds):
-            found += [Compare("<", a, b) for a in loop.low for b in loop.high]
-    return [f for f in found if not _is_true(f)]
+            formulas += [Compare("<", a, b) for a in loop.low for b in loop.high]
+    return [f for f in formulas if not _is_true(f)]
 
 
 def _is_true(formula: Formula) -> bool:
@@ -147,9 +147,9 @@ def split(body: Formula) -> tuple[list[Formula], list[Formula]]:
             case Not(inner):
                 conditions += conjuncts(inner)
             case Or():
-                more, rest = split(part)
+                more, inner_conclusions = split(part)
                 conditions += more
-                conclusions += rest
+                conclusions += inner_conclusions
             case Compare("!=", left, right):
                 conditions.append(Compare("=", left, right))
             case _:
@@ -159,7 +159,7 @@ def split(body: Formula) -> tuple[list[Formula], list[Formula]]:
 
 def own_calls(node: Expr | Formula) -> list[Call]:
     """The calls outside of quantifiers inside the formula, those in arguments before the calls that need them."""
-    found: dict[Call, None] = {}
+    occurring: dict[Call, None] = {}
 
     def visit(part: object) -> None:
         if isinstance(part, Exists | Forall):
@@ -167,10 +167,10 @@ def own_calls(node: Expr | Formula) -> list[Call]:
         for child in children(part):
             visit(child)
         if isinstance(part, Call):
-            found[part] = None
+            occurring[part] = None
 
     visit(node)
-    return list(found)
+    return list(occurring)
 
 
 # --- constraints ----------------------------------------------------------------------------------------
@@ -189,11 +189,11 @@ def read(expr: Expr, table: Table) -> Affine:
 
 def _arguments(body: Formula, extents: Extents, table: Table) -> Iterator[_Constraint | _Guard]:
     """0 <= argument < extent for each argument of the formula's own calls, and of others if it is known here."""
-    own = own_calls(body)
+    calls_here = own_calls(body)
     bound = {v for node in walk(body) if isinstance(node, Forall | Exists) for v in node.variables}
-    for call in [*own, *(c for c in calls(body) if c not in own)]:
+    for call in [*calls_here, *(c for c in calls(body) if c not in calls_here)]:
         for argument, extent in zip(call.arguments, extents[call.function], strict=True):
-            if call not in own and (variables(argument) & bound or calls(argument)):
+            if call not in calls_here and (variables(argument) & bound or calls(argument)):
                 continue
             low, high = Compare("<=", ZERO, argument), Compare("<", argument, extent)
             try:
@@ -313,12 +313,12 @@ def _bounds(
         needs = _needs(constraint.value, names, table, name)
         if not factor or name in needs or not needs <= set(known) - {name}:
             continue
-        rest = constraint.value.without(name)
+        others = constraint.value.without(name)
         if factor > 0:
-            bound = divided(rest.scaled(-1).plus(factor - 1), factor)
+            bound = divided(others.scaled(-1).plus(factor - 1), factor)
             low[bound.terms] = max(bound.constant, low.get(bound.terms, bound.constant))
         else:
-            bound = divided(rest, -factor).plus(1)
+            bound = divided(others, -factor).plus(1)
             high[bound.terms] = min(bound.constant, high.get(bound.terms, bound.constant))
         used.add(k)
     return _texts(low, table), _texts(high, table)
@@ -344,33 +344,33 @@ def solved(comparison: Compare) -> Formula:
         value = read(comparison.right, table) - read(comparison.left, table)
     except NotAffine:
         return comparison
-    found = [n for n in sorted(value.names()) if n in table]
-    if len(found) != 1 or not value.coefficient(found[0]) or comparison.op in ("=", "!="):
-        return _solved_equation(comparison, value, found, table)
-    factor, rest = value.coefficient(found[0]), value.without(found[0])
-    if any(found[0] in f.numerator.names() for f in rest.floors()):
+    called = [n for n in sorted(value.names()) if n in table]
+    if len(called) != 1 or not value.coefficient(called[0]) or comparison.op in ("=", "!="):
+        return _solved_equation(comparison, value, called, table)
+    factor, others = value.coefficient(called[0]), value.without(called[0])
+    if any(called[0] in f.numerator.names() for f in others.floors()):
         return comparison
     op = comparison.op
     if op in (">", ">="):
-        factor, rest, op = -factor, rest.scaled(-1), {">": "<", ">=": "<="}[op]
-    call = table[found[0]]
+        factor, others, op = -factor, others.scaled(-1), {">": "<", ">=": "<="}[op]
+    call = table[called[0]]
     if abs(factor) == 1:  # as the user wrote it, with the call on the left
         sign = op if factor < 0 else {"<": ">", "<=": ">="}[op]
-        return Compare(sign, call, _text(rest.scaled(-factor), table))
+        return Compare(sign, call, _text(others.scaled(-factor), table))
     if op == "<":
-        rest = rest.plus(-1)
+        others = others.plus(-1)
     if factor > 0:  # factor*call + rest >= 0
-        return Compare(">=", call, _text(divided(rest.scaled(-1).plus(factor - 1), factor), table))
-    return Compare("<=", call, _text(divided(rest, -factor), table))
+        return Compare(">=", call, _text(divided(others.scaled(-1).plus(factor - 1), factor), table))
+    return Compare("<=", call, _text(divided(others, -factor), table))
 
 
-def _solved_equation(comparison: Compare, value: Affine, found: list[str], table: Table) -> Formula:
-    if len(found) != 1 or comparison.op not in ("=", "!=") or abs(value.coefficient(found[0])) != 1:
+def _solved_equation(comparison: Compare, value: Affine, called: list[str], table: Table) -> Formula:
+    if len(called) != 1 or comparison.op not in ("=", "!=") or abs(value.coefficient(called[0])) != 1:
         return comparison
-    rest = value.without(found[0])
-    if found[0] in rest.names():
+    others = value.without(called[0])
+    if called[0] in others.names():
         return comparison
-    return Compare(comparison.op, table[found[0]], _text(rest.scaled(-value.coefficient(found[0])), table))
+    return Compare(comparison.op, table[called[0]], _text(others.scaled(-value.coefficient(called[0])), table))
 
 
 def solved_all(formula: Formula) -> Formula:

@@ -53,14 +53,14 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     named = dict(zip(layout.coordinates, columns, strict=True))
     state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
     try:
-        made = _fits(room, lambda: assemble(state, plan, orders))
+        fits_in_room = _fits(room, lambda: assemble(state, plan, orders))
     except DataError:
-        found = chunked(layout)
-        if found is None:
+        by_chunks = chunked(layout)
+        if by_chunks is None:
             raise
-        plan, orders = found
+        plan, orders = by_chunks
         state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
-        made = _fits(room, lambda: assemble(state, plan, orders))
+        fits_in_room = _fits(room, lambda: assemble(state, plan, orders))
     wide = max((len(values), *shape), default=0) > np.iinfo(np.int32).max
     index_bytes = WIDE if wide else NARROW
     total = sum(
@@ -71,7 +71,7 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     # Places are looked for when the index arrays are complete; values are put there last.
     verified = all(a.name in state.arrays for a in layout.indexes)
     if not plan.injective:
-        verified = made and _fits(SHARED_ROOM, lambda: check_shared(state, plan))
+        verified = fits_in_room and _fits(SHARED_ROOM, lambda: check_shared(state, plan))
     exact = set(layout.sizes) <= set(state.sizes)
     return Memory(total + stored * values.dtype.itemsize, exact, verified, dict(state.sizes), index_bytes)
 

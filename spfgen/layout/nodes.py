@@ -68,15 +68,15 @@ class IndexArray:
 @lru_cache(maxsize=256)
 def _is_mark(ranges: tuple[Property, ...]) -> bool:
     """Whether the ranges leave 0 and 1."""
-    found: set[tuple[str, Expr, bool]] = set()
+    limits: set[tuple[str, Expr, bool]] = set()
     for formula in (r.formula for r in ranges):
         for part in conjuncts(formula.body if isinstance(formula, Forall) else formula):
             match part:
                 case Compare(op, Num() as low, Call()):
-                    found.add((op, low, True))
+                    limits.add((op, low, True))
                 case Compare(op, Call(), Num() as high):
-                    found.add((op, high, False))
-    return ("<=", ZERO, True) in found and bool(found & {("<=", ONE, False), ("<", Num(2), False)})
+                    limits.add((op, high, False))
+    return ("<=", ZERO, True) in limits and bool(limits & {("<=", ONE, False), ("<", Num(2), False)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +236,9 @@ class Layout(Public):
 
     def extents(self, array: str) -> tuple[Expr, ...]:
         """The declared extents of an index or value array."""
-        found: dict[str, tuple[Expr, ...]] = {a.name: a.extents for a in self.indexes}
-        found |= {v.name: v.extents for v in self.values}
-        return found[array]
+        extents: dict[str, tuple[Expr, ...]] = {a.name: a.extents for a in self.indexes}
+        extents |= {v.name: v.extents for v in self.values}
+        return extents[array]
 
     def hint(self, position: str) -> Hint | None:
         return next((h for h in self.hints if h.position == position), None)

@@ -90,10 +90,10 @@ def assembled(state: Entries) -> Entries:
         if isinstance(error, DuplicateCoordinate) and not told.all():
             columns = {name: column[told] for name, column in begin.columns.items()}
             return assembled(replace(begin, columns=columns, values=begin.values[told]))
-        found = chunked(layout)
-        if found is not None:
+        by_chunks = chunked(layout)
+        if by_chunks is not None:
             with suppress(DataError):
-                return _assembled(begin, *found)
+                return _assembled(begin, *by_chunks)
         raise
 
 

@@ -121,10 +121,10 @@ def _compute(state: Entries, step: Rules) -> None:
                 column = _column(state, position)
                 column[...] = np.where(state.piece == k, affine_value(numerator, state.known) // divisor, column)
             case Solved(name):
-                own = np.flatnonzero(state.piece == k)
-                value, found = _solved(state, rule, own)
-                _column(state, name)[own] = value
-                good[own] = found
+                rows = np.flatnonzero(state.piece == k)
+                value, has_value = _solved(state, rule, rows)
+                _column(state, name)[rows] = value
+                good[rows] = has_value
             case Widened(size):
                 state.sizes[size] = max(
                     state.sizes.get(size, 0), _widest(state, rule, np.flatnonzero(state.piece == k))
@@ -149,7 +149,7 @@ def _column(state: Entries, name: str) -> Array:
 def _solved(state: Entries, rule: Solved, rows: Array) -> tuple[Any, Array]:
     """(the values of these rows, whether they have one)."""
     known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
-    found = np.ones(len(rows), dtype=bool)
+    has_value = np.ones(len(rows), dtype=bool)
     for digit, cases in rule.digits:
         value = np.zeros(len(rows), dtype=np.int64)
         done = np.zeros(len(rows), dtype=bool)
@@ -160,8 +160,8 @@ def _solved(state: Entries, rule: Solved, rows: Array) -> tuple[Any, Array]:
             value = np.where(here, affine_value(case.numerator, known) // case.divisor, value)
             done |= here
         known[digit] = value
-        found &= done
-    return affine_value(rule.value, known), found
+        has_value &= done
+    return affine_value(rule.value, known), has_value
 
 
 def _learn(state: Entries, plan: PackPlan) -> None:
@@ -194,12 +194,12 @@ def _check_constraints(state: Entries, plan: PackPlan) -> None:
     good = np.ones(state.count, dtype=bool)
     known = state.known
     for k, piece in enumerate(plan.encoded.pieces):
-        own = state.piece == k
+        of_piece = state.piece == k
         for constraint in piece.constraints():
             missing = constraint.value.names() - set(known)
             if missing:
                 raise InternalError(f"packing `{state.layout.name}` left {sorted(missing)} unknown")
-            good &= ~own | constraint_holds(constraint, known)
+            good &= ~of_piece | constraint_holds(constraint, known)
     state.keep(good)
 
 
@@ -357,7 +357,7 @@ def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
 def _limits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> tuple[int, int]:
     """The least and the largest value that the relation allows for what the runs hold."""
     known = size_values(state, plan)
-    found: list[tuple[int, int]] = []
+    limits: list[tuple[int, int]] = []
     for piece, rule in rules.items():
         about = plan.encoded.pieces[piece].intersect(plan.encoded.facts)
         for name in (n for value, _ in rule.values for n in value.names()):
@@ -369,8 +369,8 @@ def _limits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Rank
                     f"layout `{state.layout.name}` cannot be packed: `{name}`, which runs cover, has no bounds",
                     state.layout.span,
                 )
-            found.append((max(low), min(high)))
-    return min(low for low, _ in found), max(high for _, high in found)
+            limits.append((max(low), min(high)))
+    return min(low for low, _ in limits), max(high for _, high in limits)
 
 
 def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
@@ -396,12 +396,12 @@ def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[i
     name = rank.keys[0]
     rows = entry_rows(state, rules)
     most = rank.kind == "most"
-    found = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
-    along = np.argsort(found if most else -found, kind="stable")
-    said = write_array(state, plan, rank, name, rows.rows[along], found[along], 0)
+    extremes = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
+    along = np.argsort(extremes if most else -extremes, kind="stable")
+    written = write_array(state, plan, rank, name, rows.rows[along], extremes[along], 0)
     array, fill = state.arrays[plan.encoded.calls[name].function], fill_of(state.layout, plan, rank, order.rest)
     if fill not in (RISING, FALLING):
-        return complete(state, key_range(state, plan, name), array, said, fill)
+        return complete(state, key_range(state, plan, name), array, written, fill)
     sign = 1 if most else -1
     flat = sign * (array if fill == RISING else array[..., ::-1])
     flat = sign * np.maximum.accumulate(flat, axis=-1)
@@ -417,8 +417,8 @@ def _make_given(state: Entries, plan: PackPlan, rank: Rank, order: KeyOrder) -> 
     low, high = declared_range(state, index)
     state.arrays[index.name] = np.full(shape, low, dtype=np.int64)
     fill = fills(state.layout, rank.array, rank.kind)[order.rest]
-    said = np.zeros(shape, dtype=bool)
-    complete(state, (low, high), state.arrays[index.name], said, fill)
+    written = np.zeros(shape, dtype=bool)
+    complete(state, (low, high), state.arrays[index.name], written, fill)
 
 
 def _make_room(
@@ -439,10 +439,10 @@ def _make_room(
     surplus = slot >= width if state.lenient else full & empty
     if not surplus.any():
         row = int(np.flatnonzero(full)[0])
-        own: tuple[Expr, ...] = tuple(map(expression, rank.groups or ()))
+        arguments: tuple[Expr, ...] = tuple(map(expression, rank.groups or ()))
         if rank.groups is None:
-            own = plan.encoded.calls[rank.keys[0]].arguments
-        names = [a for a in own if a != Var(rank.position)]
+            arguments = plan.encoded.calls[rank.keys[0]].arguments
+        names = [a for a in arguments if a != Var(rank.position)]
         where = ", ".join(f"{show(a)} = {int(g[row])}" for a, g in zip(names, groups, strict=True))
         needed = int(slot[group == group[row]].max()) + 1
         at = state.coordinate(int(rows.rows[row]))
@@ -474,12 +474,15 @@ def _movable(state: Entries, rows: Rows, group: Array, slot: Array, width: int) 
     place, first = row_ranks([group, slot], rows.count)
     free = np.ones(len(first), dtype=bool)
     np.logical_and.at(free, place, state.more[rows.rows])
-    own = group[first]
+    group_of_slot = group[first]
     behind = np.cumsum(free[::-1])[::-1] - free  # free slots behind each one, of all groups from its own on
-    sizes = np.bincount(own)
+    sizes = np.bincount(group_of_slot)
     last = np.cumsum(sizes) - 1
-    behind = behind - (behind + free)[np.minimum(last + 1, len(first) - 1)][own] * (last + 1 < len(first))[own]
-    mask[rows.rows] = (free & (behind < (sizes - width)[own]))[place]
+    behind = (
+        behind
+        - (behind + free)[np.minimum(last + 1, len(first) - 1)][group_of_slot] * (last + 1 < len(first))[group_of_slot]
+    )
+    mask[rows.rows] = (free & (behind < (sizes - width)[group_of_slot]))[place]
     return mask
 
 
@@ -560,13 +563,13 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     """An array whose places are known: entries at one place must agree on the value. Others get unused values where the
     order says so."""
     rows = entry_rows(state, rules)
-    said = write_array(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first stays
+    written = write_array(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first stays
     call = plan.encoded.calls[rank.keys[0]]
     fill = fill_of(state.layout, plan, rank, order.rest)
-    complete(state, key_range(state, plan, rank.keys[0]), state.arrays[call.function], said, fill)
+    complete(state, key_range(state, plan, rank.keys[0]), state.arrays[call.function], written, fill)
     places = tuple(subscripts_of(state, plan, rank.keys[0], rows.rows))
-    found, valid = gathered(state.arrays[call.function], places, rows.count)
-    wrong = valid & (found != rows.keys[0])
+    stored, valid = gathered(state.arrays[call.function], places, rows.count)
+    wrong = valid & (stored != rows.keys[0])
     if not wrong.any():
         return
     mask = np.ones(state.count, dtype=bool)
@@ -608,15 +611,15 @@ def _solve_by_relation(state: Entries, plan: PackPlan, size: str) -> None:
     least: list[int] = []
     most: list[int] = []
     for k, piece in enumerate(plan.encoded.pieces):
-        own = np.flatnonzero(state.piece == k)
-        known = {**state.sizes, **{n: c[own] for n, c in state.columns.items()}}
+        rows = np.flatnonzero(state.piece == k)
+        known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
         lower, upper = bounds(piece.project({*known, size}).constraints(size), size)
         of_entries = {*plan.encoded.layout.coordinates, *plan.encoded.layout.positions}
-        for found, sign, sides in ((least, -1, lower), (most, 1, upper)):
+        for limits, sign, sides in ((least, -1, lower), (most, 1, upper)):
             for a, e in sides:
                 if e.names() <= set(known) and e.names() & of_entries:
-                    value = np.broadcast_to(np.asarray(affine_value(e, known)), (len(own),))
-                    found.append(sign * (int(value.min()) // a) if len(own) else 0)
+                    value = np.broadcast_to(np.asarray(affine_value(e, known)), (len(rows),))
+                    limits.append(sign * (int(value.min()) // a) if len(rows) else 0)
     if least or most:
         state.sizes[size] = max(0, max(least) if least else min(most))
 
@@ -653,14 +656,14 @@ def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> N
     """Entries that share a place have equal values. Raises DataError."""
     if state.lenient:
         return
-    own = state.values[rows]
-    wrong = np.flatnonzero((stored != own) & ~((stored != stored) & (own != own)))
+    values = state.values[rows]
+    wrong = np.flatnonzero((stored != values) & ~((stored != stored) & (values != values)))
     if len(wrong):
         row = int(wrong[0])
         other = int(np.flatnonzero(places == places[row])[-1])
         raise DataError(
             f"expected equal values at {state.coordinate(int(rows[row]))} and {state.coordinate(int(rows[other]))}, "
-            f"which layout `{state.layout.name}` stores at one place, but they are {own[row]} and {stored[row]}"
+            f"which layout `{state.layout.name}` stores at one place, but they are {values[row]} and {stored[row]}"
         )
 
 
@@ -677,9 +680,9 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
         rows = np.flatnonzero(place >= 0)
         filled[rows] |= differs_as_number(state.arrays[name].reshape(-1)[place[rows]], fill)
     told = differs_as_number(state.values, fill)
-    own = [state.columns[c][told] for c in layout.coordinates]
+    coordinates = [state.columns[c][told] for c in layout.coordinates]
     if int(np.count_nonzero(filled)) != int(np.count_nonzero(told)):
-        _report_shared(layout, [c[filled] for c in columns], own)
+        _report_shared(layout, [c[filled] for c in columns], coordinates)
     if fill != 0:
         stored = np.any([place >= 0 for place in points.places.values()], axis=0)
         _report_twice(layout, [c[stored] for c in columns])

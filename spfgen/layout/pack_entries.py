@@ -143,11 +143,11 @@ def entry_rows(state: Entries, rules: Mapping[int, Ranked]) -> Rows:
     keys = [np.zeros(state.count, dtype=np.int64) for _ in range(width)]
     mine = np.zeros(state.count, dtype=bool)
     for k, rule in rules.items():
-        own = state.piece == k
-        mine |= own
+        of_piece = state.piece == k
+        mine |= of_piece
         again = rule.values[-1:] * (width - len(rule.values))
         for key, (numerator, divisor) in zip(keys, rule.values + again, strict=True):
-            key[...] = np.where(own, affine_value(numerator, state.known) // divisor, key)
+            key[...] = np.where(of_piece, affine_value(numerator, state.known) // divisor, key)
     rows = np.flatnonzero(mine)
     return Rows(rows, [k[rows] for k in keys])
 
@@ -267,16 +267,16 @@ def write_array(
             )
     low, _ = key_range(state, plan, name)
     sentinel = mark_of(state, plan, index.name)
-    rest = low if sentinel is None else sentinel
+    filler = low if sentinel is None else sentinel
     state.claim(index.name, shape)
-    array = np.full(shape, rest, dtype=np.int64)
+    array = np.full(shape, filler, dtype=np.int64)
     good = inside(shape, places, len(rows))
-    said = np.zeros(shape, dtype=bool)
+    written = np.zeros(shape, dtype=bool)
     flat = flat_place(shape, places, len(rows))[good]
     array.reshape(-1)[flat] = values[good]
-    said.reshape(-1)[flat] = True
+    written.reshape(-1)[flat] = True
     state.arrays[index.name] = array
-    return said
+    return written
 
 
 def size_values(state: Entries, plan: PackPlan) -> dict[str, int]:
@@ -299,9 +299,9 @@ def solve_extent(state: Entries, extent: Affine, value: int) -> None:
     if len(unknown) != 1:
         return
     name = unknown.pop()
-    factor, rest = extent.coefficient(name), extent.without(name)
-    if factor > 0 and name not in rest.names():
-        missing = value - int(affine_value(rest, state.sizes))
+    factor, others = extent.coefficient(name), extent.without(name)
+    if factor > 0 and name not in others.names():
+        missing = value - int(affine_value(others, state.sizes))
         state.sizes[name] = max(0, -(-missing // factor))
 
 

@@ -62,9 +62,9 @@ def fills(layout: Layout, array: str, kind: str) -> tuple[Fill, ...]:
     return (MARK, *known[:1], *given, *known[1:], Fill("before"), Fill("behind"))
 
 
-def fill_of(layout: Layout, plan: PackPlan, rank: Rank, rest: int) -> Fill:
+def fill_of(layout: Layout, plan: PackPlan, rank: Rank, number: int) -> Fill:
     """The way of that number for the array that a rank writes."""
-    return fills(layout, plan.encoded.calls[rank.keys[0]].function, rank.kind)[rest]
+    return fills(layout, plan.encoded.calls[rank.keys[0]].function, rank.kind)[number]
 
 
 def _functions(formula: Formula | Expr) -> set[str]:
@@ -135,7 +135,7 @@ def _given(formula: Formula, array: str) -> Iterator[tuple[Expr, tuple[str, ...]
 def _rooms(layout: Layout, array: str) -> tuple[tuple[Expr, str, bool], ...]:
     """(value, name of the place, whether for the last one, too) for each fact that says that from an element at a place
     to the next one, or to a size, it is as far as that value."""
-    found: dict[tuple[Expr, str, bool], None] = {}
+    rooms: dict[tuple[Expr, str, bool], None] = {}
     for fact in (p.formula for a in layout.indexes for p in a.properties):
         for names, value, table in _differences(fact):
             mine = {n: value.coefficient(n) for n, c in table.items() if c.function == array}
@@ -144,10 +144,10 @@ def _rooms(layout: Layout, array: str) -> tuple[tuple[Expr, str, bool], ...]:
             if len(low) != 1 or len(high) != 1 or len(mine) > 2 or len(table[low[0]].arguments) != 1:
                 continue
             (place,) = table[low[0]].arguments
-            rest = _text(value.without(low[0]).without(high[0]).scaled(-1), table)
-            if isinstance(place, Var) and variables(rest) & names <= {place.name} and array not in _functions(rest):
-                found[rest, place.name, high[0] in layout.sizes] = None
-    return tuple(found)
+            least = _text(value.without(low[0]).without(high[0]).scaled(-1), table)
+            if isinstance(place, Var) and variables(least) & names <= {place.name} and array not in _functions(least):
+                rooms[least, place.name, high[0] in layout.sizes] = None
+    return tuple(rooms)
 
 
 def rooms_of(layout: Layout, array: str) -> tuple[tuple[Expr, str, bool], ...]:
@@ -167,8 +167,8 @@ def declared_room(state: Entries, array: str, extents: tuple[int, ...]) -> Array
     room = np.zeros(prod(extents), dtype=np.int64)
     for value, place, last in _rooms(state.layout, array) if len(extents) == 1 else ():
         if _functions(value) <= set(state.arrays) and variables(value) <= {*state.sizes, place}:
-            found, valid = rows_of(value, {**state.sizes, place: np.arange(len(room))}, state.arrays, len(room))
-            room = np.maximum(room, np.where(valid & (last | (np.arange(len(room)) < len(room) - 1)), found, 0))
+            least, valid = rows_of(value, {**state.sizes, place: np.arange(len(room))}, state.arrays, len(room))
+            room = np.maximum(room, np.where(valid & (last | (np.arange(len(room)) < len(room) - 1)), least, 0))
     return room
 
 
@@ -177,8 +177,8 @@ def declared_size(state: Entries, size: str) -> int | None:
     layout, least = state.layout, -1
     for fact in layout.facts:
         for names, value, table in _differences(fact.formula) if _is_certain(fact.formula) else ():
-            factor, rest = value.coefficient(size), value.without(size)
-            written = _text(rest.scaled(-1), table)
+            factor, others = value.coefficient(size), value.without(size)
+            written = _text(others.scaled(-1), table)
             if factor < 1 or len(table) != 1 or not _functions(written) <= set(state.arrays):
                 continue
             (call,) = table.values()
@@ -189,9 +189,9 @@ def declared_size(state: Entries, size: str) -> int | None:
             every = [places.reshape(-1) for places in np.indices([shape[k] for k in at.values()])]
             count = every[0].size if at else 1
             known = {**state.sizes, **dict(zip(at, every, strict=True))}
-            found, valid = rows_of(written, known, state.arrays, count)
-            found = np.broadcast_to(np.asarray(found), (count,))[valid]
-            least = max(least, -(-int(found.max()) // factor) if len(found) else 0)
+            bounds, valid = rows_of(written, known, state.arrays, count)
+            bounds = np.broadcast_to(np.asarray(bounds), (count,))[valid]
+            least = max(least, -(-int(bounds.max()) // factor) if len(bounds) else 0)
     return least if least >= 0 else None
 
 
@@ -201,25 +201,25 @@ def declared_range(state: Entries, index: IndexArray) -> tuple[int, int]:
     for fact in index.ranges:
         for names, value, table in _differences(fact.formula):
             for name, call in table.items():
-                factor, rest = value.coefficient(name), value.without(name)
-                if call.function == index.name and not rest.names() & names and rest.names() <= set(state.sizes):
-                    bound = int(affine_value(rest, state.sizes))
+                factor, others = value.coefficient(name), value.without(name)
+                if call.function == index.name and not others.names() & names and others.names() <= set(state.sizes):
+                    bound = int(affine_value(others, state.sizes))
                     low = max(low, -bound) if factor == 1 else low
                     high = min(high, bound) if factor == -1 else high
     return low, high
 
 
-def complete(state: Entries, limits: tuple[int, int], array: Array, said: Array, fill: Fill) -> None:
+def complete(state: Entries, limits: tuple[int, int], array: Array, written: Array, fill: Fill) -> None:
     """Fill the places that no entry has with values within the limits; `said` are the others."""
     low, high = limits
     if fill.kind in ("before", "behind"):
-        _carry(array, said, fill.kind == "behind")
+        _carry(array, written, fill.kind == "behind")
     if fill.kind == "unused":
-        values = np.setdiff1d(np.arange(low, min(high + 1, low + array.size)), array[said])
-        chosen = np.flatnonzero(~said)[: len(values)]
+        values = np.setdiff1d(np.arange(low, min(high + 1, low + array.size)), array[written])
+        chosen = np.flatnonzero(~written)[: len(values)]
         array.reshape(-1)[chosen] = values[: len(chosen)]
     if fill.value is not None and _functions(fill.value) <= set(state.arrays):
-        places = np.nonzero(~said)
+        places = np.nonzero(~written)
         count = len(places[0])
         known = {**state.sizes, **dict(zip(fill.places, places, strict=True))}
         values, valid = rows_of(fill.value, known, state.arrays, count)
@@ -227,12 +227,12 @@ def complete(state: Entries, limits: tuple[int, int], array: Array, said: Array,
         array[places] = np.where(valid, values, array[places])
 
 
-def _carry(array: Array, said: Array, behind: bool) -> None:
+def _carry(array: Array, written: Array, behind: bool) -> None:
     """Along the last dimension."""
     if not array.size:
         return
-    values, known = (array[..., ::-1], said[..., ::-1]) if behind else (array, said)
+    values, known = (array[..., ::-1], written[..., ::-1]) if behind else (array, written)
     numbers = np.broadcast_to(np.arange(array.shape[-1]), array.shape)
     last = np.maximum.accumulate(np.where(known, numbers, -1), axis=-1)
-    found = np.where(last < 0, values, np.take_along_axis(values, np.maximum(last, 0), axis=-1))
-    array[...] = found[..., ::-1] if behind else found
+    carried = np.where(last < 0, values, np.take_along_axis(values, np.maximum(last, 0), axis=-1))
+    array[...] = carried[..., ::-1] if behind else carried

@@ -36,34 +36,34 @@ from spfgen.sets.uf import linear, shifted
 def with_arguments(layout: Layout) -> tuple[Layout, dict[str, Expr]]:
     """The layout with each argument that is more than a position plus a number as a position of its own, and what these
     stand for."""
-    own = {*layout.positions, *layout.coordinates}
-    taken = {*own, *layout.parameters, *layout.sizes, *layout.arrays}
-    made: dict[Expr, str] = {}
+    dimensions = {*layout.positions, *layout.coordinates}
+    taken = {*dimensions, *layout.parameters, *layout.sizes, *layout.arrays}
+    name_of: dict[Expr, str] = {}
 
     def rule(node: object) -> Expr | None:
         if not isinstance(node, Call):
             return None
         for a in node.arguments:
             base, _ = _base(a)
-            own_names = variables(base) & {*own, *made.values()}
-            if base not in made and not shifted(base)[0] and (own_names or any(calls(base))):
-                made[base] = fresh(f"at_{len(made) + 1}", taken)
-                taken.add(made[base])
-        return Call(node.function, tuple(_named(a, made) for a in node.arguments), node.span)
+            names_within = variables(base) & {*dimensions, *name_of.values()}
+            if base not in name_of and not shifted(base)[0] and (names_within or any(calls(base))):
+                name_of[base] = fresh(f"at_{len(name_of) + 1}", taken)
+                taken.add(name_of[base])
+        return Call(node.function, tuple(_named(a, name_of) for a in node.arguments), node.span)
 
     parts = [rewrite(rule, part) for part in alternatives(layout.relation)]
-    if not made:
+    if not name_of:
         return layout, {}
     tied: list[Formula] = []
     for part in parts:
         named = variables(part)
-        for argument, name in reversed(made.items()):
+        for argument, name in reversed(name_of.items()):
             named |= variables(argument) if name in named else set()
-        ties = [Compare("=", Var(n), a if n in named else Num(0)) for a, n in made.items()]
+        ties = [Compare("=", Var(n), a if n in named else Num(0)) for a, n in name_of.items()]
         tied.append(conjunction([part, *ties]))
-    names = tuple(made.values())
+    names = tuple(name_of.values())
     relation = tied[0] if len(tied) == 1 else Or(tuple(tied))
-    return replace(layout, positions=(*layout.positions, *names), relation=relation), {n: a for a, n in made.items()}
+    return replace(layout, positions=(*layout.positions, *names), relation=relation), {n: a for a, n in name_of.items()}
 
 
 def _base(argument: Expr) -> tuple[Expr, int]:
@@ -78,11 +78,11 @@ def _base(argument: Expr) -> tuple[Expr, int]:
     return argument, 0
 
 
-def _named(argument: Expr, made: Mapping[Expr, str]) -> Expr:
+def _named(argument: Expr, name_of: Mapping[Expr, str]) -> Expr:
     base, number = _base(argument)
-    if base not in made:
+    if base not in name_of:
         return argument
-    name = Var(made[base])
+    name = Var(name_of[base])
     return Bin("+" if number > 0 else "-", name, Num(abs(number))) if number else name
 
 
@@ -93,8 +93,10 @@ def domain(progress: Progress, piece: int, position: str, keys: Sequence[str]) -
     for name in keys:
         call = encoded.calls[name]
         (at, *more) = [k for k, a in enumerate(call.arguments) if a == Var(position)] or [-1]
-        own = progress.arguments.get(position)
-        alone = own is not None and (isinstance(own, Call) or not any(calls(own)))  # counts from no other array
+        argument = progress.arguments.get(position)
+        alone = argument is not None and (
+            isinstance(argument, Call) or not any(calls(argument))
+        )  # counts from no other array
         if at < 0 or more or not (alone or _determines(encoded.layout, call)):
             continue
         extent = encoded.layout.index(call.function).extents[at]
@@ -126,10 +128,10 @@ def start(progress: Progress, waiting: Iterable[str]) -> Rules | None:
     for name, call in open_calls:
         mine = speaking(progress.encoded, name)
         for counted in (*waiting, *later):
-            found = {k: _counts_from(progress, k, name, counted) for k in mine}
-            if any(found.values()):
+            rules = {k: _counts_from(progress, k, name, counted) for k in mine}
+            if any(rules.values()):
                 _made(progress, call.function)
-                return tuple(found.get(k) for k in every)
+                return tuple(rules.get(k) for k in every)
     for name, call in open_calls if not waiting else ():
         mine = speaking(progress.encoded, name)
         if mine and all(_places_apart(progress, k, call) for k in mine):
@@ -145,19 +147,19 @@ def _counts_from(progress: Progress, piece: int, name: str, counted: str) -> Ran
     value = single_value(about.constraints(counted), counted)
     if value is None or value[1] != 1 or value[0].coefficient(name) != 1:
         return None
-    rest = value[0].without(name)
-    if not rest.names() <= progress.known:
+    base = value[0].without(name)
+    if not base.names() <= progress.known:
         return None
     lower, upper = bounds(progress.informed[piece].project({*encoded.sizes, counted}).constraints(counted), counted)
     low = max((-(e.constant // a) for a, e in lower if not e.terms), default=0)
     highs = tuple((a, e) for a, e in upper if e.names() <= size_names(encoded))
     run = f"values of {encoded.calls[counted].function}" if counted in encoded.calls else counted
-    return Ranked(Rank("", (name,), "start", low=low, highs=highs, run=run), ((rest, 1),))
+    return Ranked(Rank("", (name,), "start", low=low, highs=highs, run=run), ((base, 1),))
 
 
 def _places_apart(progress: Progress, piece: int, call: Call) -> bool:
     """Whether places of values that speak of a call are others where its value is another."""
-    found = False
+    occurs = False
     for value in progress.encoded.layout.values:
         for place in value.position:
             if call.function not in {c.function for c in calls(place)}:
@@ -166,14 +168,14 @@ def _places_apart(progress: Progress, piece: int, call: Call) -> bool:
                 whole = affine(place, show)
             except NotAffine:
                 return False
-            scale, rest = whole.coefficient(show(call)), whole.without(show(call))
-            inside = [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(scale - 1))]
-            if scale < 1 or not rest.names() <= set(progress.encoded.space.names):
+            scale, others = whole.coefficient(show(call)), whole.without(show(call))
+            inside = [Constraint(False, others), Constraint(False, others.scaled(-1).plus(scale - 1))]
+            if scale < 1 or not others.names() <= set(progress.encoded.space.names):
                 return False
             if not all(map(progress.informed[piece].implies, inside)):
                 return False
-            found = True
-    return found
+            occurs = True
+    return occurs
 
 
 def _open_calls(progress: Progress) -> Iterator[tuple[str, Call]]:
@@ -203,13 +205,15 @@ def digits(progress: Progress) -> Rules | None:
         if len(places) < 2 or not mine or any(b % a for a, b in pairwise(places)):
             continue
         possible = _digits_of(progress, None, name, quotients, places)[1]
-        said = {k: _digits_of(progress, k, name, quotients, places) for k in mine}
-        if not all(any(v != UNSAID for v in values) for values, _ in said.values()):
+        known_digits = {k: _digits_of(progress, k, name, quotients, places) for k in mine}
+        if not all(any(v != UNSAID for v in values) for values, _ in known_digits.values()):
             continue
-        rests = tuple(_rest(k, [unlike for _, unlike in said.values()], possible) for k in range(len(places)))
+        rests = tuple(_rest(k, [unlike for _, unlike in known_digits.values()], possible) for k in range(len(places)))
         rank = Rank("", (name,), "digits", places=tuple(places), rests=rests)
         _made(progress, call.function)
-        return tuple(Ranked(rank, said[k][0]) if k in said else None for k in range(len(encoded.pieces)))
+        return tuple(
+            Ranked(rank, known_digits[k][0]) if k in known_digits else None for k in range(len(encoded.pieces))
+        )
     return None
 
 
@@ -250,9 +254,9 @@ def _rest(digit: int, unlike: Sequence[list[set[int]]], possible: list[set[int]]
 def lowest(progress: Progress, waiting: Sequence[str]) -> tuple[str, Rules] | None:
     """A position with a lower bound that is known, which any entry may have: that bound."""
     for position in waiting:
-        found = [_lower(progress, p, position) for p in progress.encoded.pieces]
-        rules = tuple(Computed(position, e, 1) for e in found if e is not None)
-        if len(rules) == len(found):
+        lows = [_lower(progress, p, position) for p in progress.encoded.pieces]
+        rules = tuple(Computed(position, e, 1) for e in lows if e is not None)
+        if len(rules) == len(lows):
             return position, rules
     return None
 
@@ -264,10 +268,10 @@ def extreme(progress: Progress) -> Rules | None:
     for name, call in _open_calls(progress):
         mine = speaking(progress.encoded, name)
         for kind in ("least", "most"):
-            found = {k: _limits(progress, k, name, kind) for k in mine}
-            if mine and all(found.values()):
+            limits = {k: _limits(progress, k, name, kind) for k in mine}
+            if mine and all(limits.values()):
                 _made(progress, call.function)
-                return tuple(Ranked(Rank("", (name,), kind), found[k]) if k in found else None for k in every)
+                return tuple(Ranked(Rank("", (name,), kind), limits[k]) if k in limits else None for k in every)
     return None
 
 
@@ -275,8 +279,8 @@ def _limits(progress: Progress, piece: int, name: str, kind: str) -> tuple[tuple
     about = progress.informed[piece].project(progress.known | {name})
     lower, upper = bounds(about.constraints(name), name)
     of_entries = {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}
-    found = [e for a, e in upper if a == 1] if kind == "least" else [e.scaled(-1) for a, e in lower if a == 1]
-    return tuple((e, 1) for e in found if e.names() & of_entries)
+    limits = [e for a, e in upper if a == 1] if kind == "least" else [e.scaled(-1) for a, e in lower if a == 1]
+    return tuple((e, 1) for e in limits if e.names() & of_entries)
 
 
 def _lower(progress: Progress, piece: Piece, position: str) -> Affine | None:
@@ -335,14 +339,14 @@ def begins(progress: Progress) -> Rules | None:
             if other.function == call.function or len(other.arguments) != 1:
                 continue
             argument = linear(other.arguments[0])
-            rest = argument.without(name)
-            if argument.coefficient(name) != 1 or not rest.names() <= progress.known:
+            offset = argument.without(name)
+            if argument.coefficient(name) != 1 or not offset.names() <= progress.known:
                 continue
-            rooms = {k: _most_of(progress, k, rest, argument_names(call)) for k in mine}
+            rooms = {k: _most_of(progress, k, offset, argument_names(call)) for k in mine}
             if mine and all(rooms.values()):
                 _made(progress, call.function)
                 rank = Rank("", (name,), "start", run=other.function)
-                return tuple(Ranked(rank, ((rest, 1), *rooms[k])) if k in rooms else None for k in every)
+                return tuple(Ranked(rank, ((offset, 1), *rooms[k])) if k in rooms else None for k in every)
     return None
 
 
@@ -356,10 +360,10 @@ def _most_of(progress: Progress, piece: int, value: Affine, places: set[str]) ->
     for more in ((), *((p,) for p in positions)):  # of each entry, the most of what lies beside it
         kept = {*encoded.sizes, *places, *same, *more}
         _, upper = bounds(wide.project({*kept, "most"}).constraints("most"), "most")
-        found = tuple((e, a) for a, e in upper if e.names() <= progress.known)
-        whole = tuple((e, a) for e, a in found if not e.names() & encoded.sizes)
-        if found:
-            return (whole or found)[:1]  # what the extents cut off has room, too
+        limits = tuple((e, a) for a, e in upper if e.names() <= progress.known)
+        whole = tuple((e, a) for e, a in limits if not e.names() & encoded.sizes)
+        if limits:
+            return (whole or limits)[:1]  # what the extents cut off has room, too
     return ()
 
 
@@ -373,20 +377,24 @@ def chunk(progress: Progress, waiting: Sequence[str], bounded: bool) -> tuple[st
     ends = set(encoded.layout.parameters) if bounded else encoded.sizes
     every = range(len(encoded.pieces))
     for name, call in encoded.calls.items():
-        own = argument_names(call) & set(waiting)
-        shifts = [a for a in call.arguments if variables(a) & own]
-        if call.function in progress.built or len(own) < 2 or not argument_names(call) <= progress.known | own:
+        positions = argument_names(call) & set(waiting)
+        shifts = [a for a in call.arguments if variables(a) & positions]
+        if (
+            call.function in progress.built
+            or len(positions) < 2
+            or not argument_names(call) <= progress.known | positions
+        ):
             continue
         if any(not shifted(a)[0] for a in shifts):
             continue
         beside = [n for n, c in encoded.calls.items() if c.arguments == call.arguments and n != name]
         names = (name, *(n for n in beside if all(progress.value(k, n) is not None for k in every)))
-        for position in sorted(own, key=waiting.index, reverse=True):
-            rules = [_begins_again(progress, k, names, position, own - {position}, ends) for k in every]
+        for position in sorted(positions, key=waiting.index, reverse=True):
+            rules = [_begins_again(progress, k, names, position, positions - {position}, ends) for k in every]
             if all(rules):
                 columns = tuple(dict.fromkeys(n for r in rules if r for g in r.rank.groups or () for n in g.names()))
                 progress.counted.update(names)
-                for other in own - {position}:
+                for other in positions - {position}:
                     progress.extra[other] = (*columns, rounds_of(position))
                 return position, tuple(rules)
     return None
@@ -401,8 +409,8 @@ def _begins_again(
     progress: Progress, piece: int, names: tuple[str, ...], position: str, others: set[str], ends: set[str]
 ) -> Ranked | None:
     encoded = progress.encoded
-    found = [progress.value(piece, n) for n in names]
-    values = tuple(v for v in found if v is not None)
+    known_values = [progress.value(piece, n) for n in names]
+    values = tuple(v for v in known_values if v is not None)
     if len(values) < len(names):
         return None
     lower, upper = bounds(progress.informed[piece].project({*encoded.sizes, position}).constraints(position), position)
@@ -417,7 +425,7 @@ def _begins_again(
 def _tied(progress: Progress, piece: int, positions: set[str], keys: Iterable[str]) -> set[str]:
     """What is known and decides, with what is chosen for them, about these positions."""
     encoded = progress.encoded
-    found, seen = set[str](), {*keys}
+    tied, seen = set[str](), {*keys}
     waiting = [*positions]
     while waiting:
         name = waiting.pop()
@@ -425,11 +433,11 @@ def _tied(progress: Progress, piece: int, positions: set[str], keys: Iterable[st
             continue
         seen.add(name)
         if name in progress.known:
-            found |= {name} - encoded.sizes
+            tied |= {name} - encoded.sizes
             continue
         if name in encoded.calls:
             waiting += argument_names(encoded.calls[name])
         else:
             waiting += [n for n, c in encoded.calls.items() if name in argument_names(c)]
         waiting += [n for c in encoded.pieces[piece].constraints(name) for n in c.value.names()]
-    return found
+    return tied

@@ -62,14 +62,14 @@ def orders_of(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
             break
         for orders in islice(_by_cost(options), attempts):
             try:
-                found = _tried(layout, plan, orders, samples(layout))
+                result = _tried(layout, plan, orders, samples(layout))
             except Unsupported as error:
                 raise with_remedy(error, layout) from None
-            if isinstance(found, int):
-                orders = _with_less(layout, plan, options, orders, found, samples(layout))
+            if isinstance(result, int):
+                orders = _with_less(layout, plan, options, orders, result, samples(layout))
                 return tuple(replace(o, few=samples is _fitting_samples) for o in orders)
             if samples is _random_samples:
-                reasons.append(found)
+                reasons.append(result)
     raise _refusal(layout, plan, reasons)
 
 
@@ -96,9 +96,9 @@ def _with_less(
             if not beyond or other == orders:
                 continue
             with suppress(Unsupported):
-                found = _tried(layout, plan, other, samples)
-                if isinstance(found, int) and found < beyond:
-                    orders, beyond = other, found
+                result = _tried(layout, plan, other, samples)
+                if isinstance(result, int) and result < beyond:
+                    orders, beyond = other, result
     return orders
 
 
@@ -134,8 +134,8 @@ def _by_cost(options: Sequence[Sequence[Option]]) -> Iterator[tuple[KeyOrder, ..
             return
         for cost, order in ranks[0]:
             if cost <= total:
-                for rest in of_cost(ranks[1:], total - cost):
-                    yield (order, *rest)
+                for others in of_cost(ranks[1:], total - cost):
+                    yield (order, *others)
 
     most = sum(max(cost for cost, _ in rank) for rank in options)
     for total in range(most + 1):
@@ -151,13 +151,13 @@ def _options(plan: PackPlan, rank: Rank) -> Iterator[Option]:
     hints = list(_hints(plan, rank))
     if rank.kind in ("write", "most", "least", "given"):
         array = rank.array or plan.encoded.calls[rank.keys[0]].function
-        for rest in range(len(fills(layout, array, rank.kind))):
-            yield min(rest, 1), KeyOrder(((0, False),), rest=rest)
+        for number in range(len(fills(layout, array, rank.kind))):
+            yield min(number, 1), KeyOrder(((0, False),), rest=number)
         return
     if rank.kind in ("start", "places"):
         index = layout.index(rank.array or plan.encoded.calls[rank.keys[0]].function)
         ways = {"start": 5, "places": 2}[rank.kind] if index.properties or index.ranges else 1
-        yield from ((min(rest, 1), KeyOrder(((0, False),), rest=rest)) for rest in range(ways))
+        yield from ((min(number, 1), KeyOrder(((0, False),), rest=number)) for number in range(ways))
         yield from ((cost, KeyOrder(((0, False),), rest=2, hint=hint)) for cost, hint in hints)
         return
     if rank.kind == "digits":
@@ -165,9 +165,9 @@ def _options(plan: PackPlan, rank: Rank) -> Iterator[Option]:
         return
     padded = rank.kind == "slots" and any(plan.encoded.calls[k].function in plan.sentinels for k in rank.keys)
     plain = 0
-    said = _said(plan, rank)
-    if said is not None:
-        yield 0, said
+    declared = _said(plan, rank)
+    if declared is not None:
+        yield 0, declared
     for empty_first in (False, True) if padded else (False,):
         for order in permutations(range(len(rank.keys))):
             for down in product((False, True), repeat=len(rank.keys)):
@@ -191,13 +191,15 @@ def _said(plan: PackPlan, rank: Rank) -> KeyOrder | None:
     for fact in (p for index in plan.encoded.layout.indexes if index.name in known for p in index.properties):
         conditions, conclusions = split(fact.formula.body if isinstance(fact.formula, Forall) else fact.formula)
         match conclusions:
-            case [Compare("<" | "<=" | ">" | ">=" as op, Call(own, left), Call(other))] if own == other in known:
+            case [Compare("<" | "<=" | ">" | ">=" as op, Call(function, left), Call(other))] if (
+                function == other in known
+            ):
                 later = {b.name for c in conditions for b in _later(c)}
                 names = {n.name for a in left for n in walk(a) if isinstance(n, Var)}
                 if (op in (">", ">=")) != bool(names & later):
-                    falling.add(known[own])
+                    falling.add(known[function])
                 equal = {call.function for c in conditions for call in _equal(c)}
-                before[known[own]] = {known[n] for n in equal if n in known and n != own}
+                before[known[function]] = {known[n] for n in equal if n in known and n != function}
     order: list[int] = []
     while len(order) < len(rank.keys):
         ready = (k for k in range(len(rank.keys)) if k not in order and before.get(k, set()) <= set(order))
@@ -218,21 +220,21 @@ def _later(condition: Formula) -> Iterator[Var]:
 def _equal(condition: Formula) -> Iterator[Call]:
     """The call, where one is equal at two positions."""
     match condition:
-        case Compare("=", Call() as own, Call() as other) if own.function == other.function:
-            yield own
+        case Compare("=", Call() as call, Call() as other) if call.function == other.function:
+            yield call
 
 
 @lru_cache(maxsize=256)
 def _sums(layout: Layout, functions: tuple[str, ...]) -> tuple[tuple[Affine, ...], ...]:
     """What properties compare at two positions and is no key itself: sums and quotients of keys, one or two of them."""
-    found: dict[Affine, None] = {}
+    sums: dict[Affine, None] = {}
     for fact in (p.formula for a in layout.indexes for p in a.properties):
         for part in walk(fact):
             if isinstance(part, Compare) and (value := _compared(part)) is not None:
                 names = {n.removesuffix("'") for n in value.names()}
                 if names <= {*functions} and len(value.terms) > 0 and not _is_key(value):
-                    found[Affine(value.terms)] = None
-    return (*((v,) for v in found), *permutations(found, 2))
+                    sums[Affine(value.terms)] = None
+    return (*((v,) for v in sums), *permutations(sums, 2))
 
 
 def _is_key(value: Affine) -> bool:
@@ -247,10 +249,10 @@ def _compared(part: Compare) -> Affine | None:
     sides: list[Affine] = []
     places: list[tuple[Expr, ...]] = []
     for side in (part.left, part.right):
-        own = calls(side)
-        if not own or len({c.arguments for c in own}) != 1:
+        calls_here = calls(side)
+        if not calls_here or len({c.arguments for c in calls_here}) != 1:
             return None
-        places.append(own[0].arguments)
+        places.append(calls_here[0].arguments)
         with_names = _affine_of_functions(side)
         if with_names is None:
             return None
@@ -268,16 +270,16 @@ def _affine_of_functions(side: Expr) -> Affine | None:
 def _hints(plan: PackPlan, rank: Rank) -> Iterator[tuple[int, tuple[Expr, ...]]]:
     """Orders of what one coordinate stands for, such as rows: by their number of entries, or by their first or last."""
     layout, encoded = plan.encoded.layout, plan.encoded
-    own = _numbered(plan, rank)
-    if own is None or rank.hint or len(encoded.pieces) > 1 or not any(a.properties for a in layout.indexes):
+    coordinate = _numbered(plan, rank)
+    if coordinate is None or rank.hint or len(encoded.pieces) > 1 or not any(a.properties for a in layout.indexes):
         return
-    others = [c for c in layout.coordinates if c != own]
-    count = Call("count", (Var(own),))
-    every: list[Expr] = [count, *(Call(f, (Var(c), Var(own))) for c in others for f in ("least", "most"))]
+    others = [c for c in layout.coordinates if c != coordinate]
+    count = Call("count", (Var(coordinate),))
+    every: list[Expr] = [count, *(Call(f, (Var(c), Var(coordinate))) for c in others for f in ("least", "most"))]
     for value in every:
         falling = Bin("-", Num(0), value)
         for first in (falling, value) if value is count else (value, falling):
-            yield 1 + (value is not count), (first, Var(own))
+            yield 1 + (value is not count), (first, Var(coordinate))
 
 
 def _numbered(plan: PackPlan, rank: Rank) -> str | None:
@@ -350,22 +352,22 @@ def samples_of(layout: Layout, orders: Sequence[KeyOrder]) -> tuple[Sample, ...]
 @lru_cache(maxsize=64)
 def _random_samples(layout: Layout) -> tuple[Sample, ...]:
     """Mostly enough entries to fill groups and blocks, one of them nearly empty, one empty."""
-    found = []
+    samples = []
     for seed in range(5):
         shape, columns = _sample(layout, seed)
         count = len(next(iter(columns.values()), np.ones(1)))
         values = 1.0 + np.arange(count) // 2 % 2 * (seed > 0)  # neighbours of equal values, and of others
-        found.append(Sample(shape, columns, values))
+        samples.append(Sample(shape, columns, values))
     if layout.rank:
-        found.append(Sample(shape, {n: c[:0] for n, c in columns.items()}, values[:0]))
-    return tuple(found)
+        samples.append(Sample(shape, {n: c[:0] for n, c in columns.items()}, values[:0]))
+    return tuple(samples)
 
 
 @lru_cache(maxsize=64)
 def _fitting_samples(layout: Layout) -> tuple[Sample, ...]:
     """What arrays that satisfy all that is declared hold, where the prover finds some: entries that a layout has places
     for, when it has none for most."""
-    found: list[Sample] = []
+    samples: list[Sample] = []
     for seed, sizes in product(range(2), small_sizes(layout)):
         try:
             arrays = satisfying(layout, sizes, seed)
@@ -379,10 +381,10 @@ def _fitting_samples(layout: Layout) -> tuple[Sample, ...]:
         shape = tuple(sizes[p] for p in layout.parameters)
         columns, single = sorted_entries(layout, shape, coords, stored)
         if 0 < len(single) == len(stored):
-            found.append(Sample(shape, columns, single, fit=True))
-        if len(found) == FITTING:
+            samples.append(Sample(shape, columns, single, fit=True))
+        if len(samples) == FITTING:
             break
-    return (*found, *_random_samples(layout)[-1:]) if found else ()
+    return (*samples, *_random_samples(layout)[-1:]) if samples else ()
 
 
 def _sample(layout: Layout, seed: int) -> tuple[tuple[int, ...], dict[str, Array]]:
@@ -397,5 +399,5 @@ def _sample(layout: Layout, seed: int) -> tuple[tuple[int, ...], dict[str, Array
     columns = [random.integers(0, n, many) for n in shape]
     if not columns:
         return (), {}
-    found, _ = sorted_entries(layout, shape, tuple(columns), np.ones(len(columns[0])))
-    return shape, found
+    coordinates, _ = sorted_entries(layout, shape, tuple(columns), np.ones(len(columns[0])))
+    return shape, coordinates

@@ -72,10 +72,10 @@ def pack_plan(layout: Layout) -> PackPlan:
         error.__traceback__ = None
         wide, arguments = with_arguments(layout)
         for free in (False, True):
-            for one, own in ((layout, {}), (wide, arguments)):
-                if free or own:
+            for one, positions in ((layout, {}), (wide, arguments)):
+                if free or positions:
                     with suppress(Unsupported):
-                        return replace(_pack_plan(one, own, free), otherwise=error)
+                        return replace(_pack_plan(one, positions, free), otherwise=error)
         raise with_remedy(error, layout) from None
 
 
@@ -113,8 +113,8 @@ def _pack_plan(
     steps += _of_facts(progress)
     _check_built(progress)
     never = (Constraint(False, Affine((), -1)),)
-    own = taken_once(encoded, informed)
-    belongs = tuple(never if p.is_empty() else tuple(p.project(given).constraints()) for p in own)
+    taken = taken_once(encoded, informed)
+    belongs = tuple(never if p.is_empty() else tuple(p.project(given).constraints()) for p in taken)
     injective = _is_injective(layout, encoded, steps, set(arguments or ()))
     steps = _whole_runs(progress, steps)
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
@@ -144,10 +144,10 @@ def _next(
     reason = ""
     for whole, position in product((True, False) if progress.arguments else (False,), waiting):
         progress.whole = whole
-        found = _step(progress, position)
-        if isinstance(found, tuple):
-            return position, found
-        reason = reason or found
+        rules = _step(progress, position)
+        if isinstance(rules, tuple):
+            return position, rules
+        reason = reason or rules
     needed = (digits(progress) or start(progress, waiting)) if free else None
     if free and needed is None:
         chosen = chunk(progress, waiting, True) or counted_later(progress, waiting)
@@ -165,10 +165,10 @@ def _next(
 
 def _check_made_once(plan: PackPlan) -> None:
     """An array belongs to one position."""
-    made: dict[str, Rank] = {}
+    rank_of: dict[str, Rank] = {}
     for rank in plan.ranks:
         for function in functions_of(plan.encoded, rank):
-            if made.setdefault(function, rank) != rank:
+            if rank_of.setdefault(function, rank) != rank:
                 raise Unsupported(
                     f"layout `{plan.encoded.layout.name}` cannot be packed: the array `{function}` belongs to several "
                     "positions",
@@ -201,26 +201,26 @@ def _along(progress: Progress, name: str, later: Iterable[Rules]) -> set[str]:
     are numbered later for each of its values."""
     encoded = progress.encoded
     layout = encoded.layout
-    own = {*encoded.sizes, name}
-    found = {name}
+    fixed = {*encoded.sizes, name}
+    moving = {name}
     for other in (*layout.positions, *layout.coordinates):
-        value = single_value(encoded.pieces[0].project({*own, other}).constraints(other), other)
+        value = single_value(encoded.pieces[0].project({*fixed, other}).constraints(other), other)
         if value is not None and name in value[0].names():
-            found.add(other)
+            moving.add(other)
     for (rule,) in later:
         match rule:
-            case Computed(position, numerator, _) if numerator.names() & found:
-                found.add(position)
+            case Computed(position, numerator, _) if numerator.names() & moving:
+                moving.add(position)
             case Ranked(rank, values) if rank.position:
                 calls = [encoded.calls[n] for n in (rank.begin, *rank.keys) if n in encoded.calls]
                 groups = {n for g in (*(rank.groups or ()), *(rank.within or ())) for n in g.names()}
                 groups |= {n for c in calls for n in argument_names(c)}
                 groups |= {n for value, _ in values for n in value.names()}
-                if (groups & found) - {rank.position} or any(
-                    n in encoded.calls and argument_names(encoded.calls[n]) & found for n in groups
+                if (groups & moving) - {rank.position} or any(
+                    n in encoded.calls and argument_names(encoded.calls[n]) & moving for n in groups
                 ):
-                    found.add(rank.position)
-    return found
+                    moving.add(rank.position)
+    return moving
 
 
 def _check_padding(plan: PackPlan) -> None:
@@ -291,10 +291,10 @@ def _step(progress: Progress, position: str) -> Rules | str:
     """A rule for the position in each piece, or the reason why there is none."""
     rules: list[Rule | None] = []
     for piece in range(len(progress.encoded.pieces)):
-        found = _rule(progress, piece, position)
-        if isinstance(found, str):
-            return found
-        rules.append(found)
+        rule = _rule(progress, piece, position)
+        if isinstance(rule, str):
+            return rule
+        rules.append(rule)
     return tuple(rules)
 
 
@@ -307,8 +307,8 @@ def _rule(progress: Progress, piece: int, position: str) -> Rule | str:
     more = hint.keys if hint is not None else ()
     extra = progress.extra.get(position, ())
     if not keys and not extra:
-        found = later(progress, piece, position) or run(progress, piece, position)
-        return reason if found is None else replace(found, rank=replace(found.rank, hint=more))
+        ranked = later(progress, piece, position) or run(progress, piece, position)
+        return reason if ranked is None else replace(ranked, rank=replace(ranked.rank, hint=more))
     along = None if extra else run(progress, piece, position)
     if along is not None and along.rank.same and all(d == 1 for _, (_, d) in keys):
         # One value for a run: where it changes, a run ends, and there are several with these keys.
@@ -348,7 +348,7 @@ def _keys(progress: Progress, piece: int, position: str) -> tuple[list[tuple[str
     """The calls at the position whose value is known, and in words why there is none."""
     encoded = progress.encoded
     matter = set(involved(encoded, encoded.pieces[piece])) - progress.counted
-    found: list[tuple[str, tuple[Affine, int]]] = []
+    known_keys: list[tuple[str, tuple[Affine, int]]] = []
     missing: list[str] = []
     reason = (
         f"nothing says which `{position}` an entry has: it does not follow from the coordinates, "
@@ -370,27 +370,27 @@ def _keys(progress: Progress, piece: int, position: str) -> tuple[list[tuple[str
                 "coordinates"
             )
         else:
-            found.append((name, value))
-    found += _beside(progress, piece, found, missing)
-    if progress.whole and {*missing} - {n for n, _ in found}:
+            known_keys.append((name, value))
+    known_keys += _beside(progress, piece, known_keys, missing)
+    if progress.whole and {*missing} - {n for n, _ in known_keys}:
         return [], reason
     at = [
         f
-        for f in found
+        for f in known_keys
         if Var(position) in encoded.calls[f[0]].arguments or _say(encoded, encoded.calls[f[0]], position)
     ]
-    return at or found, reason
+    return at or known_keys, reason
 
 
 def _say(encoded: Encoded, call: Call, position: str) -> bool:
     """Whether the arguments of a call are made of the position alone, and no two positions have the same: quotients and
     remainders."""
     quotients = {n: Bin("/", expression(e), Num(d)) for n, (e, d) in encoded.quotients.items()}
-    own: list[Expr] = [substitute(substitute(a, quotients), quotients) for a in call.arguments]
-    if len(own) < 2 or any(variables(a) - {position} or any(calls(a)) for a in own):
+    arguments: list[Expr] = [substitute(substitute(a, quotients), quotients) for a in call.arguments]
+    if len(arguments) < 2 or any(variables(a) - {position} or any(calls(a)) for a in arguments):
         return False
     other = Var(position + "'")
-    same: list[Formula] = [Compare("=", a, substitute(a, {position: other})) for a in own]
+    same: list[Formula] = [Compare("=", a, substitute(a, {position: other})) for a in arguments]
     inside: list[Formula] = [Compare("<=", Num(0), v) for v in (Var(position), other)]
     return implied([*inside, *same], Facts((), {}), Compare("=", Var(position), other)).proved
 
@@ -399,15 +399,15 @@ def _beside(
     progress: Progress, piece: int, keys: Sequence[tuple[str, tuple[Affine, int]]], names: Sequence[str]
 ) -> list[tuple[str, tuple[Affine, int]]]:
     """Those of the names whose values follow from the keys, with them: what is left of a coordinate in a block."""
-    found: dict[str, tuple[Affine, int]] = {}
+    values: dict[str, tuple[Affine, int]] = {}
     before = -1
-    while keys and before != len(found):
-        before = len(found)
+    while keys and before != len(values):
+        before = len(values)
         for name in names:
-            rule = None if name in found else progress.value_beside(piece, name, {**dict(keys), **found})
+            rule = None if name in values else progress.value_beside(piece, name, {**dict(keys), **values})
             if rule is not None:
-                found[name] = Affine(((rule.name, 1),)), 1
-    return list(found.items())
+                values[name] = Affine(((rule.name, 1),)), 1
+    return list(values.items())
 
 
 def _counted(progress: Progress, piece: int, position: str, keys: tuple[str, ...]) -> Rank | str:
@@ -419,9 +419,9 @@ def _counted(progress: Progress, piece: int, position: str, keys: tuple[str, ...
     lows = [e.scaled(-1) for a, e in lower if a == 1]
     highs = [e.plus(1) for a, e in upper if a == 1]
     for low, high in product(lows, highs):
-        found = _between_calls(progress, position, keys, low, high)
-        if found is not None:
-            return found
+        rank = _between_calls(progress, position, keys, low, high)
+        if rank is not None:
+            return rank
     first = [-(e.constant // a) for a, e in lower if not e.terms]
     ends = tuple((a, e) for a, e in upper if e.names() <= size_names(encoded))
     if not ends and (end := domain(progress, piece, position, keys)) is not None:
@@ -433,9 +433,15 @@ def _counted(progress: Progress, piece: int, position: str, keys: tuple[str, ...
     if len(others) > 1:
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
-    said = any(all(shift(a, position) is None for a in encoded.calls[k].arguments) for k in keys)
+    has_own_place = any(all(shift(a, position) is None for a in encoded.calls[k].arguments) for k in keys)
     return Rank(
-        position, keys, "slots", low=max(first), highs=ends, groups=() if said or not keys else None, ended=ended
+        position,
+        keys,
+        "slots",
+        low=max(first),
+        highs=ends,
+        groups=() if has_own_place or not keys else None,
+        ended=ended,
     )
 
 
@@ -446,15 +452,15 @@ def _is_of(encoded: Encoded, argument: Expr, position: str) -> bool:
 
 def _names_within(encoded: Encoded, argument: Expr) -> set[str]:
     """The names of an argument, for quotients those of what they divide."""
-    found = set[str]()
+    names = set[str]()
     waiting = [*variables(argument)]
     while waiting:
         name = waiting.pop()
         if name in encoded.quotients:
             waiting += encoded.quotients[name][0].names()
         else:
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 def _is_counted_by_call(progress: Progress, highs: Iterable[Affine]) -> bool:
@@ -487,10 +493,10 @@ def later(progress: Progress, piece: int, position: str) -> Ranked | None:
 
 def run(progress: Progress, piece: int, position: str) -> Ranked | None:
     """A rank of runs: something known lies between calls at the position."""
-    found = _between(progress, piece, position)
-    for name, (below, above) in found.items():
+    between = _between(progress, piece, position)
+    for name, (below, above) in between.items():
         # a block on the diagonal holds rows and columns between the same two calls
-        shared = (n for n, (low, high) in found.items() if set(below) & set(low) and set(above) & set(high))
+        shared = (n for n, (low, high) in between.items() if set(below) & set(low) and set(above) & set(high))
         within = list(dict.fromkeys((name, *shared)))
         values = tuple((Affine(((n, 1),)), 1) for n in within)
         same = len(within) == 1 and not _moves(progress, piece, position, name)
@@ -519,7 +525,7 @@ def _between(progress: Progress, piece: int, position: str) -> dict[str, tuple[l
     encoded = progress.encoded
     layout = encoded.layout
     at = [n for n, c in encoded.calls.items() if position in argument_names(c) and c.function not in progress.built]
-    found: dict[str, tuple[list[Affine], list[Affine]]] = {}
+    between: dict[str, tuple[list[Affine], list[Affine]]] = {}
     for name in (*layout.positions, *layout.coordinates):
         if name not in progress.known or name == position:
             continue
@@ -529,8 +535,8 @@ def _between(progress: Progress, piece: int, position: str) -> dict[str, tuple[l
         below = [e.scaled(-1) for a, e in lower if a == 1 and e.names() & set(at)]
         above = [e for a, e in upper if a == 1 and e.names() & set(at)]
         if below and above:
-            found[name] = below, above
-    return found
+            between[name] = below, above
+    return between
 
 
 def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: list[Affine]) -> str:
@@ -553,8 +559,8 @@ def _moves(progress: Progress, piece: int, position: str, name: str) -> bool:
     fixed = {*encoded.sizes, *progress.placed, *at, position}
     tied = {name}
     for other in (*encoded.layout.positions, *encoded.layout.coordinates):
-        found = single_value(encoded.pieces[piece].project({*fixed, other, name}).constraints(other), other)
-        if found is not None and name in found[0].names():
+        value = single_value(encoded.pieces[piece].project({*fixed, other, name}).constraints(other), other)
+        if value is not None and name in value[0].names():
             tied.add(other)
     # What is found later may change along what is run over.
     tied |= {p for p in encoded.layout.positions if p not in progress.placed | {position}}
@@ -614,9 +620,9 @@ def _of_places(progress: Progress) -> list[Rules]:
     for place in [p for v in layout.values for p in v.position if len(v.position) == 1 or isinstance(p, Call)]:
         alone = [c for c in dict.fromkeys(calls(place)) if [p for p in every if c in calls(p)] == [place]]
         alone = [c for c in alone if c.function not in progress.built | related]
-        found = [c for c in alone if variables(c) <= progress.known]
-        for call in sorted(found, key=lambda c: -len(variables(c))):
-            others = [c for c in found if c is not call and c.function not in progress.built]
+        placed = [c for c in alone if variables(c) <= progress.known]
+        for call in sorted(placed, key=lambda c: -len(variables(c))):
+            others = [c for c in placed if c is not call and c.function not in progress.built]
             within = tuple(linear(a) for c in others for a in c.arguments) if others else None
             progress.built.add(call.function)
             groups = tuple(map(linear, call.arguments))
@@ -643,9 +649,9 @@ def _of_facts(progress: Progress) -> list[Rules]:
 def _following(encoded: Encoded, name: str) -> str:
     """The call f(e + 1) for f(e); empty when it does not occur."""
     call = encoded.calls[name]
-    for other, found in encoded.calls.items():
-        if found.function == call.function and other != name:
-            steps = [linear(b) - linear(a) for a, b in zip(call.arguments, found.arguments, strict=True)]
+    for other, candidate in encoded.calls.items():
+        if candidate.function == call.function and other != name:
+            steps = [linear(b) - linear(a) for a, b in zip(call.arguments, candidate.arguments, strict=True)]
             if not any(s.terms for s in steps) and [s.constant for s in steps] == [0] * (len(steps) - 1) + [1]:
                 return other
     return ""
@@ -654,15 +660,15 @@ def _following(encoded: Encoded, name: str) -> str:
 def _room(progress: Progress, piece: int, name: str, following: str) -> Ranked | None:
     """f(e + 1) - f(e) is at least what the entries need."""
     kept = progress.known | {name, following}
-    found: list[tuple[Affine, int]] = []
+    needs: list[tuple[Affine, int]] = []
     for constraint in progress.encoded.pieces[piece].project(kept).constraints(following):
         value = constraint.value
         if constraint.equality or value.coefficient(following) != 1 or value.coefficient(name) != -1:
             continue
-        rest = value.without(following).without(name).scaled(-1)
-        if rest.names() <= progress.known:
-            found.append((rest, 1))
-    return Ranked(Rank("", (name,), "room", name, following), tuple(found)) if found else None
+        need = value.without(following).without(name).scaled(-1)
+        if need.names() <= progress.known:
+            needs.append((need, 1))
+    return Ranked(Rank("", (name,), "room", name, following), tuple(needs)) if needs else None
 
 
 def _extreme(progress: Progress, piece: int, name: str) -> Ranked | None:
@@ -670,8 +676,8 @@ def _extreme(progress: Progress, piece: int, name: str) -> Ranked | None:
     about = progress.encoded.pieces[piece].project(progress.known | {name}).constraints(name)
     lower, upper = bounds(about, name)
     of_entries = {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}
-    for kind, found, sign in (("most", lower, -1), ("least", upper, 1)):
-        values = tuple((e.scaled(sign), 1) for a, e in found if a == 1 and e.names() & of_entries)
+    for kind, limits, sign in (("most", lower, -1), ("least", upper, 1)):
+        values = tuple((e.scaled(sign), 1) for a, e in limits if a == 1 and e.names() & of_entries)
         if values:
             return Ranked(Rank("", (name,), kind), values)
     return None
@@ -682,11 +688,11 @@ def _between_calls(progress: Progress, position: str, keys: tuple[str, ...], low
     calls = progress.encoded.calls
     base, past = -low.constant, -high.constant
     begin = only_call(low.plus(base), calls)
-    rest = only_call(high - low, calls)
+    count = only_call(high - low, calls)
     end = only_call(high.plus(past), calls)
     if begin is None or calls[begin].function in progress.built:
         return None
-    other, kind = (rest, "counts") if rest is not None else (end, "ends")
+    other, kind = (count, "counts") if count is not None else (end, "ends")
     if other is None or calls[other].function in progress.built:
         return None
     first, second = calls[begin], calls[other]
@@ -697,10 +703,10 @@ def _between_calls(progress: Progress, position: str, keys: tuple[str, ...], low
         one = [Affine(())] * (len(steps) - 1) + [Affine((), 1)]
         if kind != "ends" or steps != one or base != past:
             return None
-        own = argument_names(first) | progress.encoded.sizes
+        fixed = argument_names(first) | progress.encoded.sizes
         others = {
             n for k in keys for n in argument_names(calls[k]) if not _is_of(progress.encoded, Var(n), position)
-        } - own
+        } - fixed
         return Rank(position, keys, "padded" if others else "pointer", begin, "", bottom, base)
     if first.arguments != second.arguments:
         return None
@@ -725,29 +731,29 @@ def _check_built(progress: Progress) -> None:
 def _sentinels(progress: Progress) -> dict[str, Affine]:
     """For arrays that have it, an end of the declared range for which the relation has no points."""
     encoded = progress.encoded
-    found: dict[str, Affine] = {}
+    sentinels: dict[str, Affine] = {}
     for name, call in encoded.calls.items():
         about = [encoded.pieces[k] for k in speaking(encoded, name)] or encoded.pieces
         about = [p.with_constraints(_inside(encoded, p, name)) for p in about]
         for end in _range_ends(encoded, name):
             value = Constraint(True, Affine(((name, 1),)) - end)
-            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in about):
-                found[call.function] = end
-    return found
+            if call.function not in sentinels and all(p.with_constraints([value]).is_empty() for p in about):
+                sentinels[call.function] = end
+    return sentinels
 
 
 def _inside(encoded: Encoded, piece: Piece, name: str) -> list[Constraint]:
     """The calls at a call that the piece speaks of read within their arrays."""
-    found: list[Constraint] = []
+    constraints: list[Constraint] = []
     for other in involved(encoded, piece):
         if other not in encoded.calls or name not in argument_names(encoded.calls[other]):
             continue
         call = encoded.calls[other]
         for argument, extent in zip(call.arguments, encoded.layout.index(call.function).extents, strict=True):
             with suppress(NotAffine):
-                found.append(Constraint(False, linear(argument)))
-                found.append(Constraint(False, linear(extent) - linear(argument).plus(1)))
-    return found
+                constraints.append(Constraint(False, linear(argument)))
+                constraints.append(Constraint(False, linear(extent) - linear(argument).plus(1)))
+    return constraints
 
 
 def _range_ends(encoded: Encoded, name: str) -> Iterator[Affine]:

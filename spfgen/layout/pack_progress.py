@@ -49,9 +49,9 @@ class Progress:
     def value(self, piece: int, name: str) -> tuple[Affine, int] | None:
         """The only value of a dimension, given what is known."""
         projected = self.informed[piece].project(self.known | {name})
-        found = single_value(projected.constraints(name), name)
-        if found is not None and found[0].names() <= self.known:
-            return found
+        single = single_value(projected.constraints(name), name)
+        if single is not None and single[0].names() <= self.known:
+            return single
         quotients = self.encoded.quotients.values()
         if not any(name in numerator.names() for numerator, _ in quotients) and not projected.has_floors():
             return None
@@ -69,12 +69,12 @@ class Progress:
         key = piece, name, frozenset(given)
         if key not in self.solved:
             about = self.informed[piece].project(given | {name}).constraints(name)
-            found = single_value(about, name)
+            single = single_value(about, name)
             rule: Solved | None = None
-            if found is not None and found[0].names() <= given:
-                needed = [(o, (Case((), *others[o]),)) for o in sorted(found[0].names() & set(others))]
+            if single is not None and single[0].names() <= given:
+                needed = [(o, (Case((), *others[o]),)) for o in sorted(single[0].names() & set(others))]
                 column = f"{name} of alternative {piece} after {len(self.solved)}"
-                rule = Solved(column, (*needed, (name, (Case((), *found),))), Affine(((name, 1),)))
+                rule = Solved(column, (*needed, (name, (Case((), *single),))), Affine(((name, 1),)))
             self.solved[key] = rule
         return self.solved[key]
 
@@ -106,21 +106,21 @@ def solution(encoded: Encoded, piece: Piece, name: str, known: set[str]) -> tupl
     quotients = quotients_of(encoded, name)
     places = sorted({d for _, d in quotients})
     if len(places) > 2 and not any(b % a for a, b in pairwise(places)):
-        found = by_digits(encoded, piece, name, quotients, known)
-        if found is not None:
-            return found
+        digits = by_digits(encoded, piece, name, quotients, known)
+        if digits is not None:
+            return digits
     cases = piece.function(name, known)
     return (((name, cases),), Affine(((name, 1),))) if cases else None
 
 
 def quotients_of(encoded: Encoded, name: str) -> list[tuple[str, int]]:
     """(dimension, divisor) for the name and what is its quotient, or the quotient of a quotient."""
-    found = {name: 1}
+    divisor_of = {name: 1}
     for quotient, (numerator, divisor) in encoded.quotients.items():  # each stands behind what it divides
         match numerator:
-            case Affine(((str() as inner, 1),), 0) if inner in found:
-                found[quotient] = found[inner] * divisor
-    return list(found.items())
+            case Affine(((str() as inner, 1),), 0) if inner in divisor_of:
+                divisor_of[quotient] = divisor_of[inner] * divisor
+    return list(divisor_of.items())
 
 
 def by_digits(

@@ -62,20 +62,20 @@ def satisfying(layout: Layout, sizes: Mapping[str, int], seed: int | None = None
 
     `sizes` has all parameters and sizes, small ones. With a `seed`, many elements are random.
     """
-    found = _satisfying(layout, sizes, layout.facts, seed)
-    return None if found is None or violation(layout, sizes, found) is not None else found
+    arrays = _satisfying(layout, sizes, layout.facts, seed)
+    return None if arrays is None or violation(layout, sizes, arrays) is not None else arrays
 
 
 def with_entries(layout: Layout, sizes: Mapping[str, int], seed: int) -> dict[str, Array] | None:
     """Of several index arrays that satisfy all facts, those that store most; None when the prover finds none."""
     best: tuple[int, dict[str, Array]] | None = None
     for trial in range(SEEDS):
-        found = satisfying(layout, sizes, SEEDS * seed + trial)
-        if found is None:
+        arrays = satisfying(layout, sizes, SEEDS * seed + trial)
+        if arrays is None:
             return None
-        count = enumerate_points(layout, sizes, found).count
+        count = enumerate_points(layout, sizes, arrays).count
         if best is None or count > best[0]:
-            best = count, found
+            best = count, arrays
     return None if best is None else best[1]
 
 
@@ -86,8 +86,8 @@ def small_sizes(layout: Layout, least: int = 1) -> Iterator[dict[str, int]]:
     extents = dict.fromkeys((*EXTENTS, max(1, min(LARGEST, 2 * block))))
     names = (*layout.parameters, *layout.sizes)
     choices = product([n for n in SIZES if n >= least], repeat=len(layout.sizes))
-    for extent, (own, _) in product(extents, zip(choices, range(TRIALS), strict=False)):
-        sizes = dict(zip(names, (*[extent] * layout.rank, *own), strict=True))
+    for extent, (array_sizes, _) in product(extents, zip(choices, range(TRIALS), strict=False)):
+        sizes = dict(zip(names, (*[extent] * layout.rank, *array_sizes), strict=True))
         if all(0 not in shape_of(a.extents, sizes) for a in layout.indexes):
             yield sizes
 
@@ -98,9 +98,9 @@ def fitting_sizes(layout: Layout, extents: Mapping[str, int] | None = None, leas
     for sizes in small_sizes(layout, least):
         yield {**sizes, **(extents or {})}
     for known in (dict.fromkeys(layout.parameters, 3), {}) if extents is None else (extents,):
-        found = _solved(layout, {**known}, least)
-        if found is not None:
-            yield found
+        solved = _solved(layout, {**known}, least)
+        if solved is not None:
+            yield solved
 
 
 def _solved(layout: Layout, known: dict[str, int], least: int) -> dict[str, int] | None:
@@ -109,15 +109,15 @@ def _solved(layout: Layout, known: dict[str, int], least: int) -> dict[str, int]
     unknown = [n for n in (*layout.sizes, *layout.parameters) if n not in known]
     if not unknown:
         return known
-    held = {a.name: a.extents for a in layout.indexes if all(variables(e) <= known.keys() for e in a.extents)}
-    facts = [f.formula for f in layout.facts if {c.function for c in calls(f.formula)} <= held.keys()]
+    known_arrays = {a.name: a.extents for a in layout.indexes if all(variables(e) <= known.keys() for e in a.extents)}
+    facts = [f.formula for f in layout.facts if {c.function for c in calls(f.formula)} <= known_arrays.keys()]
     told = [n for n in unknown if any(n in variables(f) and calls(f) for f in facts)]
     if not told:
         shapes = [v for a in layout.indexes for e in a.extents for v in variables(e)]
         first = next((n for n in shapes if n in unknown), unknown[0])
         tries = ({**known, first: n} for n in SIZES if n >= least)
-        return next((found for sizes in tries if (found := _solved(layout, sizes, least)) is not None), None)
-    data = Data(layout, known, {n: np.zeros(shape_of(e, known), np.int64) for n, e in held.items()})
+        return next((solved for sizes in tries if (solved := _solved(layout, sizes, least)) is not None), None)
+    data = Data(layout, known, {n: np.zeros(shape_of(e, known), np.int64) for n, e in known_arrays.items()})
     try:
         wanted = [part for formula in facts for part in _written_out(data, formula)]
     except DataError:
@@ -177,9 +177,9 @@ def _satisfying(
         if not fixed:
             return None
         fixed = fixed[: len(fixed) // 2]
-    found = dict(answer.model)
+    model_values = dict(answer.model)
     return {
-        n: np.array([found.get(_element(n, at).name, 0) for at in product(*map(range, s))], np.int64).reshape(s)
+        n: np.array([model_values.get(_element(n, at).name, 0) for at in product(*map(range, s))], np.int64).reshape(s)
         for n, s in shapes.items()
     }
 

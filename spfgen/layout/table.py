@@ -51,10 +51,10 @@ class Table:
         if shape not in self.known:
             if len(self.known) >= 256:
                 self.known.clear()
-            found = None
+            shaped = None
             with suppress(NoTable, NotAffine, KeyError):
-                found = Shaped(self, shape, _Numbers(self.key, shape))
-            self.known[shape] = found
+                shaped = Shaped(self, shape, _Numbers(self.key, shape))
+            self.known[shape] = shaped
         return self.known[shape]
 
 
@@ -125,9 +125,9 @@ class _Numbers:
         levels = [w for k in range(len(key.levels)) for w in self._level(k)]
         (value,) = layout.values
         stored = [self.arrays.index(value.name), *self._place(value.position)]
-        made = [w for divisor, words in self.made for w in (divisor, *words)]
+        computed = [w for divisor, words in self.made for w in (divisor, *words)]
         counts = [layout.rank, len(self.made), len(checks), len(fields), len(key.levels)]
-        flat = [*counts, *shape, *made, *(w for c in checks for w in c), *(w for f in fields for w in f)]
+        flat = [*counts, *shape, *computed, *(w for c in checks for w in c), *(w for f in fields for w in f)]
         self.words: Array = np.array([*flat, *levels, *stored], np.int64)
         self.columns = self._columns()
         """Index arrays that are a column of coordinates, by its number, and whether the values are stored as they come,
@@ -189,8 +189,8 @@ class _Numbers:
         """A place in an array, of coordinates, digits and positions."""
         if not position:
             raise NoTable
-        found = [self._affine(affine(e, show), self.positions) for e in position]
-        return [len(found), *(w for words in found for w in words)]
+        subscripts = [self._affine(affine(e, show), self.positions) for e in position]
+        return [len(subscripts), *(w for words in subscripts for w in words)]
 
     def _limit(self) -> None:
         """Digits that index arrays hold."""
@@ -208,13 +208,13 @@ class _Numbers:
         return counted and not self._resets(level) and tuple(place) == (Var(level.rank.position),)
 
     def _columns(self) -> dict[str, int]:
-        found = {}
+        columns = {}
         for number, level in enumerate(self.key.levels):
             for name in level.rank.keys:
                 call, slot = self.key.plan.encoded.calls[name], self.slots[name]
                 if self._is_each(number, call.arguments) and slot < self.layout.rank:
-                    found[call.function] = slot
-        return found
+                    columns[call.function] = slot
+        return columns
 
     def _lead(self) -> str | None:
         """The array in which the only level says where its segments begin, which are the first digit; "" where there is

@@ -67,10 +67,10 @@ def _run(data: Data, widths: Mapping[str, Interval]) -> tuple[Property, ...]:
             unchecked.append(check.fact)
             continue
         limit = 2**62 if check.is_linear else allowed_work(data.arrays)
-        found = check_numpy.run(data, check, limit)
-        if isinstance(found, Broken):
-            raise error_of(data, check.array, check.fact, check.body, found.values)
-        if found is False:
+        broken = check_numpy.run(data, check, limit)
+        if isinstance(broken, Broken):
+            raise error_of(data, check.array, check.fact, check.body, broken.values)
+        if broken is False:
             unchecked.append(check.fact)
     return tuple(unchecked)
 
@@ -84,10 +84,10 @@ def _thorough(data: Data) -> tuple[Property, ...]:
                 if number_of_instances(data, names, body) > LIMIT:
                     unchecked += _run_of(data, fact)
                     continue
-                found = broken_one_by_one(data, names, body)
-                if isinstance(found, Broken):
-                    raise error_of(data, index.name, fact, body, found.values)
-                if found is False:
+                broken = broken_one_by_one(data, names, body)
+                if isinstance(broken, Broken):
+                    raise error_of(data, index.name, fact, body, broken.values)
+                if broken is False:
                     unchecked.append(fact)
     return tuple(unchecked)
 
@@ -95,10 +95,10 @@ def _thorough(data: Data) -> tuple[Property, ...]:
 def _run_of(data: Data, fact: Property) -> list[Property]:
     """The check of one fact that takes linear time; the fact, if there is none."""
     for check in (c for c in checks_of(data.layout) if c.fact == fact):
-        found = check_numpy.run(data, check, allowed_work(data.arrays))
-        if isinstance(found, Broken):
-            raise error_of(data, check.array, check.fact, check.body, found.values)
-        return [fact] if found is False else []
+        broken = check_numpy.run(data, check, allowed_work(data.arrays))
+        if isinstance(broken, Broken):
+            raise error_of(data, check.array, check.fact, check.body, broken.values)
+        return [fact] if broken is False else []
     return [fact]
 
 

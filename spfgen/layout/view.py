@@ -91,9 +91,9 @@ def view_of(layout: Layout, parts: tuple[Part, ...], limited: str | None = None)
                 values[old] = Call(place, (Var(point[group][1]),))
             case Along(step):
                 assert start is not None
-                own = new(f"{old}_of_view")
-                coordinates.append((own, new(f"{extent}_of_view")))
-                moved = Var(own) if step == 1 else Bin("*", Num(step), Var(own))
+                coordinate = new(f"{old}_of_view")
+                coordinates.append((coordinate, new(f"{extent}_of_view")))
+                moved = Var(coordinate) if step == 1 else Bin("*", Num(step), Var(coordinate))
                 values[old] = Bin("+", Var(start), moved)
             case Fixed():
                 assert start is not None
@@ -105,7 +105,7 @@ def view_of(layout: Layout, parts: tuple[Part, ...], limited: str | None = None)
     if limited is not None and limits is not None:
         known.append(within(Var(limited), *map(Var, limits)))
     sizes = (*layout.parameters, *layout.sizes, *(s for s in starts if s is not None), *(limits or ()))
-    made = Layout(
+    viewed = Layout(
         f"{layout.name}_view",
         tuple(n for _, n in coordinates),
         layout.constants,
@@ -121,7 +121,7 @@ def view_of(layout: Layout, parts: tuple[Part, ...], limited: str | None = None)
         layout.fill,
         value_transforms=tuple(replace(t, relation=substitute(t.relation, values)) for t in layout.value_transforms),
     )
-    return View(made, tuple(starts), tuple(places), limits)
+    return View(viewed, tuple(starts), tuple(places), limits)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Rising:
 @lru_cache(maxsize=256)
 def rising(layout: Layout) -> tuple[Rising, ...]:
     """The positions that a search finds."""
-    found = []
+    positions = []
     for part in conjuncts(layout.relation):
         match part:
             case Compare("=", Var(name), Call(array, (Var(position),))) if name in layout.coordinates:
@@ -145,11 +145,11 @@ def rising(layout: Layout) -> tuple[Rising, ...]:
                     and len(layout.index(array).extents) == 1
                     and rises(layout, array).proved
                 ):
-                    found.append(Rising(position, array, layout.coordinates.index(name)))
-    return tuple(found)
+                    positions.append(Rising(position, array, layout.coordinates.index(name)))
+    return tuple(positions)
 
 
 def sizes_of(view: View, sizes: Mapping[str, int], starts: Sequence[int], extents: Sequence[int]) -> dict[str, int]:
     """The sizes of a view: where each dimension begins, and the extents of the view."""
-    own = {name: at for name, at in zip(view.starts, starts, strict=True) if name is not None}
-    return {**sizes, **own, **dict(zip(view.layout.parameters, extents, strict=True))}
+    starts_of_view = {name: at for name, at in zip(view.starts, starts, strict=True) if name is not None}
+    return {**sizes, **starts_of_view, **dict(zip(view.layout.parameters, extents, strict=True))}

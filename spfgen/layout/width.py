@@ -92,12 +92,12 @@ class _Width:
             if part.limits:
                 self.expr(Bin("-", part.limits[1], part.limits[0]))
 
-    def inside(self, found: Scan) -> _Width | None:
+    def inside(self, scanned: Scan) -> _Width | None:
         """With the loops' variables; None when a loop runs through nothing."""
         result = _Width(dict(self.names), self.arrays, self.extents)
-        for formula in found.before:
+        for formula in scanned.before:
             result.formula(formula)
-        for loop in found.loops:
+        for loop in scanned.loops:
             lows, highs = [result.expr(e) for e in loop.low], [result.expr(e) for e in loop.high]
             low, high = max(e[0] for e in lows), min(e[1] for e in highs) - 1
             if low > high:
@@ -116,29 +116,29 @@ class _Width:
             case Not(part):
                 self.formula(part)
             case Exists(names, body) | Forall(names, body):
-                found = scan(names, body, self.extents, some=isinstance(formula, Exists))
-                inner = self.inside(found) if found else None
-                if found is not None and inner is not None:
-                    for inside in (*found.guards, found.body):
+                scanned = scan(names, body, self.extents, some=isinstance(formula, Exists))
+                inner = self.inside(scanned) if scanned else None
+                if scanned is not None and inner is not None:
+                    for inside in (*scanned.guards, scanned.body):
                         inner.formula(inside)
 
     def expr(self, expr: Expr) -> Interval:
         match expr:
             case Num(value):
-                found = value, value
+                interval = value, value
             case Var(name):
-                found = self.names[name]
+                interval = self.names[name]
             case Call(function, arguments):
                 for argument in arguments:
                     self.expr(argument)
-                found = self.arrays[function]
+                interval = self.arrays[function]
             case Bin(op, left, right):
-                found = _combined(op, self.expr(left), self.expr(right))
+                interval = _combined(op, self.expr(left), self.expr(right))
             case _:
                 raise TooWide
-        if found[0] < LEAST or found[1] > MOST:
+        if interval[0] < LEAST or interval[1] > MOST:
             raise TooWide
-        return found
+        return interval
 
 
 def _combined(op: str, a: Interval, b: Interval) -> Interval:

@@ -99,78 +99,78 @@ class Nest:
                 return inner(at)
             alone = c.Bin("==", c.Name(self.part), c.Int(0))
             return [c.If(alone, c.Block(tuple(inner(replace(at, split=False)))))]
-        step, rest = steps[0], steps[1:]
+        step, later = steps[0], steps[1:]
         about = self.piece.restrict(at.known).intersect(at.held)
         names = self.natural(at.names, about)
         if isinstance(step, Filter):
-            body = self.steps(rest, at, inner)
+            body = self.steps(later, at, inner)
             return [c.If(names.constraint(step.constraint), c.Block(tuple(body)))]
-        own = fresh(identifier(step.name), at.taken)
+        column = fresh(identifier(step.name), at.taken)
         inside = replace(
             at,
-            names=names.knowing({step.name: c.Name(own)}),
-            taken=at.taken | {own},
+            names=names.knowing({step.name: c.Name(column)}),
+            taken=at.taken | {column},
             known=at.known | {step.name},
             held=at.held.with_constraints(made_by(step)),
         )
         match step:
             case Assign(_, numerator, divisor):
-                declared = c.Declare(f"const {INT}", own, names.floor(numerator, divisor))
-                return _with(declared, self.steps(rest, inside, inner))
+                declared = c.Declare(f"const {INT}", column, names.floor(numerator, divisor))
+                return _with(declared, self.steps(later, inside, inner))
             case Gather(_, call):
                 loaded = names.load(call.function, [names.affine(a) for a in arguments(call)])
-                lines = _with(c.Declare(f"const {INT}", own, loaded), self.steps(rest, inside, inner))
+                lines = _with(c.Declare(f"const {INT}", column, loaded), self.steps(later, inside, inner))
                 guard = self.guard(call.function, arguments(call), names, about)
                 return lines if guard is None else [c.If(guard, c.Block(tuple(lines)))]
             case Expand():
-                return self.expand(step, rest, replace(inside, split=False), names, at.split, inner)
+                return self.expand(step, later, replace(inside, split=False), names, at.split, inner)
 
     def expand(
-        self, step: Expand, rest: Sequence[Step], inside: At, names: Names, split: bool, inner: Inner
+        self, step: Expand, later: Sequence[Step], inside: At, names: Names, split: bool, inner: Inner
     ) -> list[c.Stmt]:
         """A loop; where it is the outermost one, its share of a part."""
         value = inside.names.name(step.name)
         assert isinstance(value, c.Name)
-        own = value.name
+        variable = value.name
         low = folded("spfgen_max", [names.affine(divided(e, a).scaled(-1)) for a, e in step.lower])
         high = folded("spfgen_min", [names.affine(divided(e, a).plus(1)) for a, e in step.upper])
         if not split:
-            return [loop(own, low, high, self.steps(rest, inside, inner))]
-        limits = [fresh(f"{own}_{w}", inside.taken) for w in ("low", "high", "end")]
+            return [loop(variable, low, high, self.steps(later, inside, inner))]
+        limits = [fresh(f"{variable}_{w}", inside.taken) for w in ("low", "high", "end")]
         inside = replace(inside, taken=inside.taken | set(limits))
         first, last = (
             c.Call("spfgen_part", (*map(c.Name, limits[:2]), p, c.Name(self.parts)))
             for p in (c.Name(self.part), c.Bin("+", c.Name(self.part), c.Int(1)))
         )
         declared = [c.Declare(f"const {INT}", n, v) for n, v in zip(limits, (low, high, last), strict=True)]
-        alone = self.joined_segments(step, rest, inside, inner, first, c.Name(limits[2]))
+        alone = self.joined_segments(step, later, inside, inner, first, c.Name(limits[2]))
         if alone is not None:
             return [*declared, *alone]
-        return [*declared, loop(own, first, c.Name(limits[2]), self.steps(rest, inside, inner))]
+        return [*declared, loop(variable, first, c.Name(limits[2]), self.steps(later, inside, inner))]
 
     def joined_segments(
-        self, step: Expand, rest: Sequence[Step], inside: At, inner: Inner, first: c.Expr, end: c.Expr
+        self, step: Expand, later: Sequence[Step], inside: At, inner: Inner, first: c.Expr, end: c.Expr
     ) -> list[c.Stmt] | None:
         """One loop over the segments [f(p), f(p + 1)) of all p, where its body needs no p and f never falls."""
-        number = next((k for k, s in enumerate(rest) if isinstance(s, Expand)), len(rest))
-        gathers = [s for s in rest[:number] if isinstance(s, Gather)]
-        if number == len(rest) or len(gathers) != 2 or any(isinstance(s, Filter) for s in rest[:number]):
+        number = next((k for k, s in enumerate(later) if isinstance(s, Expand)), len(later))
+        gathers = [s for s in later[:number] if isinstance(s, Gather)]
+        if number == len(later) or len(gathers) != 2 or any(isinstance(s, Filter) for s in later[:number]):
             return None
         low, high = (s.call for s in gathers)
         place = Affine(((step.name, 1),))
         bounds = (((1, Affine(((gathers[0].name, -1),))),), ((1, Affine(((gathers[1].name, 1),), -1)),))
-        segment = rest[number]
+        segment = later[number]
         assert isinstance(segment, Expand)
         if (arguments(low), arguments(high)) != ([place], [place.plus(1)]) or low.function != high.function:
             return None
         if (segment.lower, segment.upper) != bounds or not self.reaches(step, low.function):
             return None
-        made = self.steps(rest, inside, inner)
-        loops = [s for s in made if isinstance(s, c.For)]
-        if made[-1:] != loops or not all(isinstance(s, c.Declare) for s in made[:-1]):
+        statements = self.steps(later, inside, inner)
+        loops = [s for s in statements if isinstance(s, c.For)]
+        if statements[-1:] != loops or not all(isinstance(s, c.Declare) for s in statements[:-1]):
             return None
-        own = {s.name for s in made if isinstance(s, c.Declare)} | {_c_name(inside.names, step.name)}
-        if own & {n.name for n in walk(loops[0].body) if isinstance(n, c.Name)}:
+        declared_names = {s.name for s in statements if isinstance(s, c.Declare)} | {_c_name(inside.names, step.name)}
+        if declared_names & {n.name for n in walk(loops[0].body) if isinstance(n, c.Name)}:
             return None
         names = inside.names
         stop = fresh(

@@ -355,9 +355,11 @@ class _Fill:
         return [*lines, c.If(changed, c.Block(tuple(step)))]
 
     def stored(self, array: str, place: c.Expr, value: c.Expr) -> c.Stmt:
-        own = self.source.arrays[array]
+        element = self.source.arrays[array]
         return c.Assign(
-            c.Load(c.Name(own.name), place), "=", c.Cast(TYPES[self.kinds[array]].c, value) if own.narrow else value
+            c.Load(c.Name(element.name), place),
+            "=",
+            c.Cast(TYPES[self.kinds[array]].c, value) if element.narrow else value,
         )
 
     def bounds(self, number: int, level: Level, names: Names) -> list[c.Stmt]:
@@ -420,12 +422,12 @@ class _Fill:
         (value,) = self.layout.values
         place = names.linear_index(value.extents, [names.expr(p) for p in value.position])
         target = c.Load(c.Name(self.source.arrays[value.name].name), place)
-        own = c.Name("own")
+        entry_value = c.Name("own")
         at = c.Select(c.Name("from"), c.Cast(INT, c.Load(c.Name("from"), c.Name("q"))), c.Name("q"))
         kind = TYPES[self.types.value]
         read = c.Declare(f"const {kind.c}", "own", c.Load(c.Name("value"), at))
-        added = added_up(target, own, kind)
-        return [read, c.If(c.Name("changed"), c.Block((c.Assign(target, "=", own),)), c.Block((added,)))]
+        added = added_up(target, entry_value, kind)
+        return [read, c.If(c.Name("changed"), c.Block((c.Assign(target, "=", entry_value),)), c.Block((added,)))]
 
 
 def added_up(target: c.Expr, value: c.Expr, kind: ElementType) -> c.Stmt:

@@ -115,8 +115,10 @@ class Expressions:
     def load(self, function: str, arguments: Sequence[Expr], within: bool) -> c.Expr:
         index: c.Expr | None = None
         for argument, extent in zip(arguments, self.extents[function], strict=True):
-            own = self.expr(argument, True)
-            index = own if index is None else c.Bin("+", c.Bin("*", index, self.length(function, extent)), own)
+            subscript = self.expr(argument, True)
+            index = (
+                subscript if index is None else c.Bin("+", c.Bin("*", index, self.length(function, extent)), subscript)
+            )
         loaded = c.Load(c.Name(self.names[function]), index or c.Int(0))
         return c.Cast(INT, loaded) if within and self.kinds[function] != "int64" else loaded
 

@@ -19,8 +19,8 @@ def fused(w: Writer) -> list[c.Stmt]:
     loops = [_part(k).scan.loops[0] for k in checks]
     variable = w.names.of(loops[0].variable)
     flags = [w.names.of(f"broken_{k + 1}") for k in range(len(checks))]
-    low = max((own.low[0] for own in loops), key=_constant)
-    high = min((own.high[0] for own in loops), key=_constant)
+    low = max((scanned.low[0] for scanned in loops), key=_constant)
+    high = min((scanned.high[0] for scanned in loops), key=_constant)
     each = [collected(w, k, variable, flag) for k, flag in zip(checks, flags, strict=True)]
     pragma = w.parallel(openmp.combined("|", *flags))
     return [
@@ -41,26 +41,26 @@ def collected(w: Writer, check: Check, variable: str, flag: str) -> c.Stmt:
 
 def ends(w: Writer, check: Check, variable: str, flag: str, low: Expr, high: Expr) -> list[c.Stmt]:
     """The same for the values of its loop below `low`, and from `high` on."""
-    own = _part(check).scan.loops[0]
+    scanned = _part(check).scan.loops[0]
     each = [collected(w, check, variable, flag)]
     lines: list[c.Stmt] = []
-    if own.low[0] != low:
-        lines.append(loop(variable, w.expr(own.low[0]), w.expr(Bin("min", low, own.high[0])), each))
-    if own.high[0] != high:
-        start = c.Call("spfgen_max", (w.expr(own.low[0]), w.expr(high)))
-        lines.append(loop(variable, start, w.expr(own.high[0]), each))
+    if scanned.low[0] != low:
+        lines.append(loop(variable, w.expr(scanned.low[0]), w.expr(Bin("min", low, scanned.high[0])), each))
+    if scanned.high[0] != high:
+        start = c.Call("spfgen_max", (w.expr(scanned.low[0]), w.expr(high)))
+        lines.append(loop(variable, start, w.expr(scanned.high[0]), each))
     return lines
 
 
 def first_wrong(w: Writer, check: Check, variable: str) -> c.Stmt:
     """Leave at the first value for which the check fails, if there is one."""
     part = _part(check)
-    own = part.scan.loops[0]
+    scanned = part.scan.loops[0]
     back = len(w.along) - [*w.along, w.check].index(check)
-    with w.naming({own.variable: c.Name(variable)}):
+    with w.naming({scanned.variable: c.Name(variable)}):
         wrong = w.wrong(part.scan.body, ())[1]
         leave = c.If(wrong, c.Block((*noted(w, part), *w.failed(back=back))))
-    return loop(variable, w.expr(own.low[0]), w.expr(own.high[0]), [leave])
+    return loop(variable, w.expr(scanned.low[0]), w.expr(scanned.high[0]), [leave])
 
 
 def _part(check: Check) -> Part:

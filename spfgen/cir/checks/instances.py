@@ -16,11 +16,11 @@ from spfgen.layout.loops import Loop
 
 
 def instances(w: Writer, part: Part) -> list[c.Stmt]:
-    found = part.scan
-    if not found.loops:
+    nested = part.scan
+    if not nested.loops:
         return alone(w, part)
-    if len(found.loops) == 1 and not _has_quantifier(found.body):
-        return single(w, part, found.loops[0])
+    if len(nested.loops) == 1 and not _has_quantifier(nested.body):
+        return single(w, part, nested.loops[0])
     return nest(w, part)
 
 
@@ -69,7 +69,7 @@ def nest(w: Writer, part: Part) -> list[c.Stmt]:
         where = c.Comment(f"the first that is wrong; of several values of {outer.variable} the least")
         return [*lines, where, c.If(c.Name(broken), critical(again))]
 
-    names = ", ".join(own.variable for own in inner) or "value inside"
+    names = ", ".join(loop_inside.variable for loop_inside in inner) or "value inside"
     about = c.Comment(f"for every {outer.variable}, whether it is wrong for some {names}")
     lines: list[c.Stmt] = [c.Declare(INT, first, NEVER), *w.counter(), about]
     lines += w.within(part.scan.before, w.loops([outer], row, w.shared()))

@@ -72,7 +72,7 @@ def _one_table(w: Writer, part: Groups, over: Loop, chains: Chains) -> list[c.St
 
 
 def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: Chains) -> list[c.Stmt]:
-    longest, size, own, k = (w.names.of(n) for n in ("longest", "size", "own", "k"))
+    longest, size, thread_table, k = (w.names.of(n) for n in ("longest", "size", "own", "k"))
     count = chains.count
 
     def measure() -> list[c.Stmt]:
@@ -87,12 +87,12 @@ def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: 
             lines.append(w.counting(low, high))
             wanted = c.Bin("&&", wanted, w.is_little())
         place = c.Bin("+", c.Name(chains.table), c.Bin("*", openmp.HERE, c.Name(size)))
-        cleared = c.Assign(c.Load(c.Name(own), c.Name(k)), "=", c.Int(0))
+        cleared = c.Assign(c.Load(c.Name(thread_table), c.Name(k)), "=", c.Int(0))
         doing: list[c.Stmt] = [
-            c.Declare(f"{INT} *", own, place),
+            c.Declare(f"{INT} *", thread_table, place),
             *chains.sizes(),
             loop(k, c.Int(0), chains.words(), [cleared]),
-            *_chained(w, part, low, high, replace(chains, table=own), order=outer[0].variable),
+            *_chained(w, part, low, high, replace(chains, table=thread_table), order=outer[0].variable),
         ]
         return [*lines, c.If(wanted, c.Block(tuple(doing)))]
 
@@ -163,9 +163,9 @@ def _compared(w: Writer, part: Groups, chains: Chains, low: c.Expr, order: str) 
         more, wrong = w.wrong(part.body, part.inside)
         kept = w.kept_names()
     value = w.expr(Var(order)) if order else at
-    found = c.Name(chains.found)
-    is_first = c.Bin("<", value, found)  # in the order of the loops
-    record = c.If(is_first, c.Block((c.Assign(found, "=", value), *kept)))
+    least_broken = c.Name(chains.found)
+    is_first = c.Bin("<", value, least_broken)  # in the order of the loops
+    record = c.If(is_first, c.Block((c.Assign(least_broken, "=", value), *kept)))
 
     def seat(place: c.Expr) -> c.Expr:
         return c.Load(c.Name(chains.table), c.Bin("+", c.Name(chains.slots), minus(place, low)))

@@ -31,10 +31,10 @@ def partitioned(w: Writer, about: str, count: str, ends: tuple[str, str], body: 
     each = c.Bin("/", c.Name(count), c.Name(w.threads))
     following = c.Bin("+", c.Name(part), c.Int(1))
     is_last = c.Bin("==", following, c.Name(w.threads))
-    own: list[c.Stmt] = [
+    statements: list[c.Stmt] = [
         c.Comment(about),
         c.Declare(f"const {INT}", ends[0], c.Bin("*", each, c.Name(part))),
         c.Declare(f"const {INT}", ends[1], c.Select(is_last, c.Name(count), c.Bin("*", each, following))),
         *body,
     ]
-    return loop(part, c.Int(0), c.Name(w.threads), own, w.parallel(openmp.scheduled("static, 1")), kind="int")
+    return loop(part, c.Int(0), c.Name(w.threads), statements, w.parallel(openmp.scheduled("static, 1")), kind="int")

@@ -80,7 +80,7 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
     above = c.Bin("/", c.Bin("+", c.Name(count), c.Bin("-", c.Name(each), c.Int(1))), c.Name(each))
     begins = c.Bin("+", block.low, c.Bin("*", c.Name(number), c.Name(each)))
     until = c.Call("spfgen_min", (block.high, c.Bin("+", c.Name(block.first), c.Name(each))))
-    own = (c.Declare(f"const {INT}", block.first, begins), c.Declare(f"const {INT}", block.stop, until), *body)
+    statements = (c.Declare(f"const {INT}", block.first, begins), c.Declare(f"const {INT}", block.stop, until), *body)
     w.is_parallel = True
     return [
         c.Declare(f"const {INT}", count, c.Call("spfgen_max", (minus(block.high, block.low), c.Int(0)))),
@@ -95,7 +95,7 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
             openmp.HERE,
             c.Bin("<", c.Name(number), c.Name(blocks)),
             c.Call("spfgen_next_part", (c.Un("&", c.Name(taken)), c.Name(blocks))),
-            c.Block(own),
+            c.Block(statements),
             (openmp.team(w.threads),),
         ),
     ]
@@ -111,14 +111,14 @@ def _ahead(
     each = [collected(w, k, variable, unfit) for k in checks]
     ending = [s for k in checks for s in ends(w, k, variable, broken, low, high)]
     mark = c.Block((openmp.ATOMIC_WRITE, c.Assign(c.Name(broken), "=", c.Int(1))))
-    own: list[c.Stmt] = [
+    statements: list[c.Stmt] = [
         c.Comment("; ".join(f"{k.array}: {k.fact.text}" for k in checks)),
         c.Declare("int", unfit, c.Int(0)),
         loop(variable, c.Name(block.first), c.Name(block.stop), each),
         c.If(c.Name(unfit), mark, c.Block(tuple(body))),
     ]
-    found = c.If(c.Name(broken), c.Block(tuple(first_wrong(w, k, variable) for k in checks)))
-    return own, [c.Declare("int", broken, c.Int(0)), *ending], found
+    search = c.If(c.Name(broken), c.Block(tuple(first_wrong(w, k, variable) for k in checks)))
+    return statements, [c.Declare("int", broken, c.Int(0)), *ending], search
 
 
 def _flat(w: Writer, part: Segments, block: Block, first: str, riding: Riding) -> list[c.Stmt]:
@@ -132,8 +132,8 @@ def _flat(w: Writer, part: Segments, block: Block, first: str, riding: Riding) -
 
     def bad(counter: str) -> c.Assign:
         with w.naming({inner.variable: c.Name(place)}):
-            _, found = w.wrong(part.scan.body, ())
-        return c.Assign(c.Name(counter), "+=", found)
+            _, is_wrong = w.wrong(part.scan.body, ())
+        return c.Assign(c.Name(counter), "+=", is_wrong)
 
     last = c.Bin("-", c.Name(block.stop), c.Int(1))
     with w.naming({outer.variable: c.Name(variable)}):
@@ -162,8 +162,8 @@ def _long_gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c
     variable, place = w.names.of(outer.variable), w.names.of(inner.variable)
     gap = w.names.of(f"{inner.variable}_next")
     clip_low, clip_high = w.extreme("spfgen_max", part.clip.low), w.extreme("spfgen_min", part.clip.high)
-    own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
-    low = _not_below(clip_low, _at(w, outer, Bin("max", part.low, part.high), own))
+    here, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
+    low = _not_below(clip_low, _at(w, outer, Bin("max", part.low, part.high), here))
     high = c.Call("spfgen_min", (clip_high, _at(w, outer, part.low, following)))
     inside = [c.Declare(f"const {INT}", gap, high), loop(place, low, c.Name(gap), [bad])]
     return [loop(variable, c.Name(block.first), c.Bin("-", c.Name(block.stop), c.Int(1)), inside)]
@@ -179,18 +179,18 @@ def _gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt
     gap, near, is_gap = w.names.of(f"{inner.variable}_next"), w.names.of(f"{inner.variable}_near"), w.names.of("is_gap")
     begun = w.names.of(f"{inner.variable}_begun")
     clip_low, clip_high = w.extreme("spfgen_max", part.clip.low), w.extreme("spfgen_min", part.clip.high)
-    own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
+    here, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
     end_of = c.Name(gap)
     holds = [c.Bin("<", c.Name(begun), end_of), c.Bin("<=", end_of, clip_high)]
     if not _is_below(part.high, substitute(part.low, {outer.variable: Bin("+", Var(outer.variable), ONE)})):
-        holds.append(c.Bin("<", _at(w, outer, part.high, own), end_of))
+        holds.append(c.Bin("<", _at(w, outer, part.high, here), end_of))
     with w.naming({inner.variable: c.Name(near)}):
-        _, found = w.wrong(part.scan.body, ())
+        _, wrong = w.wrong(part.scan.body, ())
     inside: list[c.Stmt] = [
         c.Declare(f"const {INT}", gap, _at(w, outer, part.low, following)),
         c.Declare("const int", is_gap, joined("&", holds)),
         c.Declare(f"const {INT}", near, c.Select(c.Name(is_gap), c.Bin("-", end_of, c.Int(1)), clip_low)),
-        c.Assign(bad.target, "+=", c.Bin("&", c.Name(is_gap), found)),
+        c.Assign(bad.target, "+=", c.Bin("&", c.Name(is_gap), wrong)),
         c.Assign(c.Name(begun), "=", _not_below(clip_low, end_of)),
     ]
     before = c.Declare(INT, begun, _not_below(clip_low, _at(w, outer, part.low, c.Name(block.first))))
@@ -207,25 +207,25 @@ def _riding(w: Writer, part: Segments, block: Block, checks: Sequence[Check]) ->
         return Riding()
     outer = part.scan.loops[0]
     (along,) = checks
-    (own,) = along.parts
-    assert isinstance(own, Part)
-    (over,) = own.scan.loops
+    (along_part,) = along.parts
+    assert isinstance(along_part, Part)
+    (over,) = along_part.scan.loops
     least, outside = w.names.of("least"), w.names.of("outside")
     place = w.names.of(over.variable)
     start, end = w.names.of("part_start"), w.names.of("part_end")
     lines, low, high = w.bounds(over)
     with w.naming({over.variable: c.Name(place)}):
-        _, wrong = w.wrong(own.scan.body, ())
+        _, wrong = w.wrong(along_part.scan.body, ())
     with w.naming({over.variable: c.Name(w.names.of(part.scan.loops[1].variable))}):
-        _, counted = w.wrong(own.scan.body, ())
+        _, counted = w.wrong(along_part.scan.body, ())
     with w.naming({over.variable: c.Name(least)}):
-        kept = noted(w, own)
+        kept = noted(w, along_part)
 
     def search(from_: c.Expr, to: c.Expr) -> c.Stmt:
         new = c.Bin("&&", c.Bin("<", c.Name(place), c.Name(least)), wrong)
         return loop(place, from_, to, [c.If(new, c.Block((c.Assign(c.Name(least), "=", c.Name(place)),)))])
 
-    def rest(begun: c.Expr, stopped: c.Expr) -> list[c.Stmt]:
+    def search_outside(begun: c.Expr, stopped: c.Expr) -> list[c.Stmt]:
         collect = [c.Assign(c.Name(outside), "|=", wrong)]
         return [
             loop(place, c.Name(start), c.Call("spfgen_min", (c.Name(end), begun)), collect),
@@ -250,7 +250,7 @@ def _riding(w: Writer, part: Segments, block: Block, checks: Sequence[Check]) ->
         (after,),
         begin,
         (c.Assign(c.Name(outside), "|=", counted),),
-        rest,
+        search_outside,
     )
 
 
@@ -261,10 +261,10 @@ def _not_below(low: c.Expr, value: c.Expr) -> c.Expr:
 def _is_below(left: Expr, right: Expr) -> bool:
     """Whether that is plain: they differ by a constant."""
     try:
-        rest = affine(Bin("-", right, left), show)
+        difference = affine(Bin("-", right, left), show)
     except NotAffine:
         return False
-    return not rest.terms and rest.constant > 0
+    return not difference.terms and difference.constant > 0
 
 
 def _at(w: Writer, outer: Loop, place: Expr, value: c.Expr) -> c.Expr:

@@ -108,8 +108,8 @@ class Writer(Expressions):
         """What is neither a number nor a name gets a name."""
         lines: list[c.Stmt] = []
         ends: list[c.Expr] = []
-        for word, function, own in (("start", "spfgen_max", of.low), ("end", "spfgen_min", of.high)):
-            value = self.extreme(function, own)
+        for word, function, limits in (("start", "spfgen_max", of.low), ("end", "spfgen_min", of.high)):
+            value = self.extreme(function, limits)
             if not isinstance(value, c.Int | c.Name):
                 name = self.names.of(f"{of.variable}_{word}")
                 lines.append(c.Declare(f"const {INT}", name, value))
@@ -124,16 +124,16 @@ class Writer(Expressions):
         first loop when they are declared already."""
         if not loops:
             return body()
-        outer, *rest = loops
+        outer, *inner_loops = loops
         lines, low, high = ([], *known[1:]) if known else self.bounds(outer)
         variable = self.names.of(outer.variable)
         with self.naming({outer.variable: c.Name(variable)}):
-            inner = self.loops(rest, body)
-        made: c.Stmt = loop(variable, low, high, inner, pragma)
-        if self.counted and not rest and not pragma:
-            made = c.If(self.is_little(), c.Block((made,)))
+            inner = self.loops(inner_loops, body)
+        nest: c.Stmt = loop(variable, low, high, inner, pragma)
+        if self.counted and not inner_loops and not pragma:
+            nest = c.If(self.is_little(), c.Block((nest,)))
             lines = [*lines, self.counting(low, high)]
-        return [*lines, made]
+        return [*lines, nest]
 
     # --- formulas -----------------------------------------------------------------------------------
 
@@ -189,18 +189,18 @@ class Writer(Expressions):
     def quantified(self, formula: Forall | Exists, lines: list[c.Stmt]) -> c.Expr:
         """Whether it is false. A flag is found by loops over its variables."""
         some = isinstance(formula, Exists)
-        found = scan(formula.variables, formula.body, self.extents, some=some)
-        if found is None:
+        scanned = scan(formula.variables, formula.body, self.extents, some=some)
+        if scanned is None:
             raise InternalError(f"no bounds for {formula!r}")
         flag = self.names.new("some" if some else "wrong")
         lines.append(c.Declare("int", flag, c.Int(0)))
 
         def inside() -> list[c.Stmt]:
             inner: list[c.Stmt] = []
-            body = self.negated(Not(found.body) if some else found.body, inner, strict=False)
-            return self.within(found.guards, [*inner, c.Assign(c.Name(flag), "|=", body)])
+            body = self.negated(Not(scanned.body) if some else scanned.body, inner, strict=False)
+            return self.within(scanned.guards, [*inner, c.Assign(c.Name(flag), "|=", body)])
 
-        lines += self.within(found.before, self.loops(found.loops, inside))
+        lines += self.within(scanned.before, self.loops(scanned.loops, inside))
         return c.Un("!", c.Name(flag)) if some else c.Name(flag)
 
 

@@ -94,9 +94,9 @@ class _Names:
 
     def __getitem__(self, name: str) -> str:
         if name not in self.table:
-            found = fresh(identifier(name), self.taken)
-            self.taken.add(found)
-            self.table[name] = found
+            unique = fresh(identifier(name), self.taken)
+            self.taken.add(unique)
+            self.table[name] = unique
         return self.table[name]
 
 
@@ -105,20 +105,20 @@ def assemble_functions(assembly: Assembly, target: Target, name: str, file_names
     functions: list[c.Function] = []
     tries: list[str] = []
     for k, one in enumerate((assembly, *assembly.fallbacks)):
-        own = fresh(f"{name}_{k + 1}" if k else f"{name}_try", file_names)
-        file_names.add(own)
-        writer = _Writer(one, target, own)
-        made = writer.function()
-        functions += [*writer.before, made]
-        tries.append(own)
+        function_name = fresh(f"{name}_{k + 1}" if k else f"{name}_try", file_names)
+        file_names.add(function_name)
+        writer = _Writer(one, target, function_name)
+        assembled = writer.function()
+        functions += [*writer.before, assembled]
+        tries.append(function_name)
     by_ends = None if target.axis is None else assembly_by_ends(assembly.layout)
     if by_ends is None:
         return [*functions, _driver(assembly, target, name, tries)]
-    own, first = (fresh(f"{name}_{n}", file_names) for n in ("ends", "by_ends"))
-    file_names |= {own, first}
-    writer = _Writer(by_ends, target, own)
-    made = writer.function()
-    functions += [*writer.before, made, _by_ends(by_ends, target, first, own)]
+    function_name, first = (fresh(f"{name}_{n}", file_names) for n in ("ends", "by_ends"))
+    file_names |= {function_name, first}
+    writer = _Writer(by_ends, target, function_name)
+    assembled = writer.function()
+    functions += [*writer.before, assembled, _by_ends(by_ends, target, first, function_name)]
     return [*functions, _driver(assembly, target, name, tries, first)]
 
 
@@ -244,9 +244,9 @@ class _Writer:
             case Let(name, value):
                 return [c.Assign(self.scalar(name), "=", self.expr(value))]
             case Vec(name, length, value):
-                own = self.vector(name)
-                stored = c.Assign(c.Load(own, c.Name("q")), "=", self.expr(value))
-                return [*self.new(own, length), loop("q", c.Int(0), self.length(length), [stored])]
+                target = self.vector(name)
+                stored = c.Assign(c.Load(target, c.Name("q")), "=", self.expr(value))
+                return [*self.new(target, length), loop("q", c.Int(0), self.length(length), [stored])]
             case Into():
                 return [self.into(step)]
             case Fold():
@@ -256,9 +256,9 @@ class _Writer:
                 call = c.Call("spfgen_ranks", (c.Name("pool"), self.expr(length), *self.columns(columns), *out))
                 return [*said(why), self.with_columns(columns, [c.If(c.Un("!", call), c.Return(c.Name(MEMORY)))])]
             case Sort(order, length, columns):
-                own = self.vector(order)
+                target = self.vector(order)
                 call = c.Call("spfgen_sorted", (c.Name("pool"), self.expr(length), *self.columns(columns)))
-                return [self.with_columns(columns, [c.Assign(own, "=", call), *no_memory(own)])]
+                return [self.with_columns(columns, [c.Assign(target, "=", call), *no_memory(target)])]
             case Offsets(vector, length, total, why):
                 call = c.Call("spfgen_offsets", (self.vector(vector), self.length(length)))
                 return [*said(why), c.Assign(self.scalar(total), "=", call) if total else c.Do(call)]
@@ -323,22 +323,22 @@ class _Writer:
                 return self.facts(step)
         return None
 
-    def new(self, own: c.Expr, length: Any) -> list[c.Stmt]:
-        made = c.Call("spfgen_vector", (c.Name("pool"), self.length(length)))
-        return [c.Assign(own, "=", made), *no_memory(own)]
+    def new(self, vector: c.Expr, length: Any) -> list[c.Stmt]:
+        allocated = c.Call("spfgen_vector", (c.Name("pool"), self.length(length)))
+        return [c.Assign(vector, "=", allocated), *no_memory(vector)]
 
     def called(self, name: str, function: str, given: Sequence[c.Expr]) -> list[c.Stmt]:
-        own = self.vector(name)
-        return [c.Assign(own, "=", c.Call(function, (c.Name("pool"), *given))), *no_memory(own)]
+        vector = self.vector(name)
+        return [c.Assign(vector, "=", c.Call(function, (c.Name("pool"), *given))), *no_memory(vector)]
 
     def columns(self, columns: Sequence[str]) -> list[c.Expr]:
         return [c.Int(len(columns)), c.Name("column")]
 
     def with_columns(self, columns: Sequence[str], lines: Sequence[c.Stmt]) -> c.Stmt:
-        own: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
+        declared: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
         given = [c.Name(self.names[v]) for v in columns] or [c.Name("NULL")]
-        own += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(given)]
-        return c.Scope(c.Block((*own, *lines)))
+        declared += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(given)]
+        return c.Scope(c.Block((*declared, *lines)))
 
     def into(self, step: Into) -> c.Stmt:
         place, value = c.Load(self.vector(step.vector), c.Name("place")), c.Name("value")
@@ -361,20 +361,20 @@ class _Writer:
         return loop("q", c.Int(0), self.length(step.length), body)
 
     def fold(self, step: Fold) -> list[c.Stmt]:
-        own, value = self.scalar(step.name), c.Name("value")
+        total, value = self.scalar(step.name), c.Name("value")
         lines: list[c.Stmt] = [c.Declare(f"const {INT}", "value", self.expr(step.value))]
         if step.how == "sum":
-            lines.append(c.Assign(own, "+=", value))
+            lines.append(c.Assign(total, "+=", value))
         else:
-            better = c.Bin(">" if step.how == "max" else "<", value, own)
-            lines.append(c.Assign(own, "=", c.Select(better, value, own)))
-        return [c.Assign(own, "=", self.expr(step.initial)), loop("q", c.Int(0), self.length(step.length), lines)]
+            better = c.Bin(">" if step.how == "max" else "<", value, total)
+            lines.append(c.Assign(total, "=", c.Select(better, value, total)))
+        return [c.Assign(total, "=", self.expr(step.initial)), loop("q", c.Int(0), self.length(step.length), lines)]
 
     def rows(self, step: Rows) -> list[c.Stmt]:
-        own, count = self.vector(step.name), self.scalar(step.count)
-        found = [c.Assign(c.Load(own, count), "=", c.Name("q")), c.Assign(count, "+=", c.Int(1))]
-        body = [c.If(self.condition(step.when), c.Block(tuple(found)))]
-        return [*self.new(own, step.length), c.Assign(count, "=", c.Int(0)),
+        rows, count = self.vector(step.name), self.scalar(step.count)
+        noted = [c.Assign(c.Load(rows, count), "=", c.Name("q")), c.Assign(count, "+=", c.Int(1))]
+        body = [c.If(self.condition(step.when), c.Block(tuple(noted)))]
+        return [*self.new(rows, step.length), c.Assign(count, "=", c.Int(0)),
                 loop("q", c.Int(0), self.length(step.length), body)]  # fmt: skip
 
     def move(self, mask: c.Expr, chosen: bool) -> list[c.Stmt]:
@@ -396,8 +396,8 @@ class _Writer:
                              differs(c.Load(values, c.Name("q")), self.layout, self.type, True)])  # fmt: skip
         lines.append(loop("q", c.Int(0), count, [c.If(lost, c.Block((c.Return(c.Name(PLACE)),)))]))
         for vector in step.columns:
-            own = c.Name(self.names[vector])
-            lines += self._kept(own, mask, own, INT)
+            column = c.Name(self.names[vector])
+            lines += self._kept(column, mask, column, INT)
         lines += self._kept(values, mask, values, self.type.c)
         lines.append(c.Assign(count, "-=", c.Call("spfgen_dropped", (count, mask))))
         return [
@@ -406,8 +406,8 @@ class _Writer:
             c.If(c.Name("dropped"), c.Block(tuple(lines))),
         ]
 
-    def _kept(self, own: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
-        return kept_lines(own, mask, vector, kind)
+    def _kept(self, target: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
+        return kept_lines(target, mask, vector, kind)
 
     def filler(self, step: Filler) -> list[c.Stmt]:
         out = [c.Un("&", self.vector(step.group)), c.Un("&", self.vector(step.key)), c.Un("&", self.scalar(step.total))]
@@ -420,26 +420,26 @@ class _Writer:
 
     def result(self, array: str, kind: ElementType, length: c.Expr, const: str) -> tuple[c.Expr, list[c.Stmt]]:
         """A new array of the result, under a name of its own."""
-        own = c.Name(fresh(identifier(f"new_{array}"), self.names.taken))
-        self.names.taken.add(own.name)
-        made = c.Call("spfgen_result", (c.Name("memory"), length, c.Call("sizeof", (c.Name(kind.c),))))
-        return own, [
-            c.Declare(f"{kind.c} *", own.name, c.Cast(f"{kind.c} *", made)),
-            c.Assign(self.field(array), "=", own),
-            *no_memory(own),
+        new_array = c.Name(fresh(identifier(f"new_{array}"), self.names.taken))
+        self.names.taken.add(new_array.name)
+        allocated = c.Call("spfgen_result", (c.Name("memory"), length, c.Call("sizeof", (c.Name(kind.c),))))
+        return new_array, [
+            c.Declare(f"{kind.c} *", new_array.name, c.Cast(f"{kind.c} *", allocated)),
+            c.Assign(self.field(array), "=", new_array),
+            *no_memory(new_array),
         ]
 
     def insert(self, array: str, vector: str, extents: Sequence[Expr], why: str) -> list[c.Stmt]:
         kind = TYPES[self.target.index_types[array]]
         length = self.length(_product(extents))
-        own, lines = self.result(array, kind, length, "const ")
-        found = c.Load(c.Name(self.names[vector]), c.Name("q"))
-        narrow = c.Cast(kind.c, found)
+        stored_index, lines = self.result(array, kind, length, "const ")
+        number = c.Load(c.Name(self.names[vector]), c.Name("q"))
+        narrow = c.Cast(kind.c, number)
         stored: list[c.Stmt] = []
         if kind.name != "int64":
-            wrong = c.Bin("!=", c.Cast(INT, narrow), found)
+            wrong = c.Bin("!=", c.Cast(INT, narrow), number)
             stored.append(c.If(wrong, c.Block((c.Return(c.Name(INDEX)),))))
-        stored.append(c.Assign(c.Load(own, c.Name("q")), "=", narrow if kind.name != "int64" else found))
+        stored.append(c.Assign(c.Load(stored_index, c.Name("q")), "=", narrow if kind.name != "int64" else number))
         return [*said(why), *lines, loop("q", c.Int(0), length, stored)]
 
     def store(self, step: Store) -> list[c.Stmt]:
@@ -448,16 +448,16 @@ class _Writer:
         names = Layouted({n: c.Name(self.names[n]) for n in (*layout.parameters, *layout.sizes)}, {}, {}, {})
         length: c.Expr = c.Int(1)
         for extent in value.extents:
-            own_extent = c.Call("spfgen_max", (c.Int(0), names.expr(extent)))
-            length = own_extent if length == c.Int(1) else c.Call("spfgen_times", (length, own_extent))
-        own, lines = self.result(step.array, kind, length, "")
-        rest = constant(1, kind) if value.implied else fill_of(layout, kind)
-        lines.append(loop("q", c.Int(0), length, [c.Assign(c.Load(own, c.Name("q")), "=", rest)]))
+            least_extent = c.Call("spfgen_max", (c.Int(0), names.expr(extent)))
+            length = least_extent if length == c.Int(1) else c.Call("spfgen_times", (length, least_extent))
+        stored_values, lines = self.result(step.array, kind, length, "")
+        filler = constant(1, kind) if value.implied else fill_of(layout, kind)
+        lines.append(loop("q", c.Int(0), length, [c.Assign(c.Load(stored_values, c.Name("q")), "=", filler)]))
         place = c.Load(c.Name(self.names[step.places]), c.Name("q"))
         plain = c.Load(c.Name("values"), c.Name("q"))
         stored = converted(self._turned(plain, step.turned), self.type, kind)
         inside = c.Bin(">=", place, c.Int(0))
-        target = c.Load(own, place)
+        target = c.Load(stored_values, place)
         lines.append(loop("q", c.Int(0), c.Name("count"), [c.If(inside, c.Block((c.Assign(target, "=", stored),)))]))
         other: c.Expr = c.Bin("!=", target, stored)
         if kind.kind in "fc":
@@ -520,14 +520,14 @@ class _Writer:
             return [c.Assign(points, "+=", c.Int(1))]
 
         def listed(names: Layouted, value: c.Expr) -> list[c.Stmt]:
-            own = [c.Assign(c.Load(self.vector(v), at), "=", names.name(x))
+            column = [c.Assign(c.Load(self.vector(v), at), "=", names.name(x))
                    for v, x in zip(columns, layout.coordinates, strict=True)]  # fmt: skip
-            return [*own, c.Assign(at, "+=", c.Int(1))]
+            return [*column, c.Assign(at, "+=", c.Int(1))]
 
         lines: list[c.Stmt] = [c.Declare(INT, points.name, c.Int(0)), *self.scan(counted)]
         for vector in columns:
-            own = self.vector(vector)
-            lines += [c.Assign(own, "=", c.Call("spfgen_vector", (c.Name("pool"), points))), *no_memory(own)]
+            column = self.vector(vector)
+            lines += [c.Assign(column, "=", c.Call("spfgen_vector", (c.Name("pool"), points))), *no_memory(column)]
         lines += [c.Declare(INT, at.name, c.Int(0)), *self.scan(listed)]
         rank, first, total = (self.vector("points rank"), self.vector("points first"), self.scalar("points total"))
         call = c.Call("spfgen_ranks", (c.Name("pool"), points, *self.columns(columns),
@@ -541,16 +541,16 @@ class _Writer:
         """Loops over all that the arrays store."""
         layout = self.layout
         arrays = {i.name: ArrayName(self.names[self._vector_of(i.name)], False, i.extents) for i in layout.indexes}
-        held: list[c.Stmt] = []
+        value_arrays: list[c.Stmt] = []
         for value in layout.values:
-            own = fresh(identifier(f"held_{value.name}"), self.names.taken)
-            arrays[value.name] = ArrayName(own, False, value.extents)
-            held.append(c.Declare(f"const {self.target.value_type.c} *", own, self.field(value.name)))
+            array_name = fresh(identifier(f"held_{value.name}"), self.names.taken)
+            arrays[value.name] = ArrayName(array_name, False, value.extents)
+            value_arrays.append(c.Declare(f"const {self.target.value_type.c} *", array_name, self.field(value.name)))
         taken = frozenset({*self.names.taken, *(a.name for a in arrays.values())})
         sizes = {n: self.names[n] for n in (*layout.parameters, *layout.sizes)}
         alone = [c.Declare("const int", "part", c.Int(0)), c.Declare("const int", "parts", c.Int(1))]
         nest = nests(Source(layout, sizes, arrays, taken), leaf, "part", "parts")
-        return [c.Scope(c.Block((*held, *alone, c.Do(c.Cast("void", c.Name("part"))),
+        return [c.Scope(c.Block((*value_arrays, *alone, c.Do(c.Cast("void", c.Name("part"))),
                                  c.Do(c.Cast("void", c.Name("parts"))), *nest)))]  # fmt: skip
 
     def room(self, step: Room) -> list[c.Stmt]:
@@ -559,7 +559,7 @@ class _Writer:
         encoded = encode(layout)
         arrays = {n: ArrayName(self.names[v], False, layout.index(n).extents) for n, v in step.arrays.items()}
         sizes = {n: self.names[n] for n in (*layout.parameters, *layout.sizes)}
-        own = c.Name(self.names[step.vector]) if step.vector else self.scalar(step.most)
+        reached_most = c.Name(self.names[step.vector]) if step.vector else self.scalar(step.most)
         source = Source(layout, sizes, arrays, frozenset({*self.names.taken, "place", "value"}))
 
         def inner(point: At) -> list[c.Stmt]:
@@ -567,7 +567,7 @@ class _Writer:
             places = [names.affine(p) for p in step.places]
             if not step.vector:
                 reached = c.Bin("+", places[0], c.Int(1))
-                return [c.Assign(own, "=", c.Call("spfgen_max", (own, reached)))]
+                return [c.Assign(reached_most, "=", c.Call("spfgen_max", (reached_most, reached)))]
             inside: list[c.Expr] = []
             for p, extent in zip(places, step.shape, strict=True):
                 inside += [c.Bin(">=", p, c.Int(0)), c.Bin("<", p, self.expr(extent))]
@@ -577,13 +577,13 @@ class _Writer:
             for value in step.values:
                 pairs = [(a, e) for call in calls(value) for a, e in _subscripts(layout, call)]
                 guards = [names.condition(within(a, ZERO, e)) for a, e in pairs]
-                target = c.Load(own, c.Name("place"))
+                target = c.Load(reached_most, c.Name("place"))
                 reached = c.Bin("+", names.expr(value), c.Int(1))
                 most = c.Assign(target, "=", c.Call("spfgen_max", (target, reached)))
                 lines.append(c.If(joined("&&", guards), c.Block((most,))) if guards else most)
             return [c.If(joined("&&", inside), c.Block(tuple(lines)))]
 
-        body: list[c.Stmt] = [] if step.vector else [c.Assign(own, "=", c.Int(0))]
+        body: list[c.Stmt] = [] if step.vector else [c.Assign(reached_most, "=", c.Int(0))]
         for piece, steps in zip(encoded.pieces, scan_of(layout), strict=True):
             nest = Nest(source, piece.intersect(encoded.facts), "part", "parts")
             start = replace(nest.start(encoded), split=False)
@@ -634,14 +634,14 @@ def said(why: str) -> list[c.Stmt]:
     return [c.Comment(why)] if why else []
 
 
-def no_memory(own: c.Expr) -> list[c.Stmt]:
-    return [c.If(c.Un("!", own), c.Block((c.Return(c.Name(MEMORY)),)))]
+def no_memory(pointer: c.Expr) -> list[c.Stmt]:
+    return [c.If(c.Un("!", pointer), c.Block((c.Return(c.Name(MEMORY)),)))]
 
 
-def kept_lines(own: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
+def kept_lines(target: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
     size = c.Call("sizeof", (c.Name(kind),))
     call = c.Call("spfgen_kept", (c.Name("pool"), c.Name("count"), mask, vector, size))
-    return [c.Assign(own, "=", c.Cast(f"{kind} *", call)), *no_memory(own)]
+    return [c.Assign(target, "=", c.Cast(f"{kind} *", call)), *no_memory(target)]
 
 
 def fill_of(layout: Layout, kind: ElementType) -> c.Expr:
@@ -663,8 +663,8 @@ def differs(value: c.Expr, layout: Layout, kind: ElementType, as_number: bool) -
 def _by_ends(assembly: Assembly, target: Target, name: str, writer: str) -> c.Function:
     """From intervals to the result, by their ends; PLACE where that needs all that they stand for."""
     layout, kind, names = assembly.layout, target.entry_type, _Names()
-    own = {n: c.Name(names[n]) for n in ("columns", "ends", "linked", "total", "own status")}
-    pool, status = c.Name("pool"), own["own status"]
+    local = {n: c.Name(names[n]) for n in ("columns", "ends", "linked", "total", "own status")}
+    pool, status = c.Name("pool"), local["own status"]
     given = (
         pool,
         c.Name("entries"),
@@ -672,19 +672,19 @@ def _by_ends(assembly: Assembly, target: Target, name: str, writer: str) -> c.Fu
         c.Int(assembly.axis or 0),
         c.Call("sizeof", (c.Name(kind.c),)),
     )
-    out = (own["columns"], *(c.Un("&", own[n]) for n in ("ends", "linked", "total")))
-    columns = [c.Load(own["columns"], c.Int(k)) for k in range(layout.rank)]
-    ends = c.Cast(f"const {kind.c} *", own["ends"])
-    call = c.Call(writer, (pool, own["total"], *columns, ends, own["linked"], c.Name("made"), c.Name("memory")))
+    out = (local["columns"], *(c.Un("&", local[n]) for n in ("ends", "linked", "total")))
+    columns = [c.Load(local["columns"], c.Int(k)) for k in range(layout.rank)]
+    ends = c.Cast(f"const {kind.c} *", local["ends"])
+    call = c.Call(writer, (pool, local["total"], *columns, ends, local["linked"], c.Name("made"), c.Name("memory")))
     most = c.Select(c.Name("memory"), c.Field(c.Name("memory"), "max_workspace"), c.Int(0))
     body: list[c.Stmt] = [
         c.Declare("spfgen_pool", "pool", None, 1),
         c.Do(c.Call("memset", (pool, c.Int(0), c.Call("sizeof", (c.Name("spfgen_pool"),))))),
         c.Assign(c.Field(pool, "most"), "=", most),
-        c.Declare(VECTOR, own["columns"].name, None, layout.rank),
-        c.Declare("void *", own["ends"].name, c.Name("NULL")),
-        c.Declare(VECTOR, own["linked"].name, c.Name("NULL")),
-        c.Declare(INT, own["total"].name, c.Int(0)),
+        c.Declare(VECTOR, local["columns"].name, None, layout.rank),
+        c.Declare("void *", local["ends"].name, c.Name("NULL")),
+        c.Declare(VECTOR, local["linked"].name, c.Name("NULL")),
+        c.Declare(INT, local["total"].name, c.Int(0)),
         c.Declare("int", status.name, c.Call("spfgen_interval_ends", (*given, *out))),
         c.If(c.Bin("==", status, c.Name(OK)), c.Block((c.Assign(status, "=", call),))),
         c.If(c.Bin("!=", status, c.Name(OK)), c.Block(tuple(_cleared(assembly, target)))),
@@ -709,17 +709,17 @@ def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str],
     body += [*_combined(columns, kind, names), c.Declare(INT, "blocks", c.Int(0)), c.Declare(INT, "taken", c.Int(0))]
     if layout.is_pattern:
         body += _told_only(layout, kind, columns, names)
-    first, mask, rest = (c.Name(names[n]) for n in ("first alternative", "mask", "dropped entries"))
+    first, mask, dropped = (c.Name(names[n]) for n in ("first alternative", "mask", "dropped entries"))
     status = c.Name("status")
     attempts = _attempts(assembly, target, tries, columns, first)
     again = [
         *attempts,
         c.If(c.Un("!", _unplaced(status)), c.Block((c.Break(),))),
-        *_fewer(layout, kind, columns, mask, rest),
+        *_fewer(layout, kind, columns, mask, dropped),
     ]
     main: list[c.Stmt] = [
         c.Declare(VECTOR, mask.name, c.Name("NULL")),
-        c.Declare(INT, rest.name, c.Int(0)),
+        c.Declare(INT, dropped.name, c.Int(0)),
         *([c.Declare(VECTOR, first.name, c.Name("NULL"))] if _has_alternatives(assembly) else []),
         c.While(c.Name("true"), c.Block(tuple(again))),
         *[c.If(c.Bin("!=", status, c.Name(OK)), c.Block(tuple(_cleared(assembly, target))))],
@@ -761,12 +761,12 @@ def _attempts(
     assembly: Assembly, target: Target, tries: Sequence[str], columns: Sequence[c.Expr], first: c.Expr
 ) -> list[c.Stmt]:
     """One assembly after the other, until one has a place for all entries."""
-    pool, count, values, made = (c.Name(n) for n in ("pool", "count", "values", "made"))
+    pool, count, values, result = (c.Name(n) for n in ("pool", "count", "values", "made"))
     status, address = c.Name("status"), c.Un("&", pool)
     lines: list[c.Stmt] = []
     for one, function in zip((assembly, *assembly.fallbacks), tries, strict=True):
         chosen = one.alternatives > 1
-        given = [address, count, *columns, values, *([first] if chosen else []), made, c.Name("memory")]
+        given = [address, count, *columns, values, *([first] if chosen else []), result, c.Name("memory")]
         again: list[c.Stmt] = [
             *_cleared(assembly, target),
             c.Assign(c.Name("blocks"), "=", c.Field(address, "count")),
@@ -774,20 +774,20 @@ def _attempts(
             c.Assign(status, "=", c.Call(function, tuple(given))),
             c.Do(c.Call("spfgen_pool_free", (address, c.Name("blocks"), c.Name("taken")))),
         ]
-        own = again
+        attempt = again
         if chosen:
-            own = [
+            attempt = [
                 c.Assign(first, "=", c.Call("spfgen_vector", (address, count))),
                 *no_memory_free(first),
                 loop("q", c.Int(0), count, [c.Assign(c.Load(first, c.Name("q")), "=", c.Int(0))]),
                 *again,
                 c.While(c.Bin("==", status, c.Name(ELSEWHERE)), c.Block(tuple(again))),
             ]
-        lines += [c.If(_unplaced(status), c.Block(tuple(own)))] if lines else own
+        lines += [c.If(_unplaced(status), c.Block(tuple(attempt)))] if lines else attempt
     return lines
 
 
-def _fewer(layout: Layout, kind: ElementType, columns: Sequence[c.Name], mask: c.Expr, rest: c.Expr) -> list[c.Stmt]:
+def _fewer(layout: Layout, kind: ElementType, columns: Sequence[c.Name], mask: c.Expr, dropped: c.Expr) -> list[c.Stmt]:
     """Without what equals the fill value; that ends the attempts where there is nothing of that kind."""
     count, values, status = c.Name("count"), c.Name("values"), c.Name("status")
     address = c.Un("&", c.Name("pool"))
@@ -800,14 +800,14 @@ def _fewer(layout: Layout, kind: ElementType, columns: Sequence[c.Name], mask: c
         c.Assign(mask, "=", c.Call("spfgen_vector", (address, count))),
         c.If(c.Un("!", mask), c.Block((c.Assign(status, "=", c.Name(MEMORY)), c.Break()))),
         loop("q", c.Int(0), count, [c.Assign(c.Load(mask, c.Name("q")), "=", kept)]),
-        c.Assign(rest, "=", c.Call("spfgen_dropped", (count, mask))),
-        c.If(c.Bin("==", rest, c.Int(0)), c.Block((c.Break(),))),
+        c.Assign(dropped, "=", c.Call("spfgen_dropped", (count, mask))),
+        c.If(c.Bin("==", dropped, c.Int(0)), c.Block((c.Break(),))),
     ]
-    for own, type_ in [*((x, INT) for x in columns), (values, kind.c)]:
+    for column, type_ in [*((x, INT) for x in columns), (values, kind.c)]:
         size = c.Call("sizeof", (c.Name(type_),))
-        kept_rows = c.Call("spfgen_kept", (address, count, mask, own, size))
-        lines += [c.Assign(own, "=", c.Cast(f"{type_} *", kept_rows)), *_memory_break(own, status)]
-    return [*lines, c.Assign(count, "-=", rest)]
+        kept_rows = c.Call("spfgen_kept", (address, count, mask, column, size))
+        lines += [c.Assign(column, "=", c.Cast(f"{type_} *", kept_rows)), *_memory_break(column, status)]
+    return [*lines, c.Assign(count, "-=", dropped)]
 
 
 def _has_alternatives(assembly: Assembly) -> bool:
@@ -821,20 +821,20 @@ def _with_pool(stmt: c.Stmt) -> c.Stmt:
     def rule(node: object) -> c.Expr | None:
         return c.Name("pool") if node == c.Un("&", c.Name("pool")) else None
 
-    found: c.Stmt = rewrite(rule, stmt)
-    return found
+    changed: c.Stmt = rewrite(rule, stmt)
+    return changed
 
 
 def _unplaced(status: c.Expr) -> c.Expr:
     return any_of([c.Bin("==", status, c.Name(PLACE)), c.Bin("==", status, c.Name(TOGETHER))])
 
 
-def no_memory_free(own: c.Expr) -> list[c.Stmt]:
-    return [c.If(c.Un("!", own), c.Block((*_free_pool(), c.Return(c.Name(MEMORY)))))]
+def no_memory_free(pointer: c.Expr) -> list[c.Stmt]:
+    return [c.If(c.Un("!", pointer), c.Block((*_free_pool(), c.Return(c.Name(MEMORY)))))]
 
 
-def _memory_break(own: c.Expr, status: c.Expr) -> list[c.Stmt]:
-    return [c.If(c.Un("!", own), c.Block((c.Assign(status, "=", c.Name(MEMORY)), c.Break())))]
+def _memory_break(pointer: c.Expr, status: c.Expr) -> list[c.Stmt]:
+    return [c.If(c.Un("!", pointer), c.Block((c.Assign(status, "=", c.Name(MEMORY)), c.Break())))]
 
 
 def _free_pool() -> list[c.Stmt]:
@@ -845,9 +845,9 @@ def _cleared(assembly: Assembly, target: Target) -> list[c.Stmt]:
     """Arrays that an attempt has made are given back."""
     lines: list[c.Stmt] = []
     for array in assembly.layout.arrays:
-        own = c.Field(c.Name("made"), field_name(array))
-        lines.append(c.Do(c.Call("spfgen_allocator_release", (c.Name("memory"), c.Cast("void *", own)))))
-        lines.append(c.Assign(own, "=", c.Name("NULL")))
+        field = c.Field(c.Name("made"), field_name(array))
+        lines.append(c.Do(c.Call("spfgen_allocator_release", (c.Name("memory"), c.Cast("void *", field)))))
+        lines.append(c.Assign(field, "=", c.Name("NULL")))
     return lines
 
 
@@ -861,11 +861,11 @@ def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int)
             c.Declare(VECTOR, column.name, c.Call("spfgen_appended_column", (pool, entries, c.Int(k)))),
             *no_memory_free(column),
         ]
-    held = c.Cast(f"const {kind.c} *", c.Field(entries, "values"))
+    entry_values = c.Cast(f"const {kind.c} *", c.Field(entries, "values"))
     if target.axis is None:
-        return [*lines, c.Declare(f"const {kind.c} *", "given", held)]
+        return [*lines, c.Declare(f"const {kind.c} *", "given", entry_values)]
     last, total, to = (c.Name(names[n]) for n in ("last", "places", "to"))
-    own_count, at = c.Name("count"), c.Name("q")
+    count, at = c.Name("count"), c.Name("q")
     wide = [c.Name(names[f"wide {k}"]) for k in range(rank)]
     lines += [
         c.Declare(VECTOR, last.name, c.Call("spfgen_appended_column", (pool, entries, c.Int(rank)))),
@@ -874,7 +874,7 @@ def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int)
         loop(
             "q",
             c.Int(0),
-            own_count,
+            count,
             [
                 c.Assign(
                     total, "+=", c.Bin("+", c.Bin("-", c.Load(last, at), c.Load(columns[target.axis], at)), c.Int(1))
@@ -882,21 +882,25 @@ def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int)
             ],
         ),
     ]
-    for own in wide:
-        lines += [c.Declare(VECTOR, own.name, c.Call("spfgen_vector", (pool, total))), *no_memory_free(own)]
+    for wide_column in wide:
+        lines += [
+            c.Declare(VECTOR, wide_column.name, c.Call("spfgen_vector", (pool, total))),
+            *no_memory_free(wide_column),
+        ]
     spread = c.Name(names["spread"])
-    made = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
-    lines += [c.Declare(f"{kind.c} *", spread.name, c.Cast(f"{kind.c} *", made)), *no_memory_free(spread),
-              c.Declare(f"const {kind.c} *", names["each"], held), c.Declare(INT, to.name, c.Int(0))]  # fmt: skip
+    taken = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
+    lines += [c.Declare(f"{kind.c} *", spread.name, c.Cast(f"{kind.c} *", taken)), *no_memory_free(spread),
+              c.Declare(f"const {kind.c} *", names["each"], entry_values),
+              c.Declare(INT, to.name, c.Int(0))]  # fmt: skip
     inner: list[c.Stmt] = [
-        c.Assign(c.Load(own, to), "=", c.Name("place") if k == target.axis else c.Load(columns[k], at))
-        for k, own in enumerate(wide)
+        c.Assign(c.Load(wide_column, to), "=", c.Name("place") if k == target.axis else c.Load(columns[k], at))
+        for k, wide_column in enumerate(wide)
     ]
     inner += [c.Assign(c.Load(spread, to), "=", c.Load(c.Name(names["each"]), at)), c.Assign(to, "+=", c.Int(1))]
     each = loop("place", c.Load(columns[target.axis], at), c.Bin("+", c.Load(last, at), c.Int(1)), inner)
-    lines.append(loop("q", c.Int(0), own_count, [each]))
-    lines += [c.Assign(c.Name(x.name), "=", own) for x, own in zip(columns, wide, strict=True)]
-    return [*lines, c.Assign(own_count, "=", total), c.Declare(f"const {kind.c} *", "given", spread)]
+    lines.append(loop("q", c.Int(0), count, [each]))
+    lines += [c.Assign(c.Name(x.name), "=", wide_column) for x, wide_column in zip(columns, wide, strict=True)]
+    return [*lines, c.Assign(count, "=", total), c.Declare(f"const {kind.c} *", "given", spread)]
 
 
 def _combined(columns: Sequence[c.Name], kind: ElementType, names: _Names) -> list[c.Stmt]:
@@ -908,15 +912,15 @@ def _combined(columns: Sequence[c.Name], kind: ElementType, names: _Names) -> li
         c.Declare(VECTOR, first.name, c.Name("NULL")),
         c.Declare(INT, total.name, c.Int(0)),
     ]
-    own: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
-    own += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(columns or [c.Name("NULL")])]
+    ranked: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
+    ranked += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(columns or [c.Name("NULL")])]
     call = c.Call("spfgen_ranks", (pool, count, c.Int(len(columns)), c.Name("column"),
                                    *(c.Un("&", x) for x in (rank, first, total))))  # fmt: skip
-    own.append(c.If(c.Un("!", call), c.Block((*_free_pool(), c.Return(c.Name(MEMORY))))))
-    lines.append(c.Scope(c.Block(tuple(own))))
+    ranked.append(c.If(c.Un("!", call), c.Block((*_free_pool(), c.Return(c.Name(MEMORY))))))
+    lines.append(c.Scope(c.Block(tuple(ranked))))
     sums = c.Name(names["sums"])
-    made = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
-    lines += [c.Declare(f"{kind.c} *", sums.name, c.Cast(f"{kind.c} *", made)), *no_memory_free(sums)]
+    taken = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
+    lines += [c.Declare(f"{kind.c} *", sums.name, c.Cast(f"{kind.c} *", taken)), *no_memory_free(sums)]
     given = c.Name("given")
     target = c.Load(sums, c.Load(rank, q))
     own_value = c.Load(given, q)

@@ -209,8 +209,8 @@ class _Whole:
 
     def known(self) -> set[str]:
         """The sizes that are known, and the quotients of them."""
-        found = set(self.sizes)
-        return found | {n for n, (value, _) in self.maker.encoded.quotients.items() if value.names() <= found}
+        names = set(self.sizes)
+        return names | {n for n, (value, _) in self.maker.encoded.quotients.items() if value.names() <= names}
 
     def fails(self, condition: c.Expr, status: str) -> None:
         close = self.closed() if self.opened else []
@@ -231,35 +231,35 @@ class _Whole:
         wide = [int(maker.kinds[n] == "int64") for n in tree.arrays]
         lists = {"order": tree.order, "end": tree.ends, "begins": [int(bool(b)) for b in tree.begins], "wide": wide}
         types = {"order": "int", "end": "int", "begins": "bool", "wide": "bool"}
-        own = {n: c.Name(new_name(n, self.taken)) for n in (*lists, "tree", "totals", "arrays", "appended")}
+        local = {n: c.Name(new_name(n, self.taken)) for n in (*lists, "tree", "totals", "arrays", "appended")}
         inner: list[c.Stmt] = []
         for name, values in lists.items():
-            inner.append(c.Declare(types[name], own[name].name, None, len(values)))
-            inner += [c.Assign(c.Load(own[name], c.Int(k)), "=", c.Int(v)) for k, v in enumerate(values)]
-        inner.append(c.Declare("spfgen_tree", own["tree"].name, None, 1))
-        fields: dict[str, c.Expr] = {n: own[n] for n in lists}
+            inner.append(c.Declare(types[name], local[name].name, None, len(values)))
+            inner += [c.Assign(c.Load(local[name], c.Int(k)), "=", c.Int(v)) for k, v in enumerate(values)]
+        inner.append(c.Declare("spfgen_tree", local["tree"].name, None, 1))
+        fields: dict[str, c.Expr] = {n: local[n] for n in lists}
         fields |= {"rank": c.Int(len(tree.order)), "levels": c.Int(len(tree.ends))}
         fields["rows"] = self.sizes[self.layout.parameters[tree.order[0]]]
-        inner += [c.Assign(c.Field(own["tree"], n), "=", v) for n, v in fields.items()]
-        inner.append(c.Declare(INT, own["totals"].name, None, len(tree.ends)))
-        inner.append(c.Declare("void *", own["arrays"].name, None, len(arrays)))
-        inner += [c.Assign(c.Load(own["arrays"], c.Int(k)), "=", c.Name("NULL")) for k in range(len(arrays))]
+        inner += [c.Assign(c.Field(local["tree"], n), "=", v) for n, v in fields.items()]
+        inner.append(c.Declare(INT, local["totals"].name, None, len(tree.ends)))
+        inner.append(c.Declare("void *", local["arrays"].name, None, len(arrays)))
+        inner += [c.Assign(c.Load(local["arrays"], c.Int(k)), "=", c.Name("NULL")) for k in range(len(arrays))]
         size_of = c.Call("sizeof", (c.Name(maker.entry.c),))
         work = c.Bin("*", c.Float(8.0), c.Cast("double", c.Field(c.Name("entries"), "count")))
         threads = c.Call("spfgen_threads", (c.Name("threads"), work))
-        given = (c.Name("entries"), own["tree"], size_of, threads, c.Name("memory"), own["totals"], own["arrays"])
-        inner.append(c.Declare("const int", own["appended"].name, c.Call("spfgen_tree_made", given)))
-        made: list[c.Stmt] = [
+        given = (c.Name("entries"), local["tree"], size_of, threads, c.Name("memory"), local["totals"], local["arrays"])
+        inner.append(c.Declare("const int", local["appended"].name, c.Call("spfgen_tree_made", given)))
+        filled: list[c.Stmt] = [
             c.Assign(
-                c.Field(c.Name("made"), field_name(n)), "=", c.Cast(f"{kinds[n]} *", c.Load(own["arrays"], c.Int(k)))
+                c.Field(c.Name("made"), field_name(n)), "=", c.Cast(f"{kinds[n]} *", c.Load(local["arrays"], c.Int(k)))
             )
             for k, n in enumerate(arrays)
         ]
-        made += [
-            c.Assign(c.Field(c.Name("made"), field_name(n)), "=", c.Load(own["totals"], c.Int(k)))
+        filled += [
+            c.Assign(c.Field(c.Name("made"), field_name(n)), "=", c.Load(local["totals"], c.Int(k)))
             for k, n in enumerate(tree.sizes)
         ]
-        inner.append(c.If(c.Bin(">=", own["appended"], c.Int(0)), c.Block((*made, c.Return(own["appended"])))))
+        inner.append(c.If(c.Bin(">=", local["appended"], c.Int(0)), c.Block((*filled, c.Return(local["appended"])))))
         self.lines.append(c.Scope(c.Block(tuple(inner))))
 
     # --- entries that go to their place at once
@@ -282,12 +282,12 @@ class _Whole:
         self.lines.append(c.Declare(f"const {INT}", "total", c.Call(f"spfgen_totals_{counter}", given)))
         self.check_totals([total])
         self.solve([total], [widest if in_slots else total])
-        found = self.arrays([total])
+        arrays = self.arrays([total])
         if self.key.levels[0].rank.begin:
             begin = self.begin_array()
             kind = TYPES[maker.kinds[begin]]
             offset = converted(c.Load(counts, c.Name("k")), TYPES[counter], kind)
-            filled = loop("k", c.Int(0), groups, [c.Assign(c.Load(found[begin], c.Name("k")), "=", offset)])
+            filled = loop("k", c.Int(0), groups, [c.Assign(c.Load(arrays[begin], c.Name("k")), "=", offset)])
             self.lines += self.with_groups(filled, total) if scatters else [filled]
         self.lines += [c.Assign(c.Field(entries, "widest"), "=", widest), c.Return(c.Name(OK))]
         params = (
@@ -314,13 +314,13 @@ class _Whole:
         """Each bucket of groups becomes its groups."""
         maker, entries = self.maker, c.Name("entries")
         self.lines = [c.Declare(f"{maker.struct} *", "made", c.Cast(f"{maker.struct} *", c.Field(entries, "made")))]
-        own, types = self.group_arrays()
+        arrays, types = self.group_arrays()
         kind, ends = TYPES[types[0]], c.Name("ends")
         end = converted(c.Load(c.Name("stop"), c.Name("k")), TYPES[counter], kind)
         total = c.Field(c.Name("made"), field_name(self.layout.sizes[0]))
         team = c.Call("spfgen_threads", (c.Name("threads"), c.Bin("*", c.Float(8.0), c.Cast("double", total))))
         group_of, widest = c.Field(entries, "group_of"), c.Field(entries, "widest")
-        given = (*map(c.Name, ("groups", "buckets", "factor")), ends, group_of, own[1], own[2], own[0], widest)
+        given = (*map(c.Name, ("groups", "buckets", "factor")), ends, group_of, arrays[1], arrays[2], arrays[0], widest)
         call = c.Call(f"spfgen_bucketed_{'_'.join(types)}", (*given, c.Int(int(not ordered)), team))
         self.lines += [
             c.Declare(kind.c, "ends", None, tuning.CONVERT_BUCKETS),
@@ -348,8 +348,8 @@ class _Whole:
         maker, (value,) = self.maker, self.layout.values
         begin, key = self.begin_array(), maker.encoded.calls[self.key.levels[0].rank.keys[0]].function
         types = (maker.kinds[begin], maker.kinds[key], maker.value.name)
-        held = zip(("begin", "key", "val"), types, (begin, key, value.name), strict=True)
-        return [self.pointer(w, TYPES[t].c, self.held(n)) for w, t, n in held], types
+        roles = zip(("begin", "key", "val"), types, (begin, key, value.name), strict=True)
+        return [self.pointer(w, TYPES[t].c, self.held(n)) for w, t, n in roles], types
 
     def begin_array(self) -> str:
         return self.maker.encoded.calls[self.key.levels[0].rank.begin].function
@@ -362,7 +362,7 @@ class _Whole:
             unused = [c.Do(c.Cast("void", c.Name(p.name))) for p in params]
             doc = f"The entries of {maker.tensor.name} are in order."
             return c.Function("int", maker.name, params, c.Block((*unused, c.Return(c.Name(OK)))), doc, static=True)
-        own, types = self.group_arrays()
+        arrays, types = self.group_arrays()
         groups = self.declared("groups", self.elements(self.layout.index(self.begin_array())))
         in_order = c.Bin("<", c.Field(c.Name("entries"), "widest"), c.Int(0))
         self.lines.append(c.If(in_order, c.Return(c.Name(OK))))
@@ -370,10 +370,10 @@ class _Whole:
         work = c.Bin("*", c.Float(8.0), c.Cast("double", total))
         parts = self.declared("parts", c.Call("spfgen_threads", (c.Name("threads"), work)), "int")
         others = c.Bin("-", groups, c.Int(1))
-        given = (others, c.Bin("+", own[0], c.Int(1)), *own[1:], c.Field(c.Name("entries"), "widest"), parts)
+        given = (others, c.Bin("+", arrays[0], c.Int(1)), *arrays[1:], c.Field(c.Name("entries"), "widest"), parts)
         twice = self.declared("twice", c.Call(f"spfgen_ordered_{'_'.join(types)}", given), "int")
         self.fails(c.Bin("<", twice, c.Int(0)), NO_MEMORY)
-        self.lines += [c.If(c.Bin(">", twice, c.Int(0)), c.Block(tuple(self.combined(own, others, total)))),
+        self.lines += [c.If(c.Bin(">", twice, c.Int(0)), c.Block(tuple(self.combined(arrays, others, total)))),
                        c.Do(c.Cast("void", c.Name("memory"))), c.Return(c.Name(OK))]  # fmt: skip
         return c.Function("int", maker.name, params, c.Block(tuple(self.lines)), doc, static=True)
 
@@ -381,9 +381,9 @@ class _Whole:
         """An array of the result, to be written."""
         return c.Cast("uintptr_t", c.Field(c.Name("made"), field_name(array)))
 
-    def combined(self, own: Sequence[c.Expr], groups: c.Expr, total: c.Expr) -> list[c.Stmt]:
+    def combined(self, arrays: Sequence[c.Expr], groups: c.Expr, total: c.Expr) -> list[c.Stmt]:
         """Entries of a group that stand side by side at one place are added up; all that follow move up."""
-        begin, key, val = own
+        begin, key, val = arrays
         g, q, to, first, last = map(c.Name, ("g", "q", "to", "first", "last"))
         before, above = c.Bin("-", to, c.Int(1)), c.Bin("+", g, c.Int(1))
         again = c.Bin("&&", c.Bin(">", q, first), c.Bin("==", c.Load(key, before), c.Load(key, q)))
@@ -429,7 +429,7 @@ class _Whole:
             self.lines.append(c.If(self.has_none, c.Block((call,))) if maker.may_have_keys else call)
         if maker.may_have_keys:
             self.lines.append(c.Assign(c.Field(entries, "keys"), "=", c.Name("NULL")))
-        align = c.Int(0) if (found := self.alignment()) is None else self.shifts[found]
+        align = c.Int(0) if (field := self.alignment()) is None else self.shifts[field]
         ordered = c.Call("spfgen_assembly_order", (c.Name("own"), self.bits, align))
         sorts = self.declared("unsorted", ordered, "int")
         self.fails(c.Bin("==", sorts, c.Int(1)), NO_MEMORY)
@@ -474,10 +474,10 @@ class _Whole:
         before, self.lines = self.lines, []
         for part in parts:
             part()
-        own, self.lines = self.lines, before
-        if own and self.maker.may_have_keys:
-            own = [c.If(self.has_none, c.Block(tuple(own)))]
-        self.lines += own
+        added, self.lines = self.lines, before
+        if added and self.maker.may_have_keys:
+            added = [c.If(self.has_none, c.Block(tuple(added)))]
+        self.lines += added
 
     def kept(self) -> None:
         """Without the fill values that have no place."""
@@ -502,7 +502,7 @@ class _Whole:
         key = c.Field(entries, "keys")
         self.lent = True
         parts, levels = self.opened_for(count, key)
-        align = c.Int(0) if (found := self.alignment()) is None else self.shifts[found]
+        align = c.Int(0) if (field := self.alignment()) is None else self.shifts[field]
         cut = (count, key, align, parts, c.Field(c.Name("own"), "start"))
         self.lines.append(c.Do(c.Call("spfgen_keys_parts", cut)))
         self.filled(levels, given, {"count": count, "key": key, "parts": parts}, filling, "ranks")
@@ -567,8 +567,8 @@ class _Whole:
 
     def alignment(self) -> int | None:
         """The field from which on keys are together in one part."""
-        found = [level.group - 1 for level in self.key.levels if level.rank.kind == "slots" and level.group]
-        return min(found, default=None)
+        fields = [level.group - 1 for level in self.key.levels if level.rank.kind == "slots" and level.group]
+        return min(fields, default=None)
 
     # --- sizes
 
@@ -576,16 +576,16 @@ class _Whole:
         """Of each rank how many positions there are, and the most in a group."""
         totals: list[c.Expr] = []
         widths: list[c.Expr] = []
-        own = c.Name("own")
+        assembly = c.Name("own")
         for number, level in enumerate(self.key.levels):
             cut = self.shifts[level.end - 1] if level.end else self.bits
-            ranked = c.Call("spfgen_assembly_rank", (own, cut, c.Int(number), levels))
+            ranked = c.Call("spfgen_assembly_rank", (assembly, cut, c.Int(number), levels))
             totals.append(self.declared(f"{level.rank.position}_total", ranked))
             if level.rank.kind != "slots" or not level.group:
                 widths.append(totals[-1])
                 continue
-            sides = (c.Field(own, "parts"), c.Field(own, "start"))
-            widest = c.Call("spfgen_keys_widest", (c.Field(own, "key"), cut, self.shifts[level.group - 1], *sides))
+            sides = (c.Field(assembly, "parts"), c.Field(assembly, "start"))
+            widest = c.Call("spfgen_keys_widest", (c.Field(assembly, "key"), cut, self.shifts[level.group - 1], *sides))
             widths.append(self.declared(f"{level.rank.position}_most", widest))
         self.check_totals(totals)
         return totals, widths
@@ -627,15 +627,15 @@ class _Whole:
     def capacity(self, level: Level, needed: c.Expr) -> None:
         """The rank has room for so many positions; sizes in its bounds that are not known yet become large enough."""
         rank, names, known = level.rank, self.names(), self.known()
-        found = [names.floor(e, a) for a, e in rank.highs if e.names() <= known]
+        rooms = [names.floor(e, a) for a, e in rank.highs if e.names() <= known]
         for name in rank.keys:
             call = self.maker.encoded.calls[name]
             for argument, extent in zip(call.arguments, self.layout.index(call.function).extents, strict=True):
                 further = shift(argument, rank.position)
                 if further is not None and variables(extent) <= set(self.sizes):
-                    found.append(c.Bin("-", names.expr(extent), c.Int(1 + further)))
-        if found:
-            self.fails(c.Bin("<=", folded("spfgen_min", found), c.Bin("-", needed, c.Int(1))), NO_PLACE)
+                    rooms.append(c.Bin("-", names.expr(extent), c.Int(1 + further)))
+        if rooms:
+            self.fails(c.Bin("<=", folded("spfgen_min", rooms), c.Bin("-", needed, c.Int(1))), NO_PLACE)
             return
         for a, high in rank.highs:
             last = c.Bin("-", needed, c.Int(1))
@@ -662,21 +662,21 @@ class _Whole:
         if len(unknown) != 1:
             return
         name = unknown.pop()
-        factor, rest = extent.coefficient(name), extent.without(name)
-        if factor <= 0 or name in rest.names():
+        factor, others = extent.coefficient(name), extent.without(name)
+        if factor <= 0 or name in others.names():
             return
-        missing = value if rest == Affine(()) else c.Bin("-", value, self.names().affine(rest))
+        missing = value if others == Affine(()) else c.Bin("-", value, self.names().affine(others))
         if factor != 1:
             missing = c.Un("-", c.Call("spfgen_floor_div", (c.Un("-", missing), c.Int(factor))))
-        least = missing if rest == Affine(()) and factor == 1 else c.Call("spfgen_max", (c.Int(0), missing))
+        least = missing if others == Affine(()) and factor == 1 else c.Call("spfgen_max", (c.Int(0), missing))
         self.sizes[name] = self.declared(name, least)
         if least == value:
             self.exact[name] = value
 
     def exact_of(self, extent: Expr) -> c.Expr:
         """An extent, by what it is as large as needed for."""
-        found = self.names().expr(extent)
-        return self.exact.get(extent.name, found) if isinstance(extent, Var) else found
+        value = self.names().expr(extent)
+        return self.exact.get(extent.name, value) if isinstance(extent, Var) else value
 
     def elements(self, array: IndexArray | ValueArray) -> c.Expr:
         parts = [self.names().expr(e) for e in array.extents]
@@ -688,44 +688,44 @@ class _Whole:
 
     def arrays(self, totals: Sequence[c.Expr]) -> dict[str, c.Expr]:
         """New arrays, with what they hold where no entry is."""
-        found: dict[str, c.Expr] = {}
+        arrays: dict[str, c.Expr] = {}
         maker = self.maker
         declared: list[IndexArray | ValueArray] = [*self.layout.indexes, *self.layout.values]
         sizes = {a.name: self.declared(f"{a.name}_count", self.elements(a)) for a in declared}
         missing: list[c.Expr] = []
         for index in self.layout.indexes:
             kind = TYPES[maker.kinds[index.name]]
-            found[index.name] = self.allocated(index.name, kind.c, sizes[index.name])
-            missing.append(c.Un("!", found[index.name]))
+            arrays[index.name] = self.allocated(index.name, kind.c, sizes[index.name])
+            missing.append(c.Un("!", arrays[index.name]))
         (value,) = self.layout.values
         cleared = self.key.pads and maker.entry == maker.value and literal(self.layout.fill, maker.entry) in ZEROS
-        found[value.name] = self.allocated(value.name, maker.value.c, sizes[value.name], cleared)
-        missing.append(c.Un("!", found[value.name]))
+        arrays[value.name] = self.allocated(value.name, maker.value.c, sizes[value.name], cleared)
+        missing.append(c.Un("!", arrays[value.name]))
         if maker.entry != maker.value:  # summed in another type
             size = c.Call("sizeof", (c.Name(maker.entry.c),))
             room = c.Call("spfgen_workspace", (sizes[value.name], c.Int(1), size))
-            found["entries"] = self.pointer("sums", maker.entry.c, room)
-            missing.append(c.Un("!", found["entries"]))
-            self.fails_freed(any_of(missing), found["entries"])
+            arrays["entries"] = self.pointer("sums", maker.entry.c, room)
+            missing.append(c.Un("!", arrays["entries"]))
+            self.fails_freed(any_of(missing), arrays["entries"])
         else:
             self.fails(any_of(missing), NO_MEMORY)
         calls, ranks = self.maker.encoded.calls, [level.rank for level in self.key.levels]
         bounds = {calls[n].function for r in ranks for n in (r.begin, r.other) if n}
         for index in self.layout.indexes:
             kind = TYPES[maker.kinds[index.name]]
-            rest = self.rest(index.name)
+            filler = self.rest(index.name)
             if index.name in bounds or self.is_full(index, totals):
                 continue
             full = [c.Bin("!=", sizes[index.name], t) for t in totals]
-            self.initialised(found[index.name], sizes[index.name], converted(rest, TYPES["int64"], kind), full)
-        stored = found.get("entries", found[value.name])
+            self.initialised(arrays[index.name], sizes[index.name], converted(filler, TYPES["int64"], kind), full)
+        stored = arrays.get("entries", arrays[value.name])
         full = [] if self.key.pads else [c.Bin("!=", sizes[value.name], t) for t in totals]
         if not cleared and (self.key.pads or not self.is_full(value, totals)):
             self.initialised(stored, sizes[value.name], literal(self.layout.fill, maker.entry), full)
         self.counts = sizes
         if maker.entry != maker.value:
-            self.final, found[value.name] = found[value.name], stored
-        return {n: a for n, a in found.items() if n != "entries"}
+            self.final, arrays[value.name] = arrays[value.name], stored
+        return {n: a for n, a in arrays.items() if n != "entries"}
 
     def is_full(self, array: IndexArray | ValueArray, totals: Sequence[c.Expr]) -> bool:
         """Whether an array has as many elements as there are positions of a rank, whatever the entries are."""
@@ -744,9 +744,9 @@ class _Whole:
 
     def allocated(self, array: str, kind: str, count: c.Expr, cleared: bool = False) -> c.Name:
         size, function = c.Call("sizeof", (c.Name(kind),)), "spfgen_result_zero" if cleared else "spfgen_result"
-        own = self.pointer(array, kind, c.Call(function, (c.Name("memory"), count, size)))
-        self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(array)), "=", own))
-        return own
+        pointer = self.pointer(array, kind, c.Call(function, (c.Name("memory"), count, size)))
+        self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(array)), "=", pointer))
+        return pointer
 
     def fails_freed(self, condition: c.Expr, memory: c.Expr) -> None:
         close = (c.Do(c.Call("free", (memory,))), *self.closed())
@@ -762,9 +762,9 @@ class _Whole:
         if maker.entry != maker.value:
             (value,) = self.layout.values
             sums = arrays[value.name]
-            own = converted(c.Load(sums, c.Name("k")), maker.entry, maker.value)
+            total = converted(c.Load(sums, c.Name("k")), maker.entry, maker.value)
             lines.append(
-                loop("k", c.Int(0), self.counts[value.name], [c.Assign(c.Load(self.final, c.Name("k")), "=", own)])
+                loop("k", c.Int(0), self.counts[value.name], [c.Assign(c.Load(self.final, c.Name("k")), "=", total)])
             )
             lines.append(c.Do(c.Call("free", (sums,))))
         return [*lines, *self.closed(), c.Return(c.Name(OK))]

@@ -41,14 +41,14 @@ def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
 def named(lines: Sequence[c.Stmt], names: Names) -> list[c.Stmt]:
     """The lines, which weigh costs, with each ratio that they speak of several times under a name of its own."""
     before: list[c.Stmt] = []
-    rest = list(lines)
-    while again := [n for n, times in Counter(_ratios(rest)).items() if times > 1]:
+    weighed = list(lines)
+    while again := [n for n, times in Counter(_ratios(weighed)).items() if times > 1]:
         inner = min(again, key=lambda n: sum(1 for _ in walk(n)))
         name = c.Name(names.new("ratio"))
         before.append(c.Declare("const double", name.name, inner))
-        rest = [_replaced(s, inner, name) for s in rest]
+        weighed = [_replaced(s, inner, name) for s in weighed]
     about: list[c.Stmt] = [c.Comment("what the cost estimates depend on")] if before else []
-    return [*about, *before, *rest]
+    return [*about, *before, *weighed]
 
 
 def _ratios(lines: Sequence[c.Stmt]) -> Iterator[c.Call]:

@@ -27,12 +27,12 @@ ROW = "spfgen_row"
 def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     """One more entry, if there is memory for it; what fails is told at the end."""
     tensor = low.program.tensor(plan.tensor)
-    own = TYPES[tensor.entry_type]
+    entry_type = TYPES[tensor.entry_type]
     if low.steps:
-        stored = from_steps.typed_as(low, plan.value, scope, own)
+        stored = from_steps.typed_as(low, plan.value, scope, entry_type)
     else:
-        kind = low.value_type(plan.value, own)
-        stored = converted(low.value(plan.value, scope, kind), kind, own)
+        kind = low.value_type(plan.value, entry_type)
+        stored = converted(low.value(plan.value, scope, kind), kind, entry_type)
     if not plan.without_fill:
         return _entry(low, plan, scope, stored)
     value = c.Name(low.names.new("stored"))
@@ -40,13 +40,13 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     fill = (tensor.assembled or tensor.layout).fill
     from spfgen.cir.pack import is_stored  # numpy, which is not needed before
 
-    return [c.Declare(f"const {own.c}", value.name, stored), c.If(is_stored(value, fill, own), kept)]
+    return [c.Declare(f"const {entry_type.c}", value.name, stored), c.If(is_stored(value, fill, entry_type), kept)]
 
 
 def _entry(low: Lowering, plan: Append, scope: Scope, stored: c.Expr) -> list[c.Stmt]:
     """An entry with this value: it is counted or inserted, comes to those of its row, or to the end of the list."""
     tensor = low.program.tensor(plan.tensor)
-    own = TYPES[tensor.entry_type]
+    entry_type = TYPES[tensor.entry_type]
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
     place = c.Name(low.names.new("entry"))
     count = c.Field(entries, "count")
@@ -56,15 +56,17 @@ def _entry(low: Lowering, plan: Append, scope: Scope, stored: c.Expr) -> list[c.
         row, axis = scope.rows_of[plan.tensor]
         key = low.expr(plan.coordinates[axis], scope)
         before = c.Name(low.names.new("before"))
-        found = c.Call("spfgen_row_place", (row, key, _shape(tensor)[1]))
-        value = c.Load(c.Cast(f"{own.c} *", c.Field(row, "values")), place)
+        place_in_row = c.Call("spfgen_row_place", (row, key, _shape(tensor)[1]))
+        value = c.Load(c.Cast(f"{entry_type.c} *", c.Field(row, "values")), place)
         is_new = c.Bin("==", place, before)
         added = c.If(
-            is_new, c.Block((c.Assign(value, "=", stored),)), c.Block((low.combine(value, "+=", stored, own, own),))
+            is_new,
+            c.Block((c.Assign(value, "=", stored),)),
+            c.Block((low.combine(value, "+=", stored, entry_type, entry_type),)),
         )
         return [
             c.Declare("const int64_t", before.name, c.Field(row, "count")),
-            c.Declare("const int64_t", place.name, found),
+            c.Declare("const int64_t", place.name, place_in_row),
             c.If(c.Bin(">=", place, c.Int(0)), c.Block((added,))),
         ]
     lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
@@ -73,7 +75,7 @@ def _entry(low: Lowering, plan: Append, scope: Scope, stored: c.Expr) -> list[c.
         coordinates = (*coordinates, coordinates[tensor.axis] if plan.last is None else plan.last)
     for k, coordinate in enumerate(coordinates):
         lines.append(c.Do(c.Call("spfgen_appended_set", (entries, c.Int(k), place, low.expr(coordinate, scope)))))
-    values = c.Cast(f"{own.c} *", c.Field(entries, "values"))
+    values = c.Cast(f"{entry_type.c} *", c.Field(entries, "values"))
     lines += [c.Assign(c.Load(values, place), "=", stored), c.Assign(count, "=", c.Bin("+", place, c.Int(1)))]
     return [c.If(c.Call("spfgen_appended_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
 
@@ -88,7 +90,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     low.workspaces.append(rows)
     low.rows.append(rows)
     row = c.Name(low.names.new(f"{plan.tensor}_row"))
-    own = c.Bin("+", c.Name(rows.name), openmp.HERE) if rows.each_thread else c.Name(rows.name)
+    row_of_thread = c.Bin("+", c.Name(rows.name), openmp.HERE) if rows.each_thread else c.Name(rows.name)
     extent = low.expr(plan.extent, scope)
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
     many = c.Bin(
@@ -110,7 +112,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     failed = c.Block((c.Assign(c.Field(entries, "failed"), "=", c.Int(1)),))
     started = c.Call("spfgen_row_start", (row, entries, extent, hashed))
     return [
-        c.Declare(f"{ROW} *", row.name, own),
+        c.Declare(f"{ROW} *", row.name, row_of_thread),
         c.Comment(plan.because),
         c.If(started, c.Block(tuple(lines)), failed),
     ]
@@ -141,12 +143,12 @@ def divided(
 ) -> tuple[list[c.Stmt], list[c.Stmt], Scope]:
     """(declarations within each part of the loop, statements after the loop that join the parts, scope within the
     loop)."""
-    own: list[c.Stmt] = []
+    declared: list[c.Stmt] = []
     after: list[c.Stmt] = []
     for name in names:
         if name in scope.runs:
             lines, run = scope.runs[name].divided(low, count, number)
-            own += lines
+            declared += lines
             scope = replace(scope, runs={**scope.runs, name: run})
             continue
         tensor = low.program.tensor(name)
@@ -155,27 +157,27 @@ def divided(
         mine = c.Name(low.names.new(f"{name}_own"))
         entries = scope.entries.get(name) or low.entries[name]
         part = c.Call("spfgen_appended_part", (entries, parts, count, number))
-        own.append(c.Declare(f"{KIND} *", mine.name, part))
+        declared.append(c.Declare(f"{KIND} *", mine.name, part))
         joined = (entries, parts, count, *_shape(tensor), c.Name("threads"))
         after.append(c.Do(c.Call("spfgen_appended_join", joined)))
         scope = replace(scope, entries={**scope.entries, name: mine})
-    return own, after, scope
+    return declared, after, scope
 
 
 def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     """None yet; as many as there are values in all operands are about as many as there will be."""
     if name in low.rooms:
         return []
-    own, common = low.entries[name], low.program.tensor(name).common
-    by_rows = [] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (own, c.Int(common))))]
-    return [*by_rows, *emptied_list(low, own)]
+    entry_list, common = low.entries[name], low.program.tensor(name).common
+    by_rows = [] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (entry_list, c.Int(common))))]
+    return [*by_rows, *emptied_list(low, entry_list)]
 
 
-def emptied_list(low: Lowering, own: c.Expr) -> list[c.Stmt]:
+def emptied_list(low: Lowering, entry_list: c.Expr) -> list[c.Stmt]:
     """The same for a list."""
     return [
-        c.Assign(c.Field(own, "count"), "=", c.Int(0)),
-        c.Assign(c.Field(own, "expected"), "=", _in_doubles(low.values_held())),
+        c.Assign(c.Field(entry_list, "count"), "=", c.Int(0)),
+        c.Assign(c.Field(entry_list, "expected"), "=", _in_doubles(low.values_held())),
     ]
 
 

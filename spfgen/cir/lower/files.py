@@ -130,16 +130,16 @@ _INCLUDES = {
 def runtime(name: str) -> str:
     """The text of a piece of rt/, with the numbers of tuning.py."""
     text = files("spfgen.rt").joinpath(name).read_text(encoding="utf-8").rstrip()
-    return re.sub(r"\bTUNED_(\w+)", lambda found: str(getattr(tuning, found[1])), text)
+    return re.sub(r"\bTUNED_(\w+)", lambda match: str(getattr(tuning, match[1])), text)
 
 
 def source_file(
-    program: Program, functions: Sequence[Function], comment: str, own: Sequence[Struct | Text] = ()
+    program: Program, functions: Sequence[Function], comment: str, types: Sequence[Struct | Text] = ()
 ) -> File:
     """NAME.c: what of the run-time the functions need, structs that the header does not show, and the functions."""
     functions = with_branches(cleaned(functions))
     pieces, includes = _needed(functions)
-    return File(comment, (f'"{program.name}.h"', *includes), (*own, *pieces, *functions))
+    return File(comment, (f'"{program.name}.h"', *includes), (*types, *pieces, *functions))
 
 
 VERDICTS = (HOLDS, BROKEN, UNCHECKED, MEMORY)
@@ -193,23 +193,23 @@ def _typed(text: str, kind: str) -> str:
         return text
     if " " in kind:
         text = text.replace("PLACE_KEY_VALUE", kind.replace(" ", "_"))
-        for word, own in zip(("PLACE", "KEY", "VALUE"), kind.split(), strict=True):
-            text = re.sub(rf"\b{word}\b", TYPES[own].c, text)
+        for word, kind_of_word in zip(("PLACE", "KEY", "VALUE"), kind.split(), strict=True):
+            text = re.sub(rf"\b{word}\b", TYPES[kind_of_word].c, text)
         return text
     text = text.replace("TYPE_t", TYPES[kind].c).replace("BITS", str(8 * TYPES[kind].bytes))
     return text.replace("TYPE", kind)
 
 
-def list_types(made: Interface) -> list[Struct | Text]:
+def list_types(results: Interface) -> list[Struct | Text]:
     """What only the file knows: the list of entries, and the structs around it."""
-    return [Text(runtime("entries_type.h")), *made.lists]
+    return [Text(runtime("entries_type.h")), *results.lists]
 
 
 def header_file(
     program: Program, functions: Sequence[Function], comment: str, results: Interface | None = None
 ) -> File:
     """NAME.h: the structs of the tensors and the prototypes; functions that give back what is made."""
-    made = dict.fromkeys((structs(program) if results is None else results.structs).values())
+    shown_structs = dict.fromkeys((structs(program) if results is None else results.structs).values())
     includes = ("<complex.h>",) if any(t.value_type.startswith("complex") for t in program.tensors) else ()
     kept = any(p.type.startswith("spfgen_levels") for f in functions for p in f.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
@@ -219,24 +219,30 @@ def header_file(
     elif any(t.assembled is not None for t in program.tensors):
         types.append(Text(runtime("entries_type.h")))
     freed = [free_text(s) for s in results.freed] if results is not None else []
-    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, *freed, *functions)
+    items: tuple[Struct | Function | Text, ...] = (
+        Text(runtime("status.h")),
+        *types,
+        *shown_structs,
+        *freed,
+        *functions,
+    )
     return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
 
 
-def free_text(made: Struct) -> Text:
+def free_text(struct: Struct) -> Text:
     """The functions that give back the arrays of a struct."""
-    name, macro = free_name(made), f"SPFGEN_FREE_{made.name}"
-    arrays = [f.name for f in made.fields if f.type.endswith("*")]
+    name, macro = free_name(struct), f"SPFGEN_FREE_{struct.name}"
+    arrays = [f.name for f in struct.fields if f.type.endswith("*")]
     release = "    spfgen_allocator_release(memory, (void *)(uintptr_t)tensor->{0});\n    tensor->{0} = NULL;"
     lines = [release.format(a) for a in arrays]
-    lines += [f"    tensor->{f.name} = 0;" for f in made.fields if not f.type.endswith("*")]
+    lines += [f"    tensor->{f.name} = 0;" for f in struct.fields if not f.type.endswith("*")]
     return Text(
         f"#ifndef {macro}\n#define {macro}\n"
         "/* Gives back the arrays of a result, to the allocator that they came from; nothing is left of them then. */\n"
-        f"static inline void {name}_in({made.name} *tensor, const spfgen_allocator *memory) {{\n"
+        f"static inline void {name}_in({struct.name} *tensor, const spfgen_allocator *memory) {{\n"
         + "\n".join(lines)
         + "\n}\n#ifdef __GNUC__\n__attribute__((unused)) /* where this is all in one file */\n#endif\n"
-        f"static inline void {name}({made.name} *tensor) {{\n    {name}_in(tensor, NULL);\n}}\n#endif"
+        f"static inline void {name}({struct.name} *tensor) {{\n    {name}_in(tensor, NULL);\n}}\n#endif"
     )
 
 

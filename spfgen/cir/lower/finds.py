@@ -139,8 +139,8 @@ def _moved(
             first = [c.Assign(c.Name(kept.tag), "=", value), c.Assign(position, "=", start)]
             lines.append(c.If(anew, c.Block(tuple(first))))
         elif not kept.seated:
-            found = wanted.first(wanted.low, wanted.after if backward else wanted.value)
-            lines.append(c.If(unset, c.Block((c.Assign(position, "=", found),))))
+            first_position = wanted.first(wanted.low, wanted.after if backward else wanted.value)
+            lines.append(c.If(unset, c.Block((c.Assign(position, "=", first_position),))))
     if backward:
         previous = c.Bin("-", position, c.Int(1))
         past = ">" if wanted.before == "<" else "<"
@@ -174,8 +174,8 @@ def segment(low: Lowering, plan: Segment, scope: Scope) -> list[c.Stmt]:
         return [*lines, first, last]
     more, at = _moved(low, low.names[plan.start], plan.at, plan.algorithm, scope.states[plan.place], wanted, scope)
     lines += more
-    own, other, step = (end, start, -1) if plan.key.backward else (start, end, 1)
-    lines += [c.Declare(f"const {INT}", own, at), c.Declare(INT, other, at)]
+    near, other, step = (end, start, -1) if plan.key.backward else (start, end, 1)
+    lines += [c.Declare(f"const {INT}", near, at), c.Declare(INT, other, at)]
     return [*lines, *_extended(other, wanted, step)]
 
 
@@ -269,13 +269,13 @@ def _first(built: Built, wanted: Sought) -> c.Expr:
         return c.Call("spfgen_hash_find_filtered", place)
     if "first" in arrays:
         return c.Call("spfgen_bitmap_position", (arrays["bits"], arrays["first"], wanted.value))
-    found = c.Bin("-", c.Load(arrays["at"], wanted.value), c.Int(1))
+    stored = c.Bin("-", c.Load(arrays["at"], wanted.value), c.Int(1))
     if built.table.kind == "bitmap":
         has = c.Call("spfgen_bitmap_has", (arrays["bits"], wanted.value))
-        return c.Select(_inside(built, wanted, has), found, c.Int(-1))
+        return c.Select(_inside(built, wanted, has), stored, c.Int(-1))
     if wanted.key.inside:
-        return found
-    return c.Select(_inside(built, wanted, None), found, c.Int(-1))
+        return stored
+    return c.Select(_inside(built, wanted, None), stored, c.Int(-1))
 
 
 def _inside(built: Built, wanted: Sought, more: c.Expr | None) -> c.Expr:
@@ -372,15 +372,15 @@ def build(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
 
 def _runs(low: Lowering, built: Built, name: str, key: c.Expr) -> list[c.Stmt]:
     """Where the positions of each key begin and end, run by run of equal keys."""
-    position, own = c.Name(name), c.Name(low.names.new(f"{name}_key"))
+    position, run_key = c.Name(name), c.Name(low.names.new(f"{name}_key"))
     on = c.Assign(position, "+=", c.Int(1))
-    same = c.Bin("&&", c.Bin("<", position, built.high), c.Bin("==", key, own))
+    same = c.Bin("&&", c.Bin("<", position, built.high), c.Bin("==", key, run_key))
     body = (
-        c.Declare(f"const {INT}", own.name, key),
-        c.Assign(c.Load(built.arrays["at"], own), "=", position),
+        c.Declare(f"const {INT}", run_key.name, key),
+        c.Assign(c.Load(built.arrays["at"], run_key), "=", position),
         on,
         c.While(same, c.Block((on,))),
-        c.Assign(c.Load(built.arrays["end"], own), "=", position),
+        c.Assign(c.Load(built.arrays["end"], run_key), "=", position),
     )
     return [c.Declare(INT, name, built.low), c.While(c.Bin("<", position, built.high), c.Block(body))]
 
@@ -388,16 +388,16 @@ def _runs(low: Lowering, built: Built, name: str, key: c.Expr) -> list[c.Stmt]:
 def _inverted(low: Lowering, built: Built, name: str, key: c.Expr) -> list[c.Stmt]:
     """Where the keys first reach each value; behind all of them, the end."""
     value = c.Name(low.names.new(f"{name}_key"))
-    own = c.Name(low.names.new(f"{name}_last"))
+    last_key = c.Name(low.names.new(f"{name}_last"))
     place = c.Load(built.arrays["reached"], value)
     on = c.Assign(value, "+=", c.Int(1))
 
     def up_to(inside: c.Expr, position: c.Expr) -> c.Stmt:
         return c.While(inside, c.Block((c.Assign(place, "=", position), on)))
 
-    body = [c.Declare(f"const {INT}", own.name, key), up_to(c.Bin("<=", value, own), c.Name(name))]
-    rest = up_to(c.Bin("<", value, built.extent), built.high)
-    return [c.Declare(INT, value.name, c.Int(0)), _each(name, built, body, backward=False), rest]
+    body = [c.Declare(f"const {INT}", last_key.name, key), up_to(c.Bin("<=", value, last_key), c.Name(name))]
+    behind = up_to(c.Bin("<", value, built.extent), built.high)
+    return [c.Declare(INT, value.name, c.Int(0)), _each(name, built, body, backward=False), behind]
 
 
 def reset(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
@@ -429,8 +429,8 @@ def _keys(low: Lowering, table: Table, scope: Scope) -> tuple[c.Expr, c.Expr, st
 
 def stored_keys(low: Lowering, built: Built, kind: str, scope: Scope) -> tuple[c.Expr, c.Expr] | None:
     """Where the keys of a table's range begin and how many there are, if their type is this one."""
-    array, base, own = _keys(low, built.table, scope)
-    if own != kind:
+    array, base, key_type = _keys(low, built.table, scope)
+    if key_type != kind:
         return None
     start = built.low if base == c.Int(0) else c.Bin("+", base, built.low)
     return (array if start == c.Int(0) else c.Bin("+", array, start)), _minus(built.high, built.low)

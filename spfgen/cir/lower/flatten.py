@@ -90,16 +90,16 @@ def _marked(low: Lowering, plan: Scan, flatten: Flatten, scope: Scope, first: c.
         """The positions from the first one to where a segment begins."""
         return [c.Declare(f"const {INT}", stop.name, pointer(place)), loop(position.name, begin, stop, lines)]
 
-    own = c.Bin("-", pointer(last), begin)
+    offset = c.Bin("-", pointer(last), begin)
     several = c.Bin("<", last, c.Bin("+", group, c.Int(tuning.FLATTENED_SEGMENTS)))
     fits = c.Bin("<=", c.Bin("-", pointer(c.Bin("+", last, c.Int(1))), begin), c.Int(room))
     more = joined("&&", [c.Bin("<", last, end), several, fits])
-    mark = c.Assign(c.Load(marks, own), "=", c.Cast("uint8_t", c.Bin("-", last, group)))
+    mark = c.Assign(c.Load(marks, offset), "=", c.Cast("uint8_t", c.Bin("-", last, group)))
     further = c.Assign(last, "+=", c.Int(1))
     body = low.plan(_at_position(plan), scope)
-    found = c.Load(marks, c.Bin("-", position, begin))
+    segment_mark = c.Load(marks, c.Bin("-", position, begin))
     told = [
-        c.Assign(latest, "=", c.Call("spfgen_max", (latest, found))),
+        c.Assign(latest, "=", c.Call("spfgen_max", (latest, segment_mark))),
         c.Declare(f"const {INT}", segment.name, c.Bin("+", group, latest)),
     ]
     alone = (c.Declare(f"const {INT}", segment.name, group), further, *until(last, body))

@@ -116,8 +116,8 @@ def _body(w: Writer) -> list[c.Stmt]:
     parts = w.check.parts
     if w.along and not isinstance(parts[0], Segments):
         return fused(w)
-    made = [c.Block(tuple(_part(w, part))) for part in parts]
-    return [c.Scope(block) for block in made] if len(parts) > 1 else [*made]
+    blocks = [c.Block(tuple(_part(w, part))) for part in parts]
+    return [c.Scope(block) for block in blocks] if len(parts) > 1 else [*blocks]
 
 
 def _part(w: Writer, part: Part | Groups) -> list[c.Stmt]:

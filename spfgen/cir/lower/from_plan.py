@@ -122,24 +122,34 @@ class KernelLowering(Lowering):
         free = [*entries.rows_freed(self), *given_back(self.workspaces)]
         early = [*named([*threads, *self.choices], self.names), *memory]
         extents, nests = _moved(early, nests)
-        rest = [*extents, *early, *nests, *free]
-        used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
-        rest = [*self.missing(used), *rest]
-        used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}
+        statements_inside = [*extents, *early, *nests, *free]
+        used = {
+            n.name for s in statements_inside for n in walk(s) if isinstance(n, c.Name)
+        }  # templates may leave something out
+        statements_inside = [*self.missing(used), *statements_inside]
+        used = {n.name for s in statements_inside for n in walk(s) if isinstance(n, c.Name)}
         fields = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
         unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
         fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
         end: c.Expr = c.Name("SPFGEN_OK")
         if self.missing_memory:
-            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
+            statements_inside = [
+                c.Declare("bool", self.missing_memory, c.Name("false")),
+                *self.table_lines,
+                *statements_inside,
+                *self.frees,
+            ]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
-        rest += entries.failed(self, used)
-        rest = [*(c.Declare("int", s.name, c.Name("SPFGEN_OK")) for s in self.statuses), *rest]
+        statements_inside += entries.failed(self, used)
+        statements_inside = [
+            *(c.Declare("int", s.name, c.Name("SPFGEN_OK")) for s in self.statuses),
+            *statements_inside,
+        ]
         for status in self.statuses:
             end = c.Select(c.Bin("!=", status, c.Name("SPFGEN_OK")), status, end)
         for name, error in self.refused.items():
             end = c.Select(c.Name(name), c.Name(error), end)
-        body = [*self.checks(), *fields, *rest, c.Return(end)]
+        body = [*self.checks(), *fields, *statements_inside, c.Return(end)]
         statements = self.program.steps.text
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         errors = " or ".join(self.refused.values())
@@ -381,13 +391,13 @@ class KernelLowering(Lowering):
         """A value of a type that comes to a total, or is stored there (`=`)."""
         if total.monoid is None or op == "=":
             return self.combine(total.place, op, term, total.type, kind)
-        own = TYPES[total.monoid.type]
-        old, new = converted(total.place, total.type, own), converted(term, kind, own)
+        monoid_type = TYPES[total.monoid.type]
+        old, new = converted(total.place, total.type, monoid_type), converted(term, kind, monoid_type)
         operator = total.monoid.operator
-        if operator.op == "add" and operator.function is None and own.kind != "b" and own == total.type:
+        if operator.op == "add" and operator.function is None and monoid_type.kind != "b" and monoid_type == total.type:
             return c.Assign(total.place, "+=", new)
-        made = from_steps.combined(self, total.monoid, old, new)
-        return c.Assign(total.place, "=", converted(made, own, total.type))
+        combined = from_steps.combined(self, total.monoid, old, new)
+        return c.Assign(total.place, "=", converted(combined, monoid_type, total.type))
 
     def together(self, first: c.Expr, second: c.Expr, monoid: Monoid | None) -> c.Expr:
         """Two totals as one."""
@@ -473,9 +483,9 @@ class KernelLowering(Lowering):
             return sums.segmented(self, plan, replace(scope, looped=True))
         if plan.partial not in ("", EACH) and not plan.parallel:
             return sums.partial_sums(self, plan, replace(scope, looped=True))
-        lines, own, private, after, inner = self.divided(plan, scope)
+        lines, of_thread, private, after, inner = self.divided(plan, scope)
         barrier = [sums.compiler_barrier()] if plan.partial == EACH else []
-        body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
+        body = _in_fused([*barrier, *self.plan(plan.body, inner)], of_thread, plan.collapse)
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
@@ -489,12 +499,12 @@ class KernelLowering(Lowering):
             return [self.loop(plan, scope, body)] if written is None else written
         if scope.atomic and not any(scope.running(n.target) for n in stores_in(plan.body)):
             plan = replace(plan, vector=False)  # one atomic addition after another
-        made = self.loop(plan, scope, body)
+        loop = self.loop(plan, scope, body)
         if plan.pieces:
-            return sums.in_pieces(made, plan.pieces)
+            return sums.in_pieces(loop, plan.pieces)
         totals = [scope.running(n.target) for n in stores_in(plan.body)] if plan.vector else []
         names = dict.fromkeys(t.variable for t in totals if t is not None)
-        return [replace(made, pragmas=(sums.vector(names),)) if names else made]
+        return [replace(loop, pragmas=(sums.vector(names),)) if names else loop]
 
     def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, list[c.Stmt], Scope]:
         """What each thread has for itself in a loop, if that is parallel: lines above it and in it, the clause for the
@@ -503,13 +513,15 @@ class KernelLowering(Lowering):
         if not plan.parallel:
             return [], [], "", [], inner
         lines, inner = self.started(replace(inner, thread=openmp.HERE))
-        own: list[c.Stmt] = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # its part of an array
-        names = [s.name for s in lines if isinstance(s, c.Declare) and s not in own]
+        of_thread: list[c.Stmt] = [
+            s for s in lines if isinstance(s, c.Declare) and "*" in s.type
+        ]  # its part of an array
+        names = [s.name for s in lines if isinstance(s, c.Declare) and s not in of_thread]
         private = openmp.own_copies(names) if names else ""
-        above = [s for s in lines if s not in own]
+        above = [s for s in lines if s not in of_thread]
         names, threads = entries.appended(plan), c.Name("threads")
         more, after, inner = entries.divided(self, names, threads, openmp.HERE, inner)
-        return above, [*own, *more], private, after, inner
+        return above, [*of_thread, *more], private, after, inner
 
     def started(self, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
@@ -541,20 +553,20 @@ class KernelLowering(Lowering):
 
     def find(self, plan: Find, scope: Scope) -> list[c.Stmt]:
         """`found` is kept only where a miss has something to do."""
-        found = self.names.new("found") if plan.miss is not None else None
-        before: list[c.Stmt] = [] if found is None else [c.Declare("bool", found, c.Name("false"))]
-        loops = self.plain_loop(plan, scope, found) if plan.key is None else self.keyed(plan, scope, found)
+        hit_flag = self.names.new("found") if plan.miss is not None else None
+        before: list[c.Stmt] = [] if hit_flag is None else [c.Declare("bool", hit_flag, c.Name("false"))]
+        loops = self.plain_loop(plan, scope, hit_flag) if plan.key is None else self.keyed(plan, scope, hit_flag)
         after: list[c.Stmt] = []
-        if found is not None and plan.miss is not None:
-            after.append(c.If(c.Un("!", c.Name(found)), c.Block(tuple(self.plan(plan.miss, scope)))))
+        if hit_flag is not None and plan.miss is not None:
+            after.append(c.If(c.Un("!", c.Name(hit_flag)), c.Block(tuple(self.plan(plan.miss, scope)))))
         return [*before, *loops, *after]
 
-    def keyed(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+    def keyed(self, plan: Find, scope: Scope, hit_flag: str | None) -> list[c.Stmt]:
         """A find of one value, by the template of its algorithm; without one every position is compared."""
         assert plan.key is not None
         template = finds.TEMPLATES.get(plan.algorithm)
         if template is None and plan.meaning is not None:
-            return self.plain_loop(plan.meaning, scope, found)
+            return self.plain_loop(plan.meaning, scope, hit_flag)
         assert template is not None
         call = plan.calls()[plan.key.dim]
         lines, wanted = finds.sought(self, plan.dim, plan.low, plan.high, call, plan.key, scope)
@@ -566,7 +578,7 @@ class KernelLowering(Lowering):
             inner = replace(inner, copied={**scope.copied, values: c.Load(built.arrays["workspace"], wanted.value)})
 
         def hit() -> list[c.Stmt]:
-            return self.hits(plan, inner, found)[0]
+            return self.hits(plan, inner, hit_flag)[0]
 
         name = c.Name(self.names[plan.dim])
         text = print_expr(c.Bin("==", wanted.at(name), wanted.value))
@@ -578,7 +590,7 @@ class KernelLowering(Lowering):
         loaded = self.expr(plan.call, scope)
         return print_expr(c.Bin("==", loaded, self.expr(plan.key.value, scope)))
 
-    def hits(self, plan: Find, scope: Scope, found: str | None) -> tuple[list[c.Stmt], Scope]:
+    def hits(self, plan: Find, scope: Scope, hit_flag: str | None) -> tuple[list[c.Stmt], Scope]:
         """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""
         body: list[c.Stmt] = []
         for loaded in plan.loads:
@@ -588,20 +600,20 @@ class KernelLowering(Lowering):
             if dim not in scope.inline:
                 body.append(self.declare(dim, self.expr(call, scope)))
         hit = self.plan(plan.hit, scope)
-        if found is not None:
-            hit = [c.Assign(c.Name(found), "=", c.Name("true")), *hit]
+        if hit_flag is not None:
+            hit = [c.Assign(c.Name(hit_flag), "=", c.Name("true")), *hit]
         if plan.conditions:
             return [*body, c.If(self.all(plan.conditions, scope), c.Block(tuple(hit)))], scope
         return [*body, *hit], scope
 
-    def plain_loop(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+    def plain_loop(self, plan: Find, scope: Scope, hit_flag: str | None) -> list[c.Stmt]:
         if plan.parallel and parallel.needs_parts(plan):
             return parallel.on_threads(self, plan, scope)
-        lines, own, private, after, within = self.divided(plan, scope)
-        body, inner = self.hits(plan, within, found)
+        lines, of_thread, private, after, within = self.divided(plan, scope)
+        body, inner = self.hits(plan, within, hit_flag)
         keys = print_expr(self.all(plan.conditions, inner))
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
-        return [comment, *lines, self.loop(plan, scope, [*own, *body], private), *after]
+        return [comment, *lines, self.loop(plan, scope, [*of_thread, *body], private), *after]
 
 
 def _moved(early: Sequence[c.Stmt], nests: Sequence[c.Stmt]) -> tuple[list[c.Stmt], list[c.Stmt]]:
@@ -616,14 +628,14 @@ def _moved(early: Sequence[c.Stmt], nests: Sequence[c.Stmt]) -> tuple[list[c.Stm
     return first, [s for s in nests if not isinstance(s, c.Declare) or s.name not in wanted]
 
 
-def _in_fused(body: list[c.Stmt], own: list[c.Stmt], loops: int) -> list[c.Stmt]:
+def _in_fused(body: list[c.Stmt], of_thread: list[c.Stmt], loops: int) -> list[c.Stmt]:
     """The body of a loop, which begins with what each thread has of its own: inside of all loops that run as one."""
-    if loops <= 1 or not own:
-        return [*own, *body]
+    if loops <= 1 or not of_thread:
+        return [*of_thread, *body]
     *others, last = body
     assert isinstance(last, c.For)
     inner = list(last.body.statements) if isinstance(last.body, c.Block) else [last.body]
-    return [*others, replace(last, body=c.Block(tuple(_in_fused(inner, own, loops - 1))))]
+    return [*others, replace(last, body=c.Block(tuple(_in_fused(inner, of_thread, loops - 1))))]
 
 
 def pragma_of(plan: Scan | Find, private: str) -> str:
@@ -648,10 +660,10 @@ def work_of(plan: Plan) -> Expr | None:
         return None if None in parts else plus(*(p for p in parts if p is not None))
     if any(isinstance(n, Levels) or is_temporary(n) for n in walk(plan, PLANS)):
         return None
-    found = next(
+    partition = next(
         (n.partition for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None), None
     )
-    return ZERO if found is None else found.work
+    return ZERO if partition is None else partition.work
 
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:

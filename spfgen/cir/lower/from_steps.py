@@ -57,11 +57,11 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
         case If(condition, then, otherwise):
             test = typed_as(low, condition, scope, TYPES["bool"])
             inside = c.Block(tuple(low.plan(then, scope)))
-            rest = None if otherwise is None else c.Block(tuple(low.plan(otherwise, scope)))
-            return [c.If(test, inside, rest)]
-        case Repeat(Block((If(lang.Apply("logical_not", (held,)), Break(), None), *rest)), told):
-            test = typed_as(low, held, scope, TYPES["bool"])
-            inside = c.Block(tuple(s for p in rest for s in _part(low, p, scope)))
+            others = None if otherwise is None else c.Block(tuple(low.plan(otherwise, scope)))
+            return [c.If(test, inside, others)]
+        case Repeat(Block((If(lang.Apply("logical_not", (condition_holds,)), Break(), None), *others)), told):
+            test = typed_as(low, condition_holds, scope, TYPES["bool"])
+            inside = c.Block(tuple(s for p in others for s in _part(low, p, scope)))
             return [*_said(told), c.While(test, inside)]
         case Repeat(body, told):
             return [*_said(told), c.While(c.Name("true"), c.Block(tuple(low.plan(body, scope))))]
@@ -70,8 +70,8 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
         case Array(name, kind, extents, fill):
             count: c.Expr = c.Int(1)
             for extent in extents:
-                found = low.expr(extent, scope)
-                count = found if count == c.Int(1) else c.Bin("*", count, found)
+                length = low.expr(extent, scope)
+                count = length if count == c.Int(1) else c.Bin("*", count, length)
             value = None if fill is None else operators.literal(fill, TYPES[kind])
             low.workspaces.append(Workspace(low.names[name], TYPES[kind].c, count, value))
             low.array_names[name, OWN] = low.names[name]
@@ -86,8 +86,8 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return _entry(low, plan, scope)
         case Probe(dim, name, at):
             key, lines = _coordinates(low, at, scope)
-            found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
-            return [*lines, low.declare(dim, found)]
+            length = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
+            return [*lines, low.declare(dim, length)]
     raise InternalError(f"unknown plan node {plan!r}")
 
 
@@ -108,20 +108,23 @@ def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
     table = low.tables[plan.name] = low.names.new(plan.name)
     kind = TYPES[plan.type]
     address = c.Name(table)
-    at, held = low.names.new(f"{plan.name}_{AT}"), low.names.new(f"{plan.name}_{HELD}")
+    at, values = low.names.new(f"{plan.name}_{AT}"), low.names.new(f"{plan.name}_{HELD}")
     size = c.Call("sizeof", (c.Name(kind.c),))
-    made = c.Call("spfgen_map_new", (c.Int(len(plan.extents)), c.Cast("int64_t", size)))
+    new_table = c.Call("spfgen_map_new", (c.Int(len(plan.extents)), c.Cast("int64_t", size)))
     low.frees.append(c.Do(c.Call("spfgen_map_free", (address,))))
     low.without_memory()
     low.kinds[plan.name] = kind
-    low.array_names[plan.name, HELD] = held
+    low.array_names[plan.name, HELD] = values
     low.made[f"{plan.name}.{AT}"] = (at, "int64")
     low.ranks[f"{plan.name}.{AT}"] = len(plan.extents)
-    low.table_lines += [c.Declare("spfgen_map", table, None, 1), c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made)]
+    low.table_lines += [
+        c.Declare("spfgen_map", table, None, 1),
+        c.Assign(c.Load(c.Name(table), c.Int(0)), "=", new_table),
+    ]
     if plan.body == Block(()):  # its entries come and go
         low.fields[f"{plan.name}.{COUNT}"] = c.Field(address, "count")
         low.fields[at] = c.Field(address, "at")
-        low.fields[held] = c.Cast(f"{kind.c} *", c.Field(address, "values"))
+        low.fields[values] = c.Cast(f"{kind.c} *", c.Field(address, "values"))
         return []
     return [c.Comment(plan.because), *low.plan(plan.body, scope), *_counted(low, plan.name)]
 
@@ -176,8 +179,8 @@ def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.
     """The value converted to a type."""
     if isinstance(value, lang.Constant):
         return operators.literal(value.value, wanted)
-    found, kind = operators.value(value, lambda v: _leaf(low, v, scope), low.functions.call)
-    return operators.cast(found, kind, wanted)
+    expression, kind = operators.value(value, lambda v: _leaf(low, v, scope), low.functions.call)
+    return operators.cast(expression, kind, wanted)
 
 
 def _leaf(low: Lowering, value: Any, scope: Scope) -> tuple[c.Expr, ElementType]:

@@ -49,18 +49,18 @@ def find_state(low: Lowering, plan: State, scope: Scope, seated: bool, once: boo
 
 
 def workspace(low: Lowering, wanted: Workspace, scope: Scope) -> Workspace:
-    made = replace(wanted, each_thread=scope.thread is not None, when=scope.when)
-    low.workspaces.append(made)
-    return made
+    placed = replace(wanted, each_thread=scope.thread is not None, when=scope.when)
+    low.workspaces.append(placed)
+    return placed
 
 
-def own_part(low: Lowering, made: Workspace, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
+def own_part(low: Lowering, space: Workspace, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
     """The thread's part of a workspace."""
     if scope.thread is None:
-        return [], c.Name(made.name)
-    name = low.names.new(f"{made.name}_own")
-    place = c.Bin("*", scope.thread, made.count)
-    return [c.Declare(f"{made.kind} *restrict", name, c.Bin("+", c.Name(made.name), place))], c.Name(name)
+        return [], c.Name(space.name)
+    name = low.names.new(f"{space.name}_own")
+    place = c.Bin("*", scope.thread, space.count)
+    return [c.Declare(f"{space.kind} *restrict", name, c.Bin("+", c.Name(space.name), place))], c.Name(name)
 
 
 def table(low: Lowering, plan: Table, scope: Scope) -> list[c.Stmt]:

@@ -70,27 +70,27 @@ def interface(
     copied = [t for t in program.tensors if t.copied]
     copies = [copying_function(program, t, shown, new(f"{program.name}_{t.name}")) for t in copied]
     for tensor in results:
-        found = assemblies[tensor.name] = assembly_of(tensor)
+        assembly = assemblies[tensor.name] = assembly_of(tensor)
         name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
         struct = shown[tensor.name].name
         types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
         target = Target(struct, *types, tensor.axis)
         form = form_of(tensor, placed[tensor.name].how) if tensor.name in placed else None
         by_steps = ""
-        if isinstance(found, KeyAssembly) and (found.may_be_wide if form is None else form.may_be_wide):
+        if isinstance(assembly, KeyAssembly) and (assembly.may_be_wide if form is None else form.may_be_wide):
             steps = assembly_by_steps(tensor)
             by_steps = "" if steps is None else new(f"{name}_by_steps")
             functions += [] if steps is None else assemble_functions(steps, target, by_steps, taken)
         if form is not None:
-            assert isinstance(found, KeyAssembly)
+            assert isinstance(assembly, KeyAssembly)
             plan = placed[tensor.name]
             before, after = functions_in_place(form, struct, rooms[tensor.name], name, plan, by_steps)
             functions = [*before, *functions, *after]
-            assemblies[tensor.name] = PlacedAssembly(found, plan)
-        elif isinstance(found, KeyAssembly):
-            functions += functions_by_key(found, struct, name, by_steps)
+            assemblies[tensor.name] = PlacedAssembly(assembly, plan)
+        elif isinstance(assembly, KeyAssembly):
+            functions += functions_by_key(assembly, struct, name, by_steps)
         else:
-            functions += assemble_functions(found, target, name, taken)
+            functions += assemble_functions(assembly, target, name, taken)
     appends = {t.name for t in results if _takes_rows(assemblies[t.name], t)}
     makers |= {t.name: f.name for t, f in zip(copied, copies, strict=True)}
     caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends, rooms.keys())
@@ -101,8 +101,8 @@ def interface(
     return Interface(shown, lists, (outer, inner), (*functions, *copies, inner, outer), freed, assemblies)
 
 
-def _takes_rows(found: Assembled, tensor: Tensor) -> bool:
-    return isinstance(found, KeyAssembly) and found.tree is not None and found.tree.takes_rows(tensor.common)
+def _takes_rows(assembly: Assembled, tensor: Tensor) -> bool:
+    return isinstance(assembly, KeyAssembly) and assembly.tree is not None and assembly.tree.takes_rows(tensor.common)
 
 
 class _Caller:
@@ -203,8 +203,8 @@ class _Caller:
         for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True):
             self.at_most = False
             value = self.size(extent, set())
-            own = must if value is None else may if self.at_most else []
-            own.append(f"{self.names[tensor.name]}->{field_name(parameter)}")
+            listed = must if value is None else may if self.at_most else []
+            listed.append(f"{self.names[tensor.name]}->{field_name(parameter)}")
         text = f" Set {' and '.join(must)} before the call: nothing else says it." if must else ""
         largest = f" Where {' and '.join(may)} is 0 before the call it is the largest one (below 0: none)."
         return text + largest if may else text
@@ -215,14 +215,17 @@ class _Caller:
 
     def begun(self, tensor: Tensor) -> list[c.Stmt]:
         """The list and the result, empty, with their extents."""
-        made = c.Name(self.made[tensor.name])
+        result = c.Name(self.made[tensor.name])
         if tensor.copied:
-            return self.empty(made, self.shown[tensor.name].name)
+            return self.empty(result, self.shown[tensor.name].name)
         own_list = c.Name(self.lists[tensor.name])
-        lines = [*self.empty(own_list, self.listed[tensor.name].name), *self.empty(made, self.shown[tensor.name].name)]
+        lines = [
+            *self.empty(own_list, self.listed[tensor.name].name),
+            *self.empty(result, self.shown[tensor.name].name),
+        ]
         narrow: c.Expr = c.Int(1)
         for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True):
-            field = c.Field(made, field_name(parameter))
+            field = c.Field(result, field_name(parameter))
             lines.append(c.Assign(field, "=", self.extent(tensor, parameter, extent)))
             lines.append(c.Assign(c.Field(own_list, field_name(parameter)), "=", field))
             fits = c.Bin("<=", field, c.Name("INT32_MAX"))
@@ -234,7 +237,7 @@ class _Caller:
             c.Assign(c.Field(entries, "narrow"), "=", narrow),
             c.Assign(c.Field(entries, "most"), "=", most),
             *([c.Assign(c.Field(entries, "may_group"), "=", narrow)] if tensor.name in self.appends else []),
-            *(self.placing(entries, made) if tensor.name in self.placed else []),
+            *(self.placing(entries, result) if tensor.name in self.placed else []),
         ]
 
     @staticmethod
@@ -242,10 +245,10 @@ class _Caller:
         size = c.Call("sizeof", (c.Name(kind),))
         return [c.Declare(kind, name.name, None, 1), c.Do(c.Call("memset", (name, c.Int(0), size)))]
 
-    def placing(self, entries: c.Expr, made: c.Expr) -> list[c.Stmt]:
+    def placing(self, entries: c.Expr, result: c.Expr) -> list[c.Stmt]:
         """What the loops make room in."""
         return [
-            c.Assign(c.Field(entries, "made"), "=", made),
+            c.Assign(c.Field(entries, "made"), "=", result),
             c.Assign(c.Field(entries, "memory"), "=", c.Name(self.memory)),
         ]
 
@@ -253,13 +256,13 @@ class _Caller:
 
     def extent(self, tensor: Tensor, parameter: str, dim: str) -> c.Expr:
         """What operands say; where they say no more than the most, a smaller one of the caller's goes before."""
-        said = c.Field(c.Name(self.names[tensor.name]), field_name(parameter))
+        field = c.Field(c.Name(self.names[tensor.name]), field_name(parameter))
         self.at_most = False
         value = self.size(dim, set())
-        given = c.Call("spfgen_max", (said, c.Int(0)))
+        given = c.Call("spfgen_max", (field, c.Int(0)))
         if value is None:
             return given
-        return c.Select(c.Bin("!=", said, c.Int(0)), given, value) if self.at_most else value
+        return c.Select(c.Bin("!=", field, c.Int(0)), given, value) if self.at_most else value
 
     def size(self, dim: str, asking: set[str]) -> c.Expr | None:
         """The value of a size: a number, what an operand says, a parameter, or what follows from others."""
@@ -288,8 +291,8 @@ class _Caller:
                 return value
         for extents in program.index_extent.values():
             if dim in extents:
-                found = [self.size(other, asking) for other in extents]
-                if known := [f for f in found if f is not None]:
+                others = [self.size(other, asking) for other in extents]
+                if known := [f for f in others if f is not None]:
                     self.at_most = True
                     return known[0]
         return None

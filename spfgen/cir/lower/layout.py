@@ -48,9 +48,9 @@ def _named(program: Program) -> dict[Struct, Struct]:
     return named
 
 
-def free_name(made: Struct) -> str:
+def free_name(struct: Struct) -> str:
     """The function that gives back the arrays of a struct."""
-    return f"{made.name.removesuffix('_t')}_free"
+    return f"{struct.name.removesuffix('_t')}_free"
 
 
 def struct_name(tensor: Tensor) -> str:

@@ -159,7 +159,7 @@ def _plus(a: c.Expr, b: c.Expr) -> c.Expr:
 def pair(low: Lowering, needed: Expr, scope: Scope) -> c.Stmt:
     """This iteration needs that one; both are counted from where the loop begins."""
     assert scope.paired is not None
-    kept, own, origin, down = scope.paired.kept, scope.paired.own, scope.paired.origin, scope.paired.down
-    iterations = (own, low.expr(needed, scope, down or origin != c.Int(0)))
+    kept, iteration, origin, down = scope.paired.kept, scope.paired.own, scope.paired.origin, scope.paired.down
+    iterations = (iteration, low.expr(needed, scope, down or origin != c.Int(0)))
     counted = [c.Bin("-", origin, e) if down else minus(e, origin) for e in iterations]
     return c.Do(c.Call("spfgen_levels_pair", (kept, *counted)))

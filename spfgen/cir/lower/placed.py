@@ -86,8 +86,8 @@ class _Target:
         """The second run writes these arrays, and the values."""
         (value,), kinds, name = self.layout.values, dict(self.tensor.assembled_types), self.plan.tensor
         for n in arrays:
-            own = ArrayName(low.names.new(f"{name}_{n}"), kinds[n] != "int64", self.layout.index(n).extents)
-            self.arrays[n], self.kinds[n] = own, TYPES[kinds[n]].c
+            array = ArrayName(low.names.new(f"{name}_{n}"), kinds[n] != "int64", self.layout.index(n).extents)
+            self.arrays[n], self.kinds[n] = array, TYPES[kinds[n]].c
         self.arrays[value.name] = ArrayName(low.names.new(f"{name}_{value.name}"), False, value.extents)
         self.kinds[value.name] = TYPES[self.tensor.value_type].c
 
@@ -110,8 +110,8 @@ class _Target:
             lines.append(c.Declare(f"const {INT}", low.names.new(wanted), value))
             return c.Name(lines[-1].name) if isinstance(lines[-1], c.Declare) else value
 
-        own = [declared(n, v) for n, v in zip(self.layout.coordinates, coordinates, strict=True)]
-        names = target_names(self.key, own, self.extents)
+        declared_coordinates = [declared(n, v) for n, v in zip(self.layout.coordinates, coordinates, strict=True)]
+        names = target_names(self.key, declared_coordinates, self.extents)
         for rule in self.key.computed:
             names = names.knowing({rule.position: declared(rule.position, names.floor(rule.numerator, rule.divisor))})
         return lines, replace(names, arrays=self.arrays)
@@ -136,19 +136,21 @@ class _Target:
         raise NotImplementedError
 
     def write(self, array: str, at: Sequence[Expr], value: c.Expr, names: Names) -> c.Stmt:
-        own = self.arrays[array]
-        place = names.linear_index(own.extents, [names.expr(p) for p in at])
-        return c.Assign(c.Load(c.Name(own.name), place), "=", c.Cast(self.kinds[array], value) if own.narrow else value)
+        target = self.arrays[array]
+        place = names.linear_index(target.extents, [names.expr(p) for p in at])
+        return c.Assign(
+            c.Load(c.Name(target.name), place), "=", c.Cast(self.kinds[array], value) if target.narrow else value
+        )
 
     def pointers(self) -> list[c.Stmt]:
         """The arrays under their names."""
-        made = c.Cast(f"{self.struct} *", c.Field(self.entries, "made"))
+        result = c.Cast(f"{self.struct} *", c.Field(self.entries, "made"))
         lines: list[c.Stmt] = [
-            c.Declare(f"const {INT}", own, c.Field(made, field_name(n))) for n, own in self.sizes.items()
+            c.Declare(f"const {INT}", size, c.Field(result, field_name(n))) for n, size in self.sizes.items()
         ]
         for name, array in self.arrays.items():
             kind = f"{self.kinds[name]} *"
-            memory = c.Cast(kind, c.Cast("uintptr_t", c.Field(made, field_name(name))))
+            memory = c.Cast(kind, c.Cast("uintptr_t", c.Field(result, field_name(name))))
             lines.append(c.Declare(f"{kind}restrict", array.name, memory))
         return lines
 
@@ -207,11 +209,11 @@ class _Grouped(_Target):
         return [c.If(self.group_of, c.Block((stored,)))]
 
     def pointers(self) -> list[c.Stmt]:
-        made = super().pointers()
+        declared = super().pointers()
         if not self.scatters:
-            return made
+            return declared
         groups = c.Declare("int32_t *restrict", self.group_of.name, c.Field(self.entries, "group_of"))
-        return [*made[: len(self.sizes)], groups, *made[len(self.sizes) :]]
+        return [*declared[: len(self.sizes)], groups, *declared[len(self.sizes) :]]
 
     def sampled(self, low: Lowering, sample: Sequence[c.Stmt]) -> list[c.Stmt]:
         """Whether groups or buckets of groups are counted, by a few windows of the loop."""
@@ -234,10 +236,10 @@ class _Grouped(_Target):
 
     def written(self, names: Names, value: c.Expr) -> list[c.Stmt]:
         """The keys and the value of an entry at its place."""
-        names = names.knowing({n: c.Name(own) for n, own in self.sizes.items()})
+        names = names.knowing({n: c.Name(stored_at) for n, stored_at in self.sizes.items()})
         (array,), calls = self.layout.values, self.encoded.calls
         stored = [(calls[k].function, calls[k].arguments, names.name(k)) for k in self.rank.keys]
-        return [self.write(*own, names) for own in (*stored, (array.name, array.position, value))]
+        return [self.write(*stored_at, names) for stored_at in (*stored, (array.name, array.position, value))]
 
     def both(self, low: Lowering, scope: Scope) -> list[c.Stmt]:
         """Both runs, with the room for the entries made in between."""
@@ -251,7 +253,7 @@ class _Grouped(_Target):
         low.workspaces.append(Workspace(self.counters.name, self.counter, count, when=scope.when))
         self.begun(low)
         room, gathered = low.rooms[plan.tensor]
-        made = c.Call(room, (self.entries, self.counters, self.groups, self.stride, c.Cast("int", lanes)))
+        made_room = c.Call(room, (self.entries, self.counters, self.groups, self.stride, c.Cast("int", lanes)))
         after: list[c.Stmt] = []
         if self.scatters:
             ends = c.Bin("+", self.counters, c.Bin("*", c.Bin("-", lanes, c.Int(1)), self.stride))
@@ -263,7 +265,7 @@ class _Grouped(_Target):
             c.Comment(f"count: {plan.because}"),
             c.Scope(c.Block(tuple(first))),
             c.Comment("offsets, sizes and arrays follow from the counts; then each entry is inserted"),
-            *self.goes(made, [*self.pointers(), *second, *after]),
+            *self.goes(made_room, [*self.pointers(), *second, *after]),
         ]
 
 
@@ -397,12 +399,12 @@ class _Marked(_Worded):
         if run.kind == "count":
             return self.fits(names, [c.Do(c.Call("spfgen_mark", (lane, word)))], value, run)
         position = c.Name(low.names.new(self.rank.position))
-        found: c.Expr = c.Call("spfgen_marked", (lane, self.entries, word))
-        found = c.Bin("+", found, c.Int(self.rank.low)) if self.rank.low else found
-        known = {self.rank.position: position, **{n: c.Name(own) for n, own in self.sizes.items()}}
+        marked: c.Expr = c.Call("spfgen_marked", (lane, self.entries, word))
+        marked = c.Bin("+", marked, c.Int(self.rank.low)) if self.rank.low else marked
+        known = {self.rank.position: position, **{n: c.Name(size) for n, size in self.sizes.items()}}
         (array,) = self.layout.values
         stored = self.write(array.name, array.position, value, names.knowing(known))
-        return self.fits(names, [c.Declare(f"const {INT}", position.name, found), stored], value, run)
+        return self.fits(names, [c.Declare(f"const {INT}", position.name, marked), stored], value, run)
 
     def both(self, low: Lowering, scope: Scope) -> list[c.Stmt]:
         """Both runs, with the arrays of ranks made in between."""
@@ -414,11 +416,11 @@ class _Marked(_Worded):
         low.released.append(c.Do(c.Call("spfgen_marks_free", (self.counters, number))))
         room, _ = low.rooms[self.plan.tensor]
         opened = c.Call("spfgen_marks_open", (self.counters, number, self.groups, self.entries))
-        made = c.Call(room, (self.entries, self.counters, number, c.Name("threads")))
+        made_room = c.Call(room, (self.entries, self.counters, number, c.Name("threads")))
         then = [
             c.Scope(c.Block(tuple(first))),
             c.Comment("positions follow from their order, sizes from their number; then each value goes to its place"),
-            *self.goes(made, [*self.pointers(), *second]),
+            *self.goes(made_room, [*self.pointers(), *second]),
         ]
         lines = [c.Comment(f"note positions: {self.plan.because}"), *self.goes(opened, then)]
         return self.unless_wide(low, lines, scope)

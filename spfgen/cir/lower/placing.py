@@ -81,8 +81,8 @@ class Placing:
             return [], self
         first = self.lanes.taken(count)
         number = number if first == c.Int(0) else c.Bin("+", first, number)
-        own = c.Name(low.names.new(f"{self.target.plan.tensor}_own"))
-        return [c.Declare(self.target.lane, own.name, self.lane_at(number))], replace(self, lane=own)
+        lane = c.Name(low.names.new(f"{self.target.plan.tensor}_own"))
+        return [c.Declare(self.target.lane, lane.name, self.lane_at(number))], replace(self, lane=lane)
 
     def element(self, index: c.Expr) -> c.Expr:
         """An element of the lane of an entry: where no part has one, each nest takes one."""
@@ -130,9 +130,9 @@ def counts_in_lanes(scope: Scope) -> bool:
 
 def lanes(low: Lowering, scope: Scope) -> c.Expr | None:
     """How many parts a loop has where parts count for themselves: no more counters than four times the entries."""
-    found: c.Expr | None = None
+    count: c.Expr | None = None
     for run in scope.runs.values():
         if run.in_lanes:
             most = c.Call("spfgen_lanes", (c.Name("threads"), c.Cast("double", low.values_held()), run.groups))
-            found = low.chosen("const int", "lanes", most, "each part counts for itself")
-    return found
+            count = low.chosen("const int", "lanes", most, "each part counts for itself")
+    return count

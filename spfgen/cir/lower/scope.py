@@ -131,8 +131,8 @@ class Scope:
 
     def running(self, target: Operand) -> Accumulator | None:
         """The accumulator of a target here, if it is a variable."""
-        found = self.accumulator(target)
-        return found if found is not None and found.variable else None
+        accumulator = self.accumulator(target)
+        return accumulator if accumulator is not None and accumulator.variable else None
 
     def accumulating(self, target: Operand, at: Accumulator) -> Scope:
         """Within an accumulator of this target."""
@@ -140,6 +140,6 @@ class Scope:
 
     def renamed(self, old: str, new: str, begins: bool = False) -> Scope:
         """With another variable for an accumulator, which may hold nothing yet."""
-        own = self.accumulators.items()
-        found = {k: replace(a, place=c.Name(new), begins=begins) if a.variable == old else a for k, a in own}
-        return replace(self, accumulators=found)
+        pairs = self.accumulators.items()
+        accumulators = {k: replace(a, place=c.Name(new), begins=begins) if a.variable == old else a for k, a in pairs}
+        return replace(self, accumulators=accumulators)

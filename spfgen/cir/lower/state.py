@@ -104,9 +104,9 @@ class Lowering(Values, ABC):
         for known in self.choices:
             if isinstance(known, c.Declare) and (known.type, known.value) == (kind, value):
                 return c.Name(known.name)
-        found = c.Name(self.names.new(name))
-        self.choices += [c.Comment(why), c.Declare(kind, found.name, value)]
-        return found
+        constant = c.Name(self.names.new(name))
+        self.choices += [c.Comment(why), c.Declare(kind, constant.name, value)]
+        return constant
 
     def values_held(self) -> c.Expr:
         """How many values all tensors hold: a measure of the work that needs no knowledge of the loops."""

@@ -46,12 +46,12 @@ def partial_sums(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
         return distinct_places(low, plan, scope)
     do = list(chain(plan.body))[-1]
     assert isinstance(do, Store)
-    found = scope.running(do.target)
-    assert found is not None
+    accumulator = scope.running(do.target)
+    assert accumulator is not None
     if plan.partial in (ACROSS, IN_TURN):
-        return (vector_sums if plan.partial == ACROSS else side_sums)(low, plan, scope, found)
+        return (vector_sums if plan.partial == ACROSS else side_sums)(low, plan, scope, accumulator)
     write = {LEFT: taken_off, FEW_LEFT: few_taken_off}[plan.partial]
-    return write(low, plan, scope, found.variable, found.type)
+    return write(low, plan, scope, accumulator.variable, accumulator.type)
 
 
 def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
@@ -64,23 +64,23 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     assert isinstance(do, Store)
     kind = low.kinds[do.target.tensor].c
     sums = [c.Name(low.names.new(f"{do.target.tensor}_{k + 1}")) for k in range(tuning.UNROLLED)]
-    rest = low.plan(plan.body, scope)
+    one_by_one = low.plan(plan.body, scope)
     read: list[c.Stmt] = []
     added: list[c.Stmt] = []
     stored: list[c.Stmt] = []
-    for k, own in enumerate(sums):
+    for k, partial_sum in enumerate(sums):
         place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
         *above, last = low.plan(substitute(plan.body, {plan.dim: place}), scope)
         if scope.atomic or not isinstance(last, c.Assign) or last.op not in ("+=", "="):
             # one atomic addition after another, or another way to add, as of booleans
-            return [*fetched(low, plan, scope, first, end, some=False), low.loop(plan, scope, rest)]
+            return [*fetched(low, plan, scope, first, end, some=False), low.loop(plan, scope, one_by_one)]
         total = c.Bin("+", last.target, last.value) if last.op == "+=" else last.value
         if above:
-            read.append(c.Declare(kind, own.name))
-            added += in_braces([*above, c.Assign(own, "=", total)])
+            read.append(c.Declare(kind, partial_sum.name))
+            added += in_braces([*above, c.Assign(partial_sum, "=", total)])
         else:
-            added.append(c.Declare(f"const {kind}", own.name, total))
-        stored += in_braces([*above, c.Assign(last.target, "=", own)])
+            added.append(c.Declare(f"const {kind}", partial_sum.name, total))
+        stored += in_braces([*above, c.Assign(last.target, "=", partial_sum)])
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         end = c.Name(low.names.new(f"{position}_end"))
@@ -92,15 +92,15 @@ def distinct_places(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
         c.Comment("unrolled by four: no two of the places are the same"),
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*read, *added, *stored, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
-        loop(position, at, end, rest),
+        loop(position, at, end, one_by_one),
     ]
 
 
 def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """A sum of its own for a short loop: the one around waits for one addition in each iteration, not for all of them.
     Where the loop is whole, as it mostly is, compilers know how often it runs."""
-    own = low.names.new(f"{name}_few")
-    body = _for_another(low, plan.body, scope, name, own)
+    few = low.names.new(f"{name}_few")
+    body = _for_another(low, plan.body, scope, name, few)
 
     def run(lows: tuple[Expr, ...], highs: tuple[Expr, ...]) -> c.Stmt:
         limits = (low.fold("spfgen_max", lows, scope), low.fold("spfgen_min", highs, scope))
@@ -112,7 +112,7 @@ def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: Elem
     each = run(plan.low, plan.high)
     if lows and asked:
         each = c.If(low.all(asked, scope), c.Block((run(lows, highs),)), c.Block((each,)))
-    lines = [c.Declare(kind.c, own, zero(kind)), each, c.Assign(c.Name(name), "+=", c.Name(own))]
+    lines = [c.Declare(kind.c, few, zero(kind)), each, c.Assign(c.Name(name), "+=", c.Name(few))]
     return [c.Scope(c.Block(tuple(lines)))]
 
 
@@ -126,10 +126,10 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     low.names.table[f"@{at.name}"] = at.name
     names = [low.names.new(f"{name}_{k + 1}") for k in range(tuning.UNROLLED)]
     each: list[c.Stmt] = []
-    for k, own in enumerate(names):
+    for k, partial_sum in enumerate(names):
         place = Bin("-", Var(f"@{at.name}"), Num(k + 1)) if plan.down else Var(f"@{at.name}")
         place = Bin("+", place, Num(k)) if k and not plan.down else place
-        each += in_braces(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
+        each += in_braces(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, partial_sum))
     more = (
         c.Bin("<=", c.Bin("+", first, c.Int(tuning.UNROLLED)), at)
         if plan.down
@@ -140,7 +140,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     several = c.Block(
         (
             c.Comment("four partial sums, whose additions are independent"),
-            *(c.Declare(kind.c, own, zero(kind)) for own in names),
+            *(c.Declare(kind.c, partial_sum, zero(kind)) for partial_sum in names),
             c.While(more, c.Block((*each, step))),
             c.Assign(c.Name(name), "+=", joined("+", sums)),
         )
@@ -158,14 +158,14 @@ def vector(names: Iterable[str]) -> str:
     return openmp.simd_sums(names)
 
 
-def in_pieces(made: c.For, pieces: Sequence[int]) -> list[c.Stmt]:
+def in_pieces(whole: c.For, pieces: Sequence[int]) -> list[c.Stmt]:
     """A loop from 0 as several, which run so often each."""
     loops: list[c.Stmt] = []
     start = 0
     for count in pieces:
-        limit = c.Bin("<", c.Name(made.variable), c.Int(start + count))
-        pragmas = made.pragmas if count > 1 else ()
-        loops.append(replace(made, start=c.Int(start), condition=limit, pragmas=pragmas))
+        limit = c.Bin("<", c.Name(whole.variable), c.Int(start + count))
+        pragmas = whole.pragmas if count > 1 else ()
+        loops.append(replace(whole, start=c.Int(start), condition=limit, pragmas=pragmas))
         start += count
     return loops
 
@@ -239,14 +239,14 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
     """A vector of sums for each of several totals of one type."""
     dos = plan.body.parts if isinstance(plan.body, Block) else ()
     totals = [scope.running(n.target) for n in dos if isinstance(n, Store)]
-    found = [t for t in totals if t is not None]
-    kind = found[0].type
+    accumulators = [t for t in totals if t is not None]
+    kind = accumulators[0].type
     width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     position = low.names[plan.dim]
     at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
     low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
-    vectors = [c.Name(low.names.new(f"{t.variable}_vector")) for t in found]
+    vectors = [c.Name(low.names.new(f"{t.variable}_vector")) for t in accumulators]
     place = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
 
     def lanes(body: Sequence[c.Stmt]) -> c.Stmt:
@@ -265,7 +265,7 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
         loop(position, at, end, [compiler_barrier(), *low.plan(plan.body, scope)]),
-        *(c.Assign(t.place, "+=", lanes_added(low, v, width)) for t, v in zip(found, vectors, strict=True)),
+        *(c.Assign(t.place, "+=", lanes_added(low, v, width)) for t, v in zip(accumulators, vectors, strict=True)),
     ]
 
 
@@ -372,8 +372,8 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
     for four values, which go to two sums in turn."""
     do = list(chain(plan.body))[-1]
     assert isinstance(do, Store)
-    kind, own = low.compute_type(plan.body, do.target), replace(do.target, place=(), extents=())
-    body = without_unused(rewrite(lambda n: own if n == do.target else None, plan.body))
+    kind, scalar_target = low.compute_type(plan.body, do.target), replace(do.target, place=(), extents=())
+    body = without_unused(rewrite(lambda n: scalar_target if n == do.target else None, plan.body))
     words = (f"{low.names[plan.dim]}_next", f"{low.names[plan.dim]}_first", *[f"{do.target.tensor}_sum"] * 3)
     at, first, total, one, other = (c.Name(low.names.new(word)) for word in words)
     low.names.table |= {f"@{n.name}": n.name for n in (at, first)}
@@ -384,7 +384,9 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
         return {plan.dim: Bin("+", here, Num(by)) if by else here}
 
     def summed(by: int, sum_: c.Name) -> list[c.Stmt]:
-        return in_braces(low.plan(substitute(body, further(by)), scope.accumulating(own, at=Accumulator(sum_, kind))))
+        return in_braces(
+            low.plan(substitute(body, further(by)), scope.accumulating(scalar_target, at=Accumulator(sum_, kind)))
+        )
 
     def same(by: int) -> c.Expr:
         """Whether there is such a position, and it belongs to the place of the first one."""
@@ -465,18 +467,18 @@ def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
 
 
 def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
-    own = c.Name(low.names[plan.dim])
-    result: c.Expr = rewrite(lambda n: by if n == own else None, index)
+    variable = c.Name(low.names[plan.dim])
+    result: c.Expr = rewrite(lambda n: by if n == variable else None, index)
     return result
 
 
 def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
     """The sum begins with the value that is added to it first, where that is all that the lines do."""
     match lines:
-        case [*comments, c.Assign(c.Name(own), "+=" | "=", value)] if own == name:
+        case [*comments, c.Assign(c.Name(variable), "+=" | "=", value)] if variable == name:
             if all(isinstance(s, c.Comment) for s in comments):
                 return [*comments, c.Declare(kind.c, name, value)]
-        case [*_, c.Assign(c.Name(own), "=")] if own == name:  # what is computed first is declared
+        case [*_, c.Assign(c.Name(variable), "=")] if variable == name:  # what is computed first is declared
             return [c.Declare(kind.c, name), *in_braces(lines)]
     return [c.Declare(kind.c, name, zero(kind)), *in_braces(lines)]
 

@@ -46,24 +46,24 @@ def between(
     if down:
         enough = c.Bin(">=", c.Bin("-", at, number), limit)
         places = [c.Bin("-", at, c.Int(k + 1)) for k in range(times)]
-        rest = downwards(position, limit, at, body)
+        remainder = downwards(position, limit, at, body)
     else:
         enough = c.Bin("<=", c.Bin("+", at, number), limit)
         places = [c.Bin("+", at, c.Int(k)) for k in range(times)]
-        rest = loop(position, at, limit, body)
+        remainder = loop(position, at, limit, body)
     copies = [_iteration(position, p, body) for p in places]
     following = c.Assign(at, "-=" if down else "+=", number)
     return [
         *lines,
         c.Declare(INT, at.name, end if down else first),
         c.While(enough, c.Block((*copies, following))),
-        rest,
+        remainder,
     ]
 
 
 def _iteration(position: str, value: c.Expr, body: Sequence[c.Stmt]) -> c.Stmt:
-    own = [c.Declare(f"const {INT}", position, value)] if position in _names(body) else []
-    return c.Scope(c.Block((*own, *body)))
+    declared = [c.Declare(f"const {INT}", position, value)] if position in _names(body) else []
+    return c.Scope(c.Block((*declared, *body)))
 
 
 def _may_be_written_out(body: Sequence[c.Stmt], times: int, fixed: set[str]) -> bool:

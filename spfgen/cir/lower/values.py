@@ -46,8 +46,8 @@ class Values:
     # --- values ----------------------------------------------------------------------------------
 
     def store(self, target: Operand, op: str, value: Value, scope: Scope) -> c.Stmt:
-        own = self.kinds[target.tensor]
-        kind = self.value_type(value, own)
+        target_type = self.kinds[target.tensor]
+        kind = self.value_type(value, target_type)
         term = self.value(value, scope, kind)
         for operand, copy in scope.copied.items():
             element = TYPES[self.types[operand.tensor]]
@@ -66,17 +66,17 @@ class Values:
             return c.Assign(kept.place, "-=", converted(term, kind, kept.type))
         if kept is not None:
             return self.combine(kept.place, "+=", term, kept.type, kind)
-        return self.combine(self.place(target, scope), op, term, own, kind)
+        return self.combine(self.place(target, scope), op, term, target_type, kind)
 
-    def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
+    def combine(self, place: c.Expr, op: str, term: c.Expr, place_type: ElementType, kind: ElementType) -> c.Stmt:
         """Store or add; the result has the type of the place. Booleans add by `or`."""
-        if op == "+=" and own.kind == "b":
-            return c.Assign(place, "=", c.Bin("||", place, converted(term, kind, own)))
-        if op == "+=" and own.kind in "iu" and own.bytes < 4:
-            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", place, term)))
-        if op == "+=" and kind != own and not (own.kind == kind.kind and own.kind in "iu"):
-            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", converted(place, own, kind), term)))
-        return c.Assign(place, op, converted(term, kind, own))
+        if op == "+=" and place_type.kind == "b":
+            return c.Assign(place, "=", c.Bin("||", place, converted(term, kind, place_type)))
+        if op == "+=" and place_type.kind in "iu" and place_type.bytes < 4:
+            return c.Assign(place, "=", c.Cast(place_type.c, c.Bin("+", place, term)))
+        if op == "+=" and kind != place_type and not (place_type.kind == kind.kind and place_type.kind in "iu"):
+            return c.Assign(place, "=", c.Cast(place_type.c, c.Bin("+", converted(place, place_type, kind), term)))
+        return c.Assign(place, op, converted(term, kind, place_type))
 
     def place(self, operand: Operand, scope: Scope) -> c.Expr:
         self.arrays[f"{operand.tensor}.{operand.array}"] = None
@@ -90,9 +90,9 @@ class Values:
         """The type of a sum of what the body adds."""
         return value_types.sum_type(body, self.kinds[target.tensor], self.types)
 
-    def value_type(self, value: Value, own: ElementType) -> ElementType:
+    def value_type(self, value: Value, target_type: ElementType) -> ElementType:
         """The type in which a value is computed."""
-        return value_types.value_type(value, own, self.types)
+        return value_types.value_type(value, target_type, self.types)
 
     def value(self, value: Value, scope: Scope, kind: ElementType) -> c.Expr:
         match value:
@@ -101,13 +101,15 @@ class Values:
             case Read(operand) if (kept := scope.temporary(operand.tensor)) is not None:
                 return converted(kept.place, kept.type, kind)
             case Read(operand):
-                own = TYPES[self.types[operand.tensor]]
-                return converted(scope.copied.get(operand) or self.place(operand, scope), own, kind)
+                operand_type = TYPES[self.types[operand.tensor]]
+                return converted(scope.copied.get(operand) or self.place(operand, scope), operand_type, kind)
             case Apply(arguments=arguments):
-                own = value_types.made_in(value, kind, self.types)
-                sign = value.operator.c_bool if own.kind == "b" else value.operator.c
-                found = [self.value(a, scope, own) for a in arguments]
-                return converted(c.Un(sign, *found) if len(found) == 1 else c.Bin(sign, *found), own, kind)
+                operand_type = value_types.made_in(value, kind, self.types)
+                sign = value.operator.c_bool if operand_type.kind == "b" else value.operator.c
+                operands = [self.value(a, scope, operand_type) for a in arguments]
+                return converted(
+                    c.Un(sign, *operands) if len(operands) == 1 else c.Bin(sign, *operands), operand_type, kind
+                )
         raise InternalError(f"no C for {value!r}")
 
     # --- integers and conditions -----------------------------------------------------------------
@@ -151,8 +153,8 @@ class Values:
             place = self.expr(arguments[0], scope)
             if len(arguments) > 1:
                 place = c.Bin("+", c.Bin("*", place, c.Int(self.ranks[function])), self.expr(arguments[1], scope))
-            made = c.Load(self.fields.get(name, c.Name(name)), place)
-            return c.Cast(INT, made) if within and kind != "int64" else made
+            element = c.Load(self.fields.get(name, c.Name(name)), place)
+            return c.Cast(INT, element) if within and kind != "int64" else element
         owner, array = function.split(".", 1)
         tensor = self.program.tensor(owner)
         self.arrays[function] = None

@@ -18,24 +18,24 @@ from spfgen.space.nodes import Group
 
 def wide_type(lowering: Lowering, group: Group, plan: Plan) -> ElementType | None:
     """The type in which the statement must add; None where its target can hold what is added to it."""
-    own = lowering.kinds[group.target]
+    target_type = lowering.kinds[group.target]
     added = [n for n in stores_in(plan) if n.target.tensor == group.target]
-    parts = [lowering.value_type(n.value, own).name for n in added]
-    kind = promoted([own.name, *parts])
-    is_lossy = kind.kind != "b" if own.kind == "b" else own.kind in "iu" and kind.kind in "fc"
+    parts = [lowering.value_type(n.value, target_type).name for n in added]
+    kind = promoted([target_type.name, *parts])
+    is_lossy = kind.kind != "b" if target_type.kind == "b" else target_type.kind in "iu" and kind.kind in "fc"
     return kind if is_lossy and _adds(plan, group.target) else None
 
 
 def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> list[c.Stmt]:
     """The statement with its target in a workspace."""
     tensor = lowering.program.tensor(group.target)
-    own, before = lowering.kinds[tensor.name], dict(lowering.array_names)
+    target_type, before = lowering.kinds[tensor.name], dict(lowering.array_names)
     first: list[c.Stmt] = []
     last: list[c.Stmt] = []
     for value in tensor.layout.values:
         lowering.arrays[f"{tensor.name}.{value.name}"] = None
-        held = lowering.array_names[tensor.name, value.name]
-        wide = lowering.names.new(f"{held}_wide")
+        narrow_array = lowering.array_names[tensor.name, value.name]
+        wide = lowering.names.new(f"{narrow_array}_wide")
         counter = lowering.names.new("p")
         count: c.Expr = c.Int(1)
         for extent in value.extents:
@@ -43,9 +43,9 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
             count = factor if count == c.Int(1) else c.Bin("*", count, factor)
         lowering.workspaces.append(Workspace(wide, kind.c, count))
         lowering.array_names[tensor.name, value.name] = wide
-        inside, outside = (c.Load(c.Name(name), c.Name(counter)) for name in (wide, held))
-        copies = ((first, inside, converted(outside, own, kind)),
-                  (last, outside, converted(inside, kind, own)))  # fmt: skip
+        inside, outside = (c.Load(c.Name(name), c.Name(counter)) for name in (wide, narrow_array))
+        copies = ((first, inside, converted(outside, target_type, kind)),
+                  (last, outside, converted(inside, kind, target_type)))  # fmt: skip
         for lines, target, source in copies:
             body = c.Assign(target, "=", source)
             lines.append(
@@ -53,8 +53,8 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
             )
     lowering.kinds[tensor.name] = kind
     lines = lowering.nests(plan)
-    lowering.kinds[tensor.name], lowering.array_names = own, before
-    why = f"{tensor.name} is {own.name}, sums are made in {kind.name}"
+    lowering.kinds[tensor.name], lowering.array_names = target_type, before
+    why = f"{tensor.name} is {target_type.name}, sums are made in {kind.name}"
     return [
         *([c.Comment(f"what is added to: {why}"), *first] if group.op == "+=" else []),
         *lines,

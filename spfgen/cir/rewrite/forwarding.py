@@ -70,15 +70,15 @@ def _with_forwarded(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names
             pass
         case _:
             return [statement]
-    found = _chain_of(outermost)
-    asked = None if found is None or found.array not in kinds else _asked(found, names)
-    if found is None or asked is None:
+    forwarded = _chain_of(outermost)
+    asked = None if forwarded is None or forwarded.array not in kinds else _asked(forwarded, names)
+    if forwarded is None or asked is None:
         return [statement]
     near, lines = asked
 
     def rule(node: object) -> c.Stmt | None:
         chain = _chain_of(node)
-        alike = chain is not None and (chain.array, chain.loop.variable) == (found.array, found.loop.variable)
+        alike = chain is not None and (chain.array, chain.loop.variable) == (forwarded.array, forwarded.loop.variable)
         return _with_forwarded_value(chain, near, kinds[chain.array], names) if chain is not None and alike else None
 
     result: c.Stmt = rewrite(rule, statement, c.Stmt)
@@ -164,13 +164,13 @@ def _with_forwarded_value(chain: _Chain, near: c.Name, kind: str, names: Names) 
     (product,) = inner.body.statements
     assert isinstance(product, c.Assign)
     assert isinstance(product.value, c.Bin)
-    value, at, own = (c.Name(names.new(n)) for n in ("prev", "prev_at", "own"))
+    value, at, place = (c.Name(names.new(n)) for n in ("prev", "prev_at", "own"))
     limit = _plus(inner.condition.right, 1 if inner.step == -1 else -1)
     all_but_last = replace(inner, condition=replace(inner.condition, right=limit))
-    read = c.Select(c.Bin("==", own, at), value, c.Load(chain.array, own))
+    read = c.Select(c.Bin("==", place, at), value, c.Load(chain.array, place))
     last = c.Block(
         (
-            c.Declare(f"const {INT}", own.name, chain.at_last(chain.index)),
+            c.Declare(f"const {INT}", place.name, chain.at_last(chain.index)),
             replace(product, value=replace(product.value, left=chain.at_last(product.value.left), right=read)),
         )
     )

@@ -34,12 +34,12 @@ def with_outlined_part(function: c.Function) -> list[c.Function]:
     types |= {s.name: s.type for s in statements[:at] if isinstance(s, c.Declare)}
     body = list(loop.body.statements)
     params, given = list[c.Param](), list[c.Expr]()
-    for own in list(body):
-        if not isinstance(own, c.Declare) or not own.type.endswith("*restrict") or own.value is None:
+    for declared in list(body):
+        if not isinstance(declared, c.Declare) or not declared.type.endswith("*restrict") or declared.value is None:
             break
-        body.remove(own)
-        params.append(c.Param(own.type, own.name))
-        given.append(own.value)
+        body.remove(declared)
+        params.append(c.Param(declared.type, declared.name))
+        given.append(declared.value)
     result = reduced[0] if reduced else ""
     used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)} - {result}
     shared = [c.Param(t, n) for n, t in types.items() if n in used]

@@ -30,8 +30,8 @@ def with_scalar_replacement(statements: Sequence[c.Stmt], arrays: Collection[str
             case c.For(body=body, pragmas=pragmas):
                 inner = _changed(node, "body", within(body))
                 free = not pragmas and node.step == 1 and isinstance(body, c.Block)
-                found = _wanted(inner, arrays) if free else []
-                return _rotated(inner, found, names) if found else inner
+                rotating = _wanted(inner, arrays) if free else []
+                return _rotated(inner, rotating, names) if rotating else inner
             case c.If(then=then, orelse=otherwise):
                 kept = _changed(node, "then", within(then))
                 return kept if otherwise is None else _changed(kept, "orelse", within(otherwise))
@@ -78,11 +78,11 @@ def _wanted(loop: c.For, arrays: Collection[str]) -> list[str]:
     """The arrays of which each iteration reads element i + 1 whatever the data are, and somewhere element i."""
     assert isinstance(loop.body, c.Block)
     always = {n for s in loop.body.statements for e in _evaluated(s) for n in _parts(e) if isinstance(n, c.Load)}
-    found = [a for a in arrays if _element(loop, a, 1) in always]
-    if not found:
+    next_read = [a for a in arrays if _element(loop, a, 1) in always]
+    if not next_read:
         return []
     read = {n for n in walk(loop.body) if isinstance(n, c.Load)}
-    return [a for a in found if _element(loop, a, 0) in read]
+    return [a for a in next_read if _element(loop, a, 0) in read]
 
 
 def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:
@@ -132,26 +132,26 @@ def _rotated(loop: c.For, arrays: Sequence[str], names: Names) -> c.Stmt:
     before.append(c.Comment("the end of one segment is where the next one begins: it is read once"))
     for array in arrays:
         reads = [s for s in body if any(n == _element(loop, array, 1) for n in walk(s))]
-        held = [s for s in reads[:1] if isinstance(s, c.Declare) and s.value == _element(loop, array, 1)]
+        declarations = [s for s in reads[:1] if isinstance(s, c.Declare) and s.value == _element(loop, array, 1)]
         here = names.new(f"{array}_{loop.variable}")
-        own = (
-            held[0]
-            if held
+        end = (
+            declarations[0]
+            if declarations
             else c.Declare(f"const {INT}", names.new(f"{array}_{loop.variable}_1"), _element(loop, array, 1))
         )
-        replaced = {_element(loop, array, k): c.Name(name) for k, name in enumerate((here, own.name))}
-        body = _without(body if held else [own, *body], replaced, own)
-        body.append(c.Assign(c.Name(here), "=", c.Name(own.name)))
+        replaced = {_element(loop, array, k): c.Name(name) for k, name in enumerate((here, end.name))}
+        body = _without(body if declarations else [end, *body], replaced, end)
+        body.append(c.Assign(c.Name(here), "=", c.Name(end.name)))
         before.append(c.Declare(INT, here, c.Select(some, c.Load(c.Name(array), start), c.Int(0))))
     return c.Block((*before, replace(loop, start=start, body=c.Block(tuple(body)))))
 
 
-def _without(body: Sequence[c.Stmt], by: Mapping[c.Load, c.Name], own: c.Declare) -> list[c.Stmt]:
+def _without(body: Sequence[c.Stmt], by: Mapping[c.Load, c.Name], kept: c.Declare) -> list[c.Stmt]:
     """The statements with these names instead of the elements, and instead of other names for them than their own."""
     declared: dict[str, set[tuple[str, c.Expr | None]]] = {}
     for line in (n for s in body for n in walk(s) if isinstance(n, c.Declare)):
         declared.setdefault(line.name, set()).add((line.type, line.value))
-    alike = {name: found.pop() for name, found in declared.items() if len(found) == 1}
+    alike = {name: variants.pop() for name, variants in declared.items() if len(variants) == 1}
     known = {n: by[v] for n, (kind, v) in alike.items() if kind == f"const {INT}" and isinstance(v, c.Load) and v in by}
 
     def rule(node: object) -> c.Expr | c.Block | None:
@@ -168,6 +168,6 @@ def _without(body: Sequence[c.Stmt], by: Mapping[c.Load, c.Name], own: c.Declare
         return isinstance(line, c.Declare) and line.name in known
 
     def changed(lines: Sequence[c.Stmt]) -> tuple[c.Stmt, ...]:
-        return tuple(s if s == own else rewrite(rule, s) for s in lines if s == own or not copies(s))
+        return tuple(s if s == kept else rewrite(rule, s) for s in lines if s == kept or not copies(s))
 
     return list(changed(body))

@@ -24,7 +24,7 @@ from spfgen.ir import children, fresh, rewrite, walk
 def with_serial_path(function: c.Function) -> list[c.Function]:
     """The function, behind those that do a part of its loops on threads."""
     types, taken = types_of(function), names_in(function)
-    made: list[c.Function] = []
+    parts: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
         team = _team(node) if isinstance(node, c.For) else None
@@ -42,9 +42,11 @@ def with_serial_path(function: c.Function) -> list[c.Function]:
                 return None
             name = fresh(f"{function.name}_part", taken)
             taken.add(name)
-            own = [c.Param("int", node.variable), *([c.Param("int", thread.name)] if uses else [])]
+            leading = [c.Param("int", node.variable), *([c.Param("int", thread.name)] if uses else [])]
             doc = "One part of a loop that threads share."
-            made.append(c.Function(f"{NOINLINE} void", name, (*own, *params), c.Block(tuple(lines)), doc, static=True))
+            parts.append(
+                c.Function(f"{NOINLINE} void", name, (*leading, *params), c.Block(tuple(lines)), doc, static=True)
+            )
 
             def body(number: c.Expr) -> c.Block:
                 given = (c.Name(node.variable), *([number] if uses else []), *(c.Name(p.name) for p in params))
@@ -60,23 +62,25 @@ def with_serial_path(function: c.Function) -> list[c.Function]:
         return c.If(c.Bin(">", team, c.Int(1)), c.Block((shared,)), c.Block((alone,)))
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)
-    return [*made, replace(function, body=body)]
+    return [*parts, replace(function, body=body)]
 
 
 def _team(loop: c.For) -> c.Name | None:
     """The size of the team that does the loop, if its body can be a function."""
-    found = openmp.size_of_team(loop.pragmas[0]) if len(loop.pragmas) == 1 else ""
-    if not found or loop.type != "int" or not isinstance(loop.body, c.Block):
+    size = openmp.size_of_team(loop.pragmas[0]) if len(loop.pragmas) == 1 else ""
+    if not size or loop.type != "int" or not isinstance(loop.body, c.Block):
         return None
     nodes = [n for s in loop.body.statements for n in walk(s)]
-    own = {n.name for n in nodes if isinstance(n, c.Declare)} | {n.variable for n in nodes if isinstance(n, c.For)}
+    local_names = {n.name for n in nodes if isinstance(n, c.Declare)} | {
+        n.variable for n in nodes if isinstance(n, c.For)
+    }
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
     changed |= {n.operand.name for n in nodes if isinstance(n, c.Un) and n.op == "&" and isinstance(n.operand, c.Name)}
     if any(isinstance(n, c.Return) for n in nodes) or any(
         openmp.is_parallel(p) for n in nodes if isinstance(n, c.For) for p in n.pragmas
     ):
         return None
-    return c.Name(found) if changed <= own and not any(_breaks(loop.body.statements)) else None
+    return c.Name(size) if changed <= local_names and not any(_breaks(loop.body.statements)) else None
 
 
 def _breaks(statements: Sequence[c.Stmt]) -> Iterator[bool]:

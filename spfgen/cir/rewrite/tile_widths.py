@@ -26,16 +26,16 @@ from spfgen.ir import fresh, rewrite
 def with_tile_functions(function: c.Function) -> list[c.Function]:
     """The function, behind those of its tiles."""
     types, taken = types_of(function), names_in(function)
-    made: list[c.Function] = []
+    tile_functions: list[c.Function] = []
     known: dict[c.Stmt, c.Stmt | None] = {}
 
-    def outlined(word: str, own: Sequence[str], lines: Sequence[c.Stmt], doc: str) -> c.Function | None:
-        params = params_for(lines, own, types)
+    def outlined(word: str, indices: Sequence[str], lines: Sequence[c.Stmt], doc: str) -> c.Function | None:
+        params = params_for(lines, indices, types)
         if params is None:
             return None
         name = fresh(f"{function.name}_{word}", taken)
         taken.add(name)
-        given = (*(c.Param(INT, n) for n in own), *params)
+        given = (*(c.Param(INT, n) for n in indices), *params)
         return c.Function(f"inline {INLINE} void", name, given, c.Block(tuple(lines)), doc, static=True)
 
     def called(begin: c.Stmt, widths: c.For, at: c.Expr, end: c.Expr, lines: Sequence[c.Stmt]) -> c.Stmt | None:
@@ -46,7 +46,7 @@ def with_tile_functions(function: c.Function) -> list[c.Function]:
         tiles = outlined("tiles", [], calls, "Tiles for all places: wide ones, then what is left.")
         if tiles is None:
             return None
-        made.extend((tile, tiles))
+        tile_functions.extend((tile, tiles))
         return c.Do(c.Call(tiles.name, tuple(c.Name(p.name) for p in tiles.params)))
 
     def rule(node: object) -> c.Stmt | None:
@@ -72,7 +72,7 @@ def with_tile_functions(function: c.Function) -> list[c.Function]:
         return None
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)
-    return [*made, replace(function, body=body)] if made else [function]
+    return [*tile_functions, replace(function, body=body)] if tile_functions else [function]
 
 
 def _calls(tile: c.Function, widest: c.Expr, at: c.Expr, end: c.Expr) -> Iterator[c.Stmt]:

@@ -24,23 +24,23 @@ def specialized(functions: Sequence[c.Function], whole: c.Function) -> list[c.Fu
     """The functions, those among them that are parts of `whole` with tiles written out."""
     taken = {f.name for f in functions} | {whole.name}
     ends = {f.name: tests for f in functions if (tests := tuple(_tests(f)))}
-    made: list[c.Function] = []
+    result: list[c.Function] = []
     for function in functions:
         called = {n.function for n in walk(function) if isinstance(n, c.Call)}
-        found = {test for name in called & ends.keys() for test in ends[name]}
-        sizes = {size for size, _, _ in found} & {p.name for p in function.params}
-        wide = [t for t in found if {t[0]} == sizes and t[1] >= tuning.SPECIALIZED_WIDTH]
+        tests_of = {test for name in called & ends.keys() for test in ends[name]}
+        sizes = {size for size, _, _ in tests_of} & {p.name for p in function.params}
+        wide = [t for t in tests_of if {t[0]} == sizes and t[1] >= tuning.SPECIALIZED_WIDTH]
         widths = {width: flag for _, width, flag in sorted(wide, key=lambda t: t[1])}
         if not function.result.startswith(NOINLINE) or not widths:
-            made.append(function)
+            result.append(function)
             continue
         (size,) = sizes
         name = fresh(f"{function.name}_for", taken)
         taken.add(name)
         doc = f"{function.doc.rstrip('.')}, for a {size} that may be a number."
         one = replace(function, result=f"inline {INLINE} void", name=name, doc=doc)
-        made += [one, _chosen(function, one, size, widths, whole)]
-    return made
+        result += [one, _chosen(function, one, size, widths, whole)]
+    return result
 
 
 def _tests(function: c.Function) -> Iterator[tuple[str, int, c.Expr | None]]:

@@ -41,11 +41,11 @@ def with_branches(functions: Sequence[c.Function]) -> list[c.Function]:
 def _numbers(functions: Sequence[c.Function]) -> dict[str, set[str]]:
     """The parameters of each function that some call gives a number: where it is inlined, compilers know it."""
     params = {f.name: [p.name for p in f.params] for f in functions if f.static}
-    found: dict[str, set[str]] = {}
+    numbers_given: dict[str, set[str]] = {}
     for call in (n for f in functions for n in walk(f.body) if isinstance(n, c.Call) and n.function in params):
         given = zip(params[call.function], call.arguments, strict=True)
-        found.setdefault(call.function, set()).update(n for n, a in given if isinstance(a, c.Int))
-    return found
+        numbers_given.setdefault(call.function, set()).update(n for n, a in given if isinstance(a, c.Int))
+    return numbers_given
 
 
 class _Seen(NamedTuple):
@@ -77,31 +77,31 @@ class _Branches:
             expressions = [s.target.index, s.value]
         loads = _Loads(dict.fromkeys(_loads(expressions), 1))
         for statement, part in zip(statements, inside, strict=True):
-            found = _Loads({(e, d + deeper): n for (e, d), n in part.loads.items()})
+            loads_of_part = _Loads({(e, d + deeper): n for (e, d), n in part.loads.items()})
             # One text in two scopes, such as those of iterations written out, is two loads.
-            loads = loads + found if isinstance(statement, c.Scope) else loads | found
-        made = s
+            loads = loads + loads_of_part if isinstance(statement, c.Scope) else loads | loads_of_part
+        with_barriers = s
         if any(part.made is not n for part, n in zip(inside, statements, strict=True)):
-            made = _with(s, [part.made for part in inside])
-        return _Seen(made, loads, any(part.endless for part in inside))
+            with_barriers = _with(s, [part.made for part in inside])
+        return _Seen(with_barriers, loads, any(part.endless for part in inside))
 
     def _loop(self, s: c.For | c.While, times: int, counted: frozenset[str]) -> _Seen:
         """The loop, which keeps its branches if it has several such loads; 0 `times` is not known."""
-        made, loads, endless = self.statement(s.body, counted)
+        loop_body, loads, endless = self.statement(s.body, counted)
         if not endless and self._several(loads):
-            made = c.Block((BRANCH, *(made.statements if isinstance(made, c.Block) else (made,))))
-        own = {n.name for n in walk(s.body, c.Stmt) if isinstance(n, c.Declare)}
-        own |= {s.variable} if isinstance(s, c.For) else set()
-        again = _Loads({key: n * times if _names(key[0]) & own else n for key, n in loads.items()})
-        return _Seen(s if made is s.body else replace(s, body=made), again, endless or not times)
+            loop_body = c.Block((BRANCH, *(loop_body.statements if isinstance(loop_body, c.Block) else (loop_body,))))
+        moving = {n.name for n in walk(s.body, c.Stmt) if isinstance(n, c.Declare)}
+        moving |= {s.variable} if isinstance(s, c.For) else set()
+        again = _Loads({key: n * times if _names(key[0]) & moving else n for key, n in loads.items()})
+        return _Seen(s if loop_body is s.body else replace(s, body=loop_body), again, endless or not times)
 
     def _several(self, loads: _Loads) -> bool:
         """Whether several elements of one array may be loaded, each under a condition of one form."""
-        found = Counter[tuple[c.Expr, int]]()
+        counts = Counter[tuple[c.Expr, int]]()
         for (e, conditions), times in loads.items():
             if conditions:
-                found[e.array, conditions] += times * self.kinds.get(getattr(e.array, "name", ""), 1)
-        return any(n > 1 for n in found.values())
+                counts[e.array, conditions] += times * self.kinds.get(getattr(e.array, "name", ""), 1)
+        return any(n > 1 for n in counts.values())
 
 
 def _loads(expressions: Iterable[c.Expr], conditions: int = 0) -> Iterator[tuple[c.Load, int]]:

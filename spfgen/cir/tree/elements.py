@@ -18,9 +18,9 @@ def constant(number: int | float, kind: ElementType) -> c.Expr:
     return c.Int(int(number))
 
 
-def converted(value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
-    if own == wanted:
+def converted(value: c.Expr, source: ElementType, wanted: ElementType) -> c.Expr:
+    if source == wanted:
         return value
     if wanted.kind == "b":
-        return c.Bin("!=", value, zero(own))
+        return c.Bin("!=", value, zero(source))
     return c.Cast(wanted.c, value)

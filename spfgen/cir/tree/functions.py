@@ -70,12 +70,12 @@ class _Body:
         self.given: dict[str, str] = {}
         for parameter, kind in zip(function.parameters, kinds, strict=True):
             self.given[parameter] = self.names[parameter]
-            own = settled(self.kinds[parameter])
-            if own != kind:  # it is assigned what its type does not hold
+            kind_in_body = settled(self.kinds[parameter])
+            if kind_in_body != kind:  # it is assigned what its type does not hold
                 self.given[parameter] = fresh(f"{parameter}_given", taken)
                 taken.add(self.given[parameter])
-                value = cast(c.Name(self.given[parameter]), kind, own)
-                self.before.append(c.Declare(own.c, self.names[parameter], value))
+                value = cast(c.Name(self.given[parameter]), kind, kind_in_body)
+                self.before.append(c.Declare(kind_in_body.c, self.names[parameter], value))
 
     def leaf(self, tree: Any) -> Typed:
         if not isinstance(tree, n.Local):
@@ -83,8 +83,8 @@ class _Body:
         return c.Name(self.names[tree.name]), self.kinds[tree.name]
 
     def value(self, tree: Any, wanted: Kind) -> c.Expr:
-        found, own = value(tree, self.leaf, self.functions.call)
-        return cast(found, own, settled(wanted))
+        expression, kind = value(tree, self.leaf, self.functions.call)
+        return cast(expression, kind, settled(wanted))
 
     def condition(self, tree: Any) -> c.Expr:
         return truth(*value(tree, self.leaf, self.functions.call))

@@ -19,15 +19,15 @@ def identifier(text: str) -> str:
 def parameters(program: Program) -> dict[str, str]:
     """The parameter of each tensor: its own name, or another where that means something in C already."""
     taken = {*KEYWORDS, program.name, *(t.name for t in program.tensors)}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for tensor in program.tensors:
         name = tensor.name
         if has_meaning_in_c(name) or name == program.name:
             plain = name.strip("_")
             name = fresh(f"t_{plain}" if has_meaning_in_c(f"{plain}_") else f"{plain}_", taken)
             taken.add(name)
-        found[tensor.name] = name
-    return found
+        names[tensor.name] = name
+    return names
 
 
 class Names:

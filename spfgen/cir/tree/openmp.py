@@ -81,8 +81,8 @@ def is_parallel(pragma: str) -> bool:
 
 def size_of_team(pragma: str) -> str:
     """How many threads share the loop over parts below, a name; "" where that is something else."""
-    found = _TEAM.fullmatch(pragma)
-    return found[1] if found else ""
+    match = _TEAM.fullmatch(pragma)
+    return match[1] if match else ""
 
 
 def starts_threads(text: str) -> bool:

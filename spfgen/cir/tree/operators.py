@@ -29,16 +29,18 @@ _WRAPS = frozenset(("+", "-", "*", "~"))
 
 def applied(op: str, arguments: Sequence[Typed]) -> tuple[c.Expr, ElementType]:
     """An operator of the table applied to expressions of C with their types: the result and its type."""
-    found = loop(op, [kind for _, kind in arguments])
-    given = [cast(e, settled(own), wanted) for (e, own), wanted in zip(arguments, found.arguments, strict=True)]
-    return _applied(op, given, found.arguments, found.result), found.result
+    signature = loop(op, [kind for _, kind in arguments])
+    given = [
+        cast(e, settled(kind_of), wanted) for (e, kind_of), wanted in zip(arguments, signature.arguments, strict=True)
+    ]
+    return _applied(op, given, signature.arguments, signature.result), signature.result
 
 
 def value(tree: Any, leaf: Callable[[Any], Typed], call: Caller | None = None) -> tuple[c.Expr, ElementType]:
     """A value as C, with its type: literals adopt the types of what they meet. `leaf` gives what is no Constant and no
     Apply, `call` what a function of the user gives (cir/tree/functions.py)."""
-    found, kind = _value(tree, leaf, call)
-    return found if isinstance(found, c.Expr) else literal(found, settled(kind)), settled(kind)
+    result, kind = _value(tree, leaf, call)
+    return result if isinstance(result, c.Expr) else literal(result, settled(kind)), settled(kind)
 
 
 def _value(tree: Any, leaf: Callable[[Any], Typed], call: Caller | None) -> tuple[Any, Kind]:
@@ -60,12 +62,14 @@ def _value(tree: Any, leaf: Callable[[Any], Typed], call: Caller | None) -> tupl
                 kind = literal_kind(number)
                 return (literal(number, kind), kind) if isinstance(kind, ElementType) else (number, kind)
             given = [tree if number is None else n.Constant(number, tree.span) for number in numbers]
-            found = loop(op, fitting(op, given, kinds), tree.span)
-            wanted = zip(parts, found.arguments, strict=True)
+            signature = loop(op, fitting(op, given, kinds), tree.span)
+            wanted = zip(parts, signature.arguments, strict=True)
             result = (
-                found.result if op in TYPES or any(isinstance(k, ElementType) for k in kinds) else weak(found.result)
+                signature.result
+                if op in TYPES or any(isinstance(k, ElementType) for k in kinds)
+                else weak(signature.result)
             )
-            return _applied(op, [_as(p, k, w) for (p, k), w in wanted], found.arguments, found.result), result
+            return _applied(op, [_as(p, k, w) for (p, k), w in wanted], signature.arguments, signature.result), result
     return leaf(tree)
 
 
@@ -89,13 +93,13 @@ def literal(number: Any, kind: ElementType) -> c.Expr:
     return c.Cast(kind.c, constant) if wide else constant
 
 
-def cast(e: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
+def cast(e: c.Expr, source: ElementType, wanted: ElementType) -> c.Expr:
     """The expression as one of another type."""
-    if own == wanted:
+    if source == wanted:
         return e
-    if isinstance(e, c.Int | c.Float) and wanted.kind in "fc" and own.kind != "c":
+    if isinstance(e, c.Int | c.Float) and wanted.kind in "fc" and source.kind != "c":
         return literal(e.value, wanted)
-    return converted(e, own, wanted)
+    return converted(e, source, wanted)
 
 
 def truth(e: c.Expr, kind: ElementType) -> c.Expr:
@@ -135,10 +139,10 @@ def _applied(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType], res
     whole = result.kind in "iu" and how in _WRAPS
     if whole and all(isinstance(g, c.Int) for g in given):
         return literal(_made_of_numbers(op, given, kinds), result)  # C would compute with int: ~3 is none of uint64
-    made = c.Un(how, given[0]) if len(given) == 1 else c.Bin(how, given[0], given[1])
+    expression = c.Un(how, given[0]) if len(given) == 1 else c.Bin(how, given[0], given[1])
     # The constants of two sums of int32 would be joined to one that is wider.
     wide = result.bytes < 4 or (result.bytes == 4 and any(isinstance(g, c.Int) for g in given))
-    return c.Cast(result.c, made) if whole and wide else made
+    return c.Cast(result.c, expression) if whole and wide else expression
 
 
 def _made_of_numbers(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType]) -> Any:

@@ -18,14 +18,14 @@ AS_IS = "SPFGEN_AS_IS"
 def types_of(function: c.Function) -> dict[str, str]:
     """The types of all variables, as parameters have them; "" where they are arrays, or there are two of one name with
     different types."""
-    found = {p.name: _given(p.type) for p in function.params}
+    types = {p.name: _given(p.type) for p in function.params}
     for node in walk(function.body, c.Stmt):
         match node:
             case c.Declare(kind, name, length=length):
-                found[name] = _given(kind) if not length and found.get(name, _given(kind)) == _given(kind) else ""
+                types[name] = _given(kind) if not length and types.get(name, _given(kind)) == _given(kind) else ""
             case c.For(kind, name):
-                found[name] = kind if found.get(name, kind) == kind else ""
-    return found
+                types[name] = kind if types.get(name, kind) == kind else ""
+    return types
 
 
 def _given(kind: str) -> str:
@@ -37,10 +37,12 @@ def names_in(function: c.Function) -> set[str]:
     return {function.name, *types_of(function), *(n.name for n in walk(function) if isinstance(n, c.Name))}
 
 
-def params_for(parts: Sequence[c.Stmt | c.Expr], own: Iterable[str], types: Mapping[str, str]) -> list[c.Param] | None:
+def params_for(
+    parts: Sequence[c.Stmt | c.Expr], declared_names: Iterable[str], types: Mapping[str, str]
+) -> list[c.Param] | None:
     """What the parts need of what is declared outside of them, but for `own`; None where that cannot be passed."""
     nodes = [n for p in parts for n in walk(p)]
-    declared = {*own, *(n.name for n in nodes if isinstance(n, c.Declare))}
+    declared = {*declared_names, *(n.name for n in nodes if isinstance(n, c.Declare))}
     declared |= {n.variable for n in nodes if isinstance(n, c.For)}
     names = dict.fromkeys(n.name for n in nodes if isinstance(n, c.Name) and n.name not in declared)
     wanted = [n for n in names if n in types]
@@ -56,9 +58,13 @@ def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
         return False
     if any(not openmp.stays_on_one_thread(p) for n in nodes if isinstance(n, c.For) for p in n.pragmas):
         return False
-    own = {n.name for n in nodes if isinstance(n, c.Declare)}
+    local_names = {n.name for n in nodes if isinstance(n, c.Declare)}
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
-    return changed <= own and own.isdisjoint(given) and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
+    return (
+        changed <= local_names
+        and local_names.isdisjoint(given)
+        and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
+    )
 
 
 def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
@@ -73,20 +79,22 @@ def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
 def outlined(function: c.Function) -> list[c.Function]:
     """The function, behind those of the statements that are to be outlined, where they can."""
     types, taken = types_of(function), names_in(function)
-    made: list[c.Function] = []
+    functions: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
         match node:
-            case c.Scope(c.Block((c.Comment(said), *lines)), outline=word) if word:
+            case c.Scope(c.Block((c.Comment(about), *lines)), outline=word) if word:
                 params = params_for(lines, (), types) if can_move(lines) else None
                 if params is None:
                     return node.body
                 name = fresh(f"{function.name}_{word}", taken)
                 taken.add(name)
-                doc = f"{function.name}, {said}."
-                made.append(c.Function(f"{AS_IS} void", name, tuple(params), c.Block(tuple(lines)), doc, static=True))
+                doc = f"{function.name}, {about}."
+                functions.append(
+                    c.Function(f"{AS_IS} void", name, tuple(params), c.Block(tuple(lines)), doc, static=True)
+                )
                 return c.Do(c.Call(name, tuple(c.Name(p.name) for p in params)))
         return None
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)
-    return [*made, replace(function, body=body)]
+    return [*functions, replace(function, body=body)]

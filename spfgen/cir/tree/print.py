@@ -134,8 +134,8 @@ def _expr(e: Expr) -> tuple[str, int]:
 
 
 def _at_least(precedence: int, e: Expr) -> str:
-    text, own = _expr(e)
-    return text if own >= precedence else f"({text})"
+    text, binding = _expr(e)
+    return text if binding >= precedence else f"({text})"
 
 
 def _operator(op: str) -> Operator:
@@ -188,8 +188,8 @@ def _binary(e: Bin) -> str:
 
 def _inside(op: str, operand: Expr, needed: int) -> str:
     """An operand of the binary operator `op`, in parentheses if C or the reader needs them."""
-    text, own = _expr(operand)
-    return text if own >= needed and _is_clear(op, operand) else f"({text})"
+    text, binding = _expr(operand)
+    return text if binding >= needed and _is_clear(op, operand) else f"({text})"
 
 
 def _is_clear(op: str, operand: Expr) -> bool:
@@ -208,9 +208,9 @@ def _select(e: Select) -> str:
 
 def _condition(e: Expr) -> str:
     """The condition of a Select: bare if it looks like one."""
-    text, own = _expr(e)
+    text, binding = _expr(e)
     clear = not isinstance(e, Bin) or e.op in _COMPARISON or e.op in ("&&", "||")
-    return text if own > SELECT and clear else f"({text})"
+    return text if binding > SELECT and clear else f"({text})"
 
 
 # --- statements ----------------------------------------------------------------------------------
@@ -287,13 +287,13 @@ def _body(body: Stmt, indent: int) -> list[str]:
 
 def _if(s: If, indent: int) -> list[str]:
     lines = _lines(f"if ({print_expr(s.condition)}) {{", indent) + _body(s.then, indent)
-    rest = _only(s.orelse)
-    while isinstance(rest, If):
-        lines[-1:] = _lines(f"}} else if ({print_expr(rest.condition)}) {{", indent)
-        lines += _body(rest.then, indent)
-        rest = _only(rest.orelse)
-    if rest is not None and rest != Block(()):
-        lines[-1:] = [f"{_STEP * indent}}} else {{", *_body(rest, indent)]
+    otherwise = _only(s.orelse)
+    while isinstance(otherwise, If):
+        lines[-1:] = _lines(f"}} else if ({print_expr(otherwise.condition)}) {{", indent)
+        lines += _body(otherwise.then, indent)
+        otherwise = _only(otherwise.orelse)
+    if otherwise is not None and otherwise != Block(()):
+        lines[-1:] = [f"{_STEP * indent}}} else {{", *_body(otherwise, indent)]
     return lines
 
 
@@ -335,13 +335,13 @@ def _break(code: str, room: int) -> int | None:
     if len(code) <= room:
         return None
     best: tuple[int, int] | None = None
-    for found in _BREAKS.finditer(code):
-        if found.start() > room:
+    for blank in _BREAKS.finditer(code):
+        if blank.start() > room:
             break
-        before = code[: found.start()]
+        before = code[: blank.start()]
         depth = sum(before.count(c) for c in "([") - sum(before.count(c) for c in ")]")
         if before and (best is None or depth <= best[0]):
-            best = depth, found.start()
+            best = depth, blank.start()
     return None if best is None else best[1]
 
 

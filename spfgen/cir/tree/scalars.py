@@ -28,10 +28,10 @@ _NAME = re.compile(r"\bspfgen_\w+(?=\()")
 def scalar_functions(called: Collection[str]) -> list[str]:
     """The texts of all functions of scalars among the called ones, with what they call themselves, in the order in
     which C wants them."""
-    found: dict[str, None] = {}
+    needed: dict[str, None] = {}
     for name in called:
-        _add(name, found)
-    texts = {name: _texts(TYPES[t])[name] for name in found if (t := _type(name))}
+        _add(name, needed)
+    texts = {name: _texts(TYPES[t])[name] for name in needed if (t := _type(name))}
     places = {name: k for t in TYPES for k, name in enumerate(_texts(TYPES[t]))}
     return [texts[n] for n in sorted(texts, key=lambda n: (list(TYPES).index(_type(n)), places[n]))]
 
@@ -39,8 +39,8 @@ def scalar_functions(called: Collection[str]) -> list[str]:
 def headers(called: Collection[str], texts: Collection[str] = ()) -> tuple[str, ...]:
     """The headers of the C library that the called functions, and the functions with these texts, need."""
     words = {*called, *(w for t in texts for w in re.findall(r"\b[a-z]\w*(?=\()|\b[A-Z]+\b", t))}
-    found = ["<complex.h>"] if any(w in _COMPLEX for w in words) or any("complex" in t for t in texts) else []
-    return (*found, "<math.h>") if any(w in LIBRARY or w in _MACROS for w in words) else tuple(found)
+    names = ["<complex.h>"] if any(w in _COMPLEX for w in words) or any("complex" in t for t in texts) else []
+    return (*names, "<math.h>") if any(w in LIBRARY or w in _MACROS for w in words) else tuple(names)
 
 
 _COMPLEX = frozenset(
@@ -55,12 +55,12 @@ def _type(function: str) -> str:
     return next((t for t in TYPES if function.endswith(f"_{t}") and function in _texts(TYPES[t])), "")
 
 
-def _add(function: str, found: dict[str, None]) -> None:
+def _add(function: str, needed: dict[str, None]) -> None:
     kind = _type(function)
-    if kind and function not in found:
-        found[function] = None
+    if kind and function not in needed:
+        needed[function] = None
         for other in _NAME.findall(_texts(TYPES[kind])[function]):
-            _add(other, found)
+            _add(other, needed)
 
 
 @cache
@@ -75,9 +75,9 @@ def _texts(kind: ElementType) -> Mapping[str, str]:
     if real == "float32":
         text = re.sub(r"\b[a-z]\w*(?=\()", lambda m: f"{m[0]}f" if m[0] in LIBRARY else m[0], text)
     pieces = re.split(r"\n\n(?=/\*|static)", text.rstrip())
-    found = {}
+    texts = {}
     for piece in pieces:
         name = re.search(r"^static inline [\w ]+?(spfgen_\w+)\(", piece, re.MULTILINE)
         assert name is not None
-        found[name[1]] = piece
-    return found
+        texts[name[1]] = piece
+    return texts

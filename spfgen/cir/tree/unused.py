@@ -33,8 +33,8 @@ def without_unused_functions(texts: Sequence[str], called: Collection[str]) -> l
     kept = list(texts)
     while True:
         words = Counter(w for text in kept for w in _words(text))
-        own = {m[1]: m[0] for text in kept for m in DEFINED.finditer(text)}
-        unused = {n for n, text in own.items() if n not in called and words[n] == _words(text).count(n)}
+        defined = {m[1]: m[0] for text in kept for m in DEFINED.finditer(text)}
+        unused = {n for n, text in defined.items() if n not in called and words[n] == _words(text).count(n)}
         if not unused:
             return kept
         kept = [DEFINED.sub(lambda m: "" if m[1] in unused else m[0], text) for text in kept]  # noqa: B023
@@ -54,9 +54,9 @@ def cleaned(functions: Sequence[c.Function]) -> list[c.Function]:
         for function in (f for f in functions if f.static):
             uses = _Uses()
             uses.statement(function.body, {p.name: -1 - k for k, p in enumerate(function.params)})
-            own = [n.arguments for n in calls if n.function == function.name]
+            argument_lists = [n.arguments for n in calls if n.function == function.name]
             read = {-1 - number for number in uses.used if number < 0}
-            read |= {k for given in own for k, argument in enumerate(given) if _calls(argument)}
+            read |= {k for given in argument_lists for k, argument in enumerate(given) if _calls(argument)}
             written = {n.target for n in walk(function.body) if isinstance(n, c.Assign)}
             read |= {k for k, p in enumerate(function.params) if c.Name(p.name) in written}
             gone[function.name] = set(range(len(function.params))) - read
@@ -128,8 +128,8 @@ class _Uses:
                 return (s if whole is body else replace(s, body=whole)), scope
             case c.While(condition, inner):
                 self.read(condition, scope)
-                made, _ = self.statement(inner, scope)
-                return (s if made is inner else replace(s, body=made)), scope
+                changed, _ = self.statement(inner, scope)
+                return (s if changed is inner else replace(s, body=changed)), scope
             case c.If(condition, then, orelse):
                 self.read(condition, scope)
                 then, _ = self.statement(then, scope)
@@ -145,8 +145,8 @@ class _Uses:
     def block(self, block: c.Block, scope: Scope) -> tuple[c.Block, Scope]:
         kept: list[c.Stmt] = []
         for inner in block.statements:
-            made, scope = self.statement(inner, scope)
-            kept += [] if self.stored_in(inner, scope) in self.dropped else [made]
+            statement, scope = self.statement(inner, scope)
+            kept += [] if self.stored_in(inner, scope) in self.dropped else [statement]
         if len(kept) == len(block.statements) and all(a is b for a, b in zip(kept, block.statements, strict=True)):
             return block, scope
         return c.Block(tuple(kept)), scope

@@ -54,8 +54,8 @@ def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> 
         return _some(low, plan, scope, *windows)
     count = placing.lanes(low, scope) or number_of_parts(low, partition, scope)
     parts = Parts(low, plan, scope, count, taken(partition))
-    own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
-    return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
+    declared, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
+    return [parts.comment(), *parts.loop([*parts.bounds, *declared, *parts.alone(inside)]), *after]
 
 
 def _some(low: Lowering, plan: Loop, scope: Scope, count: c.Expr, window: c.Expr) -> list[c.Stmt]:

@@ -37,9 +37,9 @@ class Boundary:
     def __post_init__(self) -> None:
         self.kind = self.low.kinds[self.target.tensor]
         self.array = c.Name(self.low.names.new(f"{self.target.tensor}_part"))
-        own = [(r, e) for r, e in zip(self.slice.rest, self.slice.extents, strict=True) if r != ZERO]
-        self.operand = replace(self.target, place=tuple(r for r, _ in own), extents=tuple(e for _, e in own))
-        sizes = [self.low.expr(e, self.scope) for _, e in own]
+        varying = [(r, e) for r, e in zip(self.slice.rest, self.slice.extents, strict=True) if r != ZERO]
+        self.operand = replace(self.target, place=tuple(r for r, _ in varying), extents=tuple(e for _, e in varying))
+        sizes = [self.low.expr(e, self.scope) for _, e in varying]
         self.count = joined("*", sizes) if sizes else c.Int(1)
 
     @property
@@ -73,17 +73,17 @@ class Boundary:
         """Where the operand's place is among those of the key."""
         if operand.place == self.target.place:
             return self.operand.place
-        found = []
-        for place, base, rest in zip(operand.place, self.slice.base, self.slice.rest, strict=True):
+        offsets = []
+        for place, base, offset in zip(operand.place, self.slice.base, self.slice.rest, strict=True):
             try:
                 further = expression(linear(place) - linear(base))
             except NotAffine:
                 return None
-            if rest != ZERO:
-                found.append(further)
+            if offset != ZERO:
+                offsets.append(further)
             elif further != ZERO:
                 return None
-        return tuple(found)
+        return tuple(offsets)
 
     def start(self, scope: Scope, key: Mapping[str, Expr] | None = None) -> c.Expr:
         """Where the places of the key begin in the target."""
@@ -108,9 +108,9 @@ class Boundary:
                     return node.inner
             return None
 
-        own = self.of_row(rewrite(rule, plan), self.target.array)
-        assert own is not None
-        return without_unused(own)
+        redirected = self.of_row(rewrite(rule, plan), self.target.array)
+        assert redirected is not None
+        return without_unused(redirected)
 
     def begun(self, arrays: c.Name, number: c.Expr) -> list[c.Stmt]:
         """The places of a part, cleared."""
@@ -148,10 +148,10 @@ class Boundary:
         low = self.low
         place: list[Expr] = []
         loops: list[tuple[str, c.Expr]] = []
-        for k, (base, rest, extent) in enumerate(
+        for k, (base, offset, extent) in enumerate(
             zip(self.slice.base, self.slice.rest, self.slice.extents, strict=True)
         ):
-            if rest == ZERO:
+            if offset == ZERO:
                 place.append(base)
                 continue
             dim = f"{self.target.tensor} rest {k}"
@@ -173,13 +173,13 @@ class Boundary:
         return [c.If(joined("&&", inside), c.Block(tuple(body)))]
 
 
-def boundary_of(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> Boundary:
+def boundary_of(low: Lowering, plan: Loop, row_slice: Slice, scope: Scope) -> Boundary:
     target = stored(plan)
-    for k, rest in enumerate(found.rest):
+    for k, offset in enumerate(row_slice.rest):
         dim = f"{target.tensor} rest {k}"
-        if rest != ZERO and dim not in low.names.table:
+        if offset != ZERO and dim not in low.names.table:
             low.names.table[dim] = low.names.new("r")
     nodes = list(chain(plan))
     guarded = any(isinstance(n, Guard | Find) for n in nodes)
     finish = next((n.finish for n in nodes if isinstance(n, Accumulate)), None)
-    return Boundary(low, target, found, scope, guarded, monoid_of(plan), finish)
+    return Boundary(low, target, row_slice, scope, guarded, monoid_of(plan), finish)

@@ -125,11 +125,11 @@ class Parts:
             array, _ = self.array(function)
             ends.append((c.Load(array, ends[-1][0]), c.Load(array, ends[-1][1])))
         array, kind = self.array(functions[-1])
-        found: c.Expr = c.Call(f"spfgen_partition_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
+        begin: c.Expr = c.Call(f"spfgen_partition_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
         for function, (bottom, top) in zip(functions[-2:0:-1], ends[-2:0:-1], strict=True):
             array, kind = self.array(function)
-            found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, part, self.count))
-        return found
+            begin = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, begin, part, self.count))
+        return begin
 
     def each(self) -> c.Expr:
         weight = self.plan.partition.weight if self.plan.partition is not None else None
@@ -193,9 +193,9 @@ def monoid_of(plan: Plan) -> Monoid | None:
 
 def memory(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:
     """Memory that need not be cleared."""
-    found = low.names.new(name)
-    low.workspaces.append(Workspace(found, kind, count, each_thread=each_thread, cleared=False, when=scope.when))
-    return c.Name(found)
+    array = low.names.new(name)
+    low.workspaces.append(Workspace(array, kind, count, each_thread=each_thread, cleared=False, when=scope.when))
+    return c.Name(array)
 
 
 @contextmanager

@@ -28,12 +28,12 @@ def summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> lis
     count = number_of_parts(low, partition, scope)
     parts = Parts(low, plan, scope, count, taken(partition))
     sums = memory(low, f"{target.tensor}_parts", kind.c, count, scope)
-    own = low.names.new(f"{target.tensor}_part")
+    part_sum = low.names.new(f"{target.tensor}_part")
     body = [
         *parts.bounds,
-        c.Declare(kind.c, own, low.nothing(kind, total.monoid)),
-        *parts.alone(parts.scope.accumulating(target, at=replace(total, place=c.Name(own)))),
-        c.Assign(c.Load(sums, parts.part), "=", c.Name(own)),
+        c.Declare(kind.c, part_sum, low.nothing(kind, total.monoid)),
+        *parts.alone(parts.scope.accumulating(target, at=replace(total, place=c.Name(part_sum)))),
+        c.Assign(c.Load(sums, parts.part), "=", c.Name(part_sum)),
     ]
     part = low.names.new("part")
     add = low.added(total, "+=", c.Load(sums, c.Name(part)), kind)
@@ -48,12 +48,12 @@ def with_own_scalars(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     kept: list[c.Stmt] = []
     again: list[c.Stmt] = []
     after = c.Name(low.names.new("part"))
-    for own in plan.private:
-        kind, name = TYPES[own.type].c, low.names[own.name]
-        held = memory(low, f"{name}s", kind, THREADS, scope)
-        begun += low.plan(own, parts.scope)
-        kept.append(c.Assign(c.Load(held, parts.part), "=", c.Name(name)))
-        again.append(c.Declare(f"const {kind}", name, c.Load(held, after)))
+    for scalar in plan.private:
+        kind, name = TYPES[scalar.type].c, low.names[scalar.name]
+        of_parts = memory(low, f"{name}s", kind, THREADS, scope)
+        begun += low.plan(scalar, parts.scope)
+        kept.append(c.Assign(c.Load(of_parts, parts.part), "=", c.Name(name)))
+        again.append(c.Declare(f"const {kind}", name, c.Load(of_parts, after)))
     assert plan.combined is not None
     joined = c.Block((*again, *low.plan(plan.combined, scope)))
     each = c.For("int", after.name, c.Int(0), c.Bin("<", after, THREADS), 1, joined)
@@ -80,15 +80,15 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
         for copy, size in zip(partition.copies, sizes, strict=True):
             target, kind = copy.target, low.kinds[copy.target.tensor]
             more = c.Bin("*", c.Bin("-", count, c.Int(1)), size)
-            held = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
+            copies = memory(low, f"{target.tensor}_copies", kind.c, more, scope)
             low.arrays[f"{target.tensor}.{target.array}"] = None
             whole = c.Name(low.array_names[target.tensor, target.array])
-            own = low.names.new(f"{target.tensor}_own")
-            begun += _begun(low, copy, own, whole, held, size, parts.part, bool(partition.clears))
-            copied.append((Accumulator(whole, kind, monoid=copy.monoid), held, size))
-            renamed.enter_context(under_name(low, target, own))
+            of_thread = low.names.new(f"{target.tensor}_own")
+            begun += _begun(low, copy, of_thread, whole, copies, size, parts.part, bool(partition.clears))
+            copied.append((Accumulator(whole, kind, monoid=copy.monoid), copies, size))
+            renamed.enter_context(under_name(low, target, of_thread))
         body: list[c.Stmt] = [*parts.bounds, *begun, *parts.alone()]
-    after = [line for total, held, size in copied for line in _added(low, total, held, size, count)]
+    after = [line for total, copies, size in copied for line in _added(low, total, copies, size, count)]
     lines: list[c.Stmt] = [parts.comment(), *parts.loop(body), *after]
     if not partition.atomic:
         return lines
@@ -102,19 +102,19 @@ def with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -
 
 
 def _begun(
-    low: Lowering, copy: Copy, own: str, whole: c.Name, held: c.Name, size: c.Expr, part: c.Name, clears: bool
+    low: Lowering, copy: Copy, of_thread: str, whole: c.Name, copies: c.Name, size: c.Expr, part: c.Name, clears: bool
 ) -> list[c.Stmt]:
     """What a part has of an array, cleared: the first one has the array itself, which it clears if nobody else does."""
     kind, place = low.kinds[copy.target.tensor], low.names.new("p")
     before = c.Bin("*", c.Cast(INT, c.Bin("-", part, c.Int(1))), size)
     nothing = low.nothing(kind, copy.monoid)
-    cleared = loop(place, c.Int(0), size, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", nothing)])
+    cleared = loop(place, c.Int(0), size, [c.Assign(c.Load(c.Name(of_thread), c.Name(place)), "=", nothing)])
     apart = c.Bin(">", part, c.Int(0))
     if clears:
-        mine = c.Select(apart, c.Bin("+", held, before), whole)
-        return [c.Declare(f"{kind.c} *restrict", own, mine), cleared]
-    moved = c.Assign(c.Name(own), "=", c.Bin("+", held, before))
-    return [c.Declare(f"{kind.c} *restrict", own, whole), c.If(apart, c.Block((moved, cleared)))]
+        mine = c.Select(apart, c.Bin("+", copies, before), whole)
+        return [c.Declare(f"{kind.c} *restrict", of_thread, mine), cleared]
+    moved = c.Assign(c.Name(of_thread), "=", c.Bin("+", copies, before))
+    return [c.Declare(f"{kind.c} *restrict", of_thread, whole), c.If(apart, c.Block((moved, cleared)))]
 
 
 def _places(low: Lowering, target: Operand) -> c.Expr:

@@ -99,9 +99,9 @@ def context_of(program: Program) -> Context:
         {f.dim: f for f in program.finds},
         {t.name: t.value_type for t in program.every_tensor},
         {
-            s: Stored(t.extents, _each(t, own))
+            s: Stored(t.extents, _each(t, size))
             for t in program.tensors
-            for own, s in zip(t.layout.sizes, t.sizes, strict=True)
+            for size, s in zip(t.layout.sizes, t.sizes, strict=True)
         },
         frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
         program.marks,
@@ -136,8 +136,8 @@ def _arrays(program: Program) -> Iterator[tuple[str, ...]]:
 def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     for tensor in program.tensors:
         sizes = size_values(tensor, program.fixed)
-        for own, function in tensor.arrays:
-            yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(own))
+        for array, function in tensor.arrays:
+            yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(array))
 
 
 def out_of_order(
@@ -146,35 +146,35 @@ def out_of_order(
     """Loops that stand within others that the schedule has inside of them, or does not speak of. `written` is what the
     text calls the loops that it knows; `second` are positions of an access beside the first one of the same tensor,
     `equal` those that are equal to one that the schedule names."""
-    said = {m.dim: m.span for m in context.marks if m.word == "order"}
+    spans = {m.dim: m.span for m in context.marks if m.word == "order"}
     place = {name: k for k, name in enumerate(context.order)}
     place |= {name: place[other] for name, other in equal.items() if name not in place}
-    for dims in _paths(plan) if said else ():
-        own = {*said, *second}
-        path = [_called(d, dims, own, written) for d, is_loop in dims.items() if is_loop and d in written]
+    for dims in _paths(plan) if spans else ():
+        known_names = {*spans, *second}
+        path = [_called(d, dims, known_names, written) for d, is_loop in dims.items() if is_loop and d in written]
         for k, name in enumerate(path):
-            wrong = next((o for o in path[:k] if name in said and place.get(o, len(place)) > place[name]), None)
+            wrong = next((o for o in path[:k] if name in spans and place.get(o, len(place)) > place[name]), None)
             if wrong is not None:
                 message = (
                     f"expected the loop over `{name}` to be outside of the loop over `{wrong}`, but it must be inside"
                 )
                 why = f"each iteration of `{wrong}` has a loop over `{name}` of its own"
-                yield SpecError(message, said[name], (why, "leave the order of these loops to spfgen"))
+                yield SpecError(message, spans[name], (why, "leave the order of these loops to spfgen"))
                 return
 
 
-def _called(dim: str, others: Mapping[str, Any], own: Collection[str], written: Mapping[str, str]) -> str:
+def _called(dim: str, others: Mapping[str, Any], known_names: Collection[str], written: Mapping[str, str]) -> str:
     """What the text calls a loop: `A.p`, and a second access of `A` beside it `A_2.p`. `own` are called as they are."""
     name = written[dim]
-    return dim if dim in own or name in others else name
+    return dim if dim in known_names or name in others else name
 
 
 def _paths(node: Any, outer: Mapping[str, bool] | None = None) -> Iterator[dict[str, bool]]:
     """The dimensions from the outside in, for each innermost loop, and whether each is a loop; not those that only
     clear."""
-    own = dict(outer or {})
+    dims = dict(outer or {})
     if (dim := getattr(node, "dim", None)) is not None:
-        own[dim] = own.pop(dim, False) or isinstance(node, Scan | Find)  # last, where its loop is
+        dims[dim] = dims.pop(dim, False) or isinstance(node, Scan | Find)  # last, where its loop is
     inside = [node.body] if isinstance(node, Clear) else children(node)
     below = [c for c in inside if isinstance(c, PLANS)]
-    yield from [path for c in below for path in _paths(c, own)] or [own]
+    yield from [path for c in below for path in _paths(c, dims)] or [dims]

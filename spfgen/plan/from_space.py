@@ -105,11 +105,11 @@ def _of_one_sum(group: Group, point: Instance, context: Context) -> list[Plan] |
     adding = Apply("add", ())
     monoid = Monoid(adding, kind, adding.operator.identity_of(TYPES[kind]))
     steps = steps_of(point, tuple(scan_order(point)))
-    own = [s for s in steps if s.dim not in added.domain.space.position]
-    if any(s.kind != "locate" or s.guards for s in own):
+    steps_of_point = [s for s in steps if s.dim not in added.domain.space.position]
+    if any(s.kind != "locate" or s.guards for s in steps_of_point):
         return None
     body: Plan = stored_at(point, known_at(point, steps), "=")
-    for step in reversed(own):
+    for step in reversed(steps_of_point):
         body = wrapped(step, body)
     target = replace(added.target, tensor=group.target)
     instance = replace(added, target=target, value=Apply(kind, (added.value,)), monoid=monoid, finish=total)
@@ -176,8 +176,8 @@ def _planned(
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
-    found = _arranged(instance, context, store, finish)
-    arranged, steps, chosen, stored = found
+    best = _arranged(instance, context, store, finish)
+    arranged, steps, chosen, stored = best
     if finish is not None and not stored:
         return None
     blocks = tuple(n for n in arranged.made if n not in instance.made)
@@ -197,23 +197,23 @@ def _arranged(instance: Instance, context: Context, store: bool, finish: Finish 
     instance = with_equal_positions(instance)
     least: tuple[Expr, Arranged] | None = None
     for given, for_tiles in _orders(instance, context):
-        found = (
+        blocked_nest = (
             None
             if context.fixed or for_tiles or not context.makes(BLOCKED) or finish is not None
             else blocked(instance, given) or sliced(instance, given)
         )
-        own, steps = (instance, given) if found is None else found
-        check_order(own, steps, context)
-        nest, stored = _nest(own, steps, store, context, finish)
-        chosen = choose_finds(own, nest, steps, context)
-        if for_tiles and not all(_has_tile(own, v.body, context) for v in chosen):
+        arranged, steps = (instance, given) if blocked_nest is None else blocked_nest
+        check_order(arranged, steps, context)
+        nest, stored = _nest(arranged, steps, store, context, finish)
+        chosen = choose_finds(arranged, nest, steps, context)
+        if for_tiles and not all(_has_tile(arranged, v.body, context) for v in chosen):
             continue
-        result = own, steps, chosen, stored
+        result = arranged, steps, chosen, stored
         compared = {n.dim for v in chosen for n in walk(v.body, PLANS) if isinstance(n, Find) and n.key is None}
         compares = not compared <= set(context.forced)
         if least is None and not compares:
             return result
-        price = work(Counts(own), chosen[0].body, by_algorithm).nanoseconds
+        price = work(Counts(arranged), chosen[0].body, by_algorithm).nanoseconds
         if least is not None and not compares:  # which may be worse than to compare with few
             much = mean_ratio(price, least[0], context.stored) > tuning.DRIVER_GAIN
             return least[1] if much else result

@@ -71,15 +71,15 @@ def plan_value(group: Group, context: Context, separate: Separate) -> Plan:
     order = _Order(group, point, context)
     context = replace(context, falling=order.falling)
     places, waiting = _places(group, point, order, context)
-    found = _parts(group, order, places, context)
-    nests = _nests(found, order)
-    alone = [k for k in waiting if any(n.carrier is found[k] and not n.riders for n in nests)]
+    parts_of = _parts(group, order, places, context)
+    nests = _nests(parts_of, order)
+    alone = [k for k in waiting if any(n.carrier is parts_of[k] and not n.riders for n in nests)]
     if alone:
         places = [BEFORE if k in alone else place for k, place in enumerate(places)]
-        found = _parts(group, order, places, context)
-        nests = _nests(found, order)
+        parts_of = _parts(group, order, places, context)
+        nests = _nests(parts_of, order)
     kept = _kept(group, places)
-    fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
+    fusion = _Fusion(group, order, [*parts_of.values()], nests, kept, context)
     (plan,) = passed(passes_of(VALUE), fusion.given, fusion.nests(), context, fusion.verify).plans
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in separate(i, context, False)]
@@ -93,9 +93,9 @@ def plan_value(group: Group, context: Context, separate: Separate) -> Plan:
 
 def _facts(group: Group) -> Facts:
     """What all tensors of the statement declare."""
-    own = [i.axioms for i in group.all]
-    formulas = dict.fromkeys(f for a in own for f in a.formulas)
-    return Facts(tuple(formulas), {function: e for a in own for function, e in a.extents.items()})
+    axioms = [i.axioms for i in group.all]
+    formulas = dict.fromkeys(f for a in axioms for f in a.formulas)
+    return Facts(tuple(formulas), {function: e for a in axioms for function, e in a.extents.items()})
 
 
 def _indices(group: Group) -> tuple[str, ...]:
@@ -108,7 +108,11 @@ class _Order:
 
     def __init__(self, group: Group, point: Instance, context: Context) -> None:
         names = [set(i.domain.space.names) for i in group.instances]
-        shared = [n for n in point.domain.space.names if n not in point.sizes and all(n in own for own in names)]
+        shared = [
+            n
+            for n in point.domain.space.names
+            if n not in point.sizes and all(n in dims_of_instance for dims_of_instance in names)
+        ]
         self.found = needs(group, shared)
         order = scan_order(point, context.order, context.outside, context.named)
         loops = [s.dim for s in steps_of(point, tuple(n for n in order if n in shared)) if s.kind == "scan"]
@@ -137,10 +141,10 @@ class _Order:
         assert group.point is not None
         rows: list[str] = []
         separate = {d for m in context.marks if m.word in ("fuse", "parallel") for d in (m.dim, *m.inner)}
-        said = context.order
-        for loop in (d for d in self.loops if d in said):
-            at = said.index(loop)
-            if all(d in self.loops for d in said[:at]) or any(d not in self.loops for d in said[at:]):
+        ordered = context.order
+        for loop in (d for d in self.loops if d in ordered):
+            at = ordered.index(loop)
+            if all(d in self.loops for d in ordered[:at]) or any(d not in self.loops for d in ordered[at:]):
                 separate.add(loop)  # the schedule wants the loops of the sums inside
         if all(set(i.indices) <= set(group.point.indices) for i in group.instances):
             return rows
@@ -152,8 +156,8 @@ class _Order:
             return rows
         known = self.steps[-1].known
         for expr in group.point.target.place:
-            own = {d for d in self.loops for n in variables(expr) if _is_equal(known, n, d)}
-            if len(own) != 1:
+            equal_loops = {d for d in self.loops for n in variables(expr) if _is_equal(known, n, d)}
+            if len(equal_loops) != 1:
                 return []
         return rows
 
@@ -170,9 +174,9 @@ class _Order:
         if loop in self.running.carried:
             return None
         for mark in (replace(m, dim=d) for m in fused if m.dim == loop for d in m.inner if d in self.loops):
-            found = meetings(point, self.steps, mark.dim)
-            if found.kind != INDEPENDENT:
-                raise refused(self.steps, mark, found, "run in any order")
+            meeting = meetings(point, self.steps, mark.dim)
+            if meeting.kind != INDEPENDENT:
+                raise refused(self.steps, mark, meeting, "run in any order")
         text = f"its iterations write different places of {point.target.tensor}"
         if distinct_places(point, loop):
             return loop, text
@@ -195,8 +199,16 @@ class _Order:
         """The part of a place that the rows decide."""
         known = self.steps[-1].known
         names = [variables(e) for e in self.place]
-        own = [k for k, found in enumerate(names) if any(_is_equal(known, n, d) for n in found for d in self.rows)]
-        return replace(target, place=tuple(target.place[k] for k in own), extents=tuple(target.extents[k] for k in own))
+        subscripts = [
+            k
+            for k, names_of_subscript in enumerate(names)
+            if any(_is_equal(known, n, d) for n in names_of_subscript for d in self.rows)
+        ]
+        return replace(
+            target,
+            place=tuple(target.place[k] for k in subscripts),
+            extents=tuple(target.extents[k] for k in subscripts),
+        )
 
     def single(self, group: Group, instance: Instance, kept: Collection[str]) -> str:
         """How the target of an instance is kept: in a variable, in a row of them, or with all its places."""
@@ -244,19 +256,19 @@ def _is_equal(known: Piece, one: str, two: str) -> bool:
 def _places(group: Group, point: Instance, order: _Order, context: Context) -> tuple[list[str], list[int]]:
     """Where each sum is made: inside of the loops of the point, after what it needs is written, or before all. And
     which of those inside are better made before, unless they ride."""
-    found = [parts.inside(i, point, order.outer, context) for i in group.instances]
-    places = [INSIDE] * len(found)
+    inside_parts = [parts.inside(i, point, order.outer, context) for i in group.instances]
+    places = [INSIDE] * len(inside_parts)
     for k, instance in enumerate(group.instances):
         need = order.need(instance)
         if need is not None and not order.rows and sum(n.instance is instance for n in order.found) == 1:
             after = parts.after(need, point, order.outer, context)
-            if after is not None and parts.cheaper(found[k], after, context):
+            if after is not None and parts.cheaper(inside_parts[k], after, context):
                 places[k] = AFTER
     waiting = []
     for k, instance in enumerate(group.instances):
-        if order.need(instance) is None and parts.cheaper(found[k], parts.alone(instance, context), context):
-            carriers = (found[n] for n in range(len(found)) if n != k and places[n] == INSIDE)
-            if any(alike(c, found[k], len(order.outer)) for c in carriers):
+        if order.need(instance) is None and parts.cheaper(inside_parts[k], parts.alone(instance, context), context):
+            carriers = (inside_parts[n] for n in range(len(inside_parts)) if n != k and places[n] == INSIDE)
+            if any(alike(c, inside_parts[k], len(order.outer)) for c in carriers):
                 waiting.append(k)
             else:
                 places[k] = BEFORE
@@ -273,19 +285,19 @@ def _parts(group: Group, order: _Order, places: Sequence[str], context: Context)
     """The sums that are not made before, each with its nest."""
     assert group.point is not None
     kept = _kept(group, places)
-    found = {}
+    parts_of = {}
     for k, (instance, place) in enumerate(zip(group.instances, places, strict=True)):
         if place != BEFORE:
             single = AFTER if place == AFTER else order.single(group, instance, kept)
             part = _part(instance, group.point, order, context, single)
-            found[k] = parts.chosen(part, order.placed, len(order.outer), context)
-    nests = with_own_names(p.nest for p in found.values())
-    return {k: replace(part, nest=nest) for (k, part), nest in zip(found.items(), nests, strict=True)}
+            parts_of[k] = parts.chosen(part, order.placed, len(order.outer), context)
+    nests = with_own_names(p.nest for p in parts_of.values())
+    return {k: replace(part, nest=nest) for (k, part), nest in zip(parts_of.items(), nests, strict=True)}
 
 
-def _nests(found: Mapping[int, Part], order: _Order) -> list[Nest]:
+def _nests(parts_of: Mapping[int, Part], order: _Order) -> list[Nest]:
     """The nests of those inside."""
-    return fused([p for p in found.values() if p.place == INSIDE], len(order.outer))
+    return fused([p for p in parts_of.values() if p.place == INSIDE], len(order.outer))
 
 
 def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> Part:
@@ -309,7 +321,7 @@ class _Fusion:
         self,
         group: Group,
         order: _Order,
-        found: Sequence[Part],
+        all_parts: Sequence[Part],
         nests: Sequence[Nest],
         kept: Collection[str],
         context: Context,
@@ -318,16 +330,16 @@ class _Fusion:
         self.group = group
         self.point = group.point
         self.order = order
-        self.found = found
+        self.found = all_parts
         self.found_nests = nests
         self.context = context
         sizes = [Compare(">=", Var(s), ZERO) for i in group.all for s in i.sizes]
-        made = frozenset(i.target.tensor for i in group.instances)
-        within = Within(_indices(group), _facts(group), tuple(sizes), self.sharing, made)
+        own_sums = frozenset(i.target.tensor for i in group.instances)
+        within = Within(_indices(group), _facts(group), tuple(sizes), self.sharing, own_sums)
         self.given = Given(self.point, tuple(order.steps), context, within=within)
         self.rows: dict[str, Operand] = {}
         self.sums: list[str] = []
-        for part in found:
+        for part in all_parts:
             target = part.instance.target
             if target.tensor in kept or target.tensor in self.sums:
                 continue
@@ -398,13 +410,13 @@ class _Fusion:
     def apart(self, loop: Scan | Find, tensor: str) -> bool:
         """Whether a loop is the one that threads may share, also by another name: no iteration needs what another one
         writes."""
-        found = self.order.parallel is not None and (
+        is_shared = self.order.parallel is not None and (
             loop.dim == self.order.parallel[0] or is_apart(self.point, self.order.steps, loop.dim)
         )
-        for wanted in self.wanted if found else ():
+        for wanted in self.wanted if is_shared else ():
             if wanted.does.target.tensor == tensor:
                 note_apart(wanted.instance, loop.dim)
-        return found
+        return is_shared
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""
@@ -416,12 +428,12 @@ class _Fusion:
             self.order.check_free(mark, "be vectorized")
             shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
         for part in (p for p in self.found if p.instance.target.tensor in inside):
-            own = step_of(part, loop, self.found_nests)
-            if own is None:
+            own_loop = step_of(part, loop, self.found_nests)
+            if own_loop is None:
                 hint = "write its sums into tensors by statements of their own"
                 raise Unsupported(f"`{loop}` cannot be vectorized: several sums run in it", mark.span, (hint,))
             written = point.target if part.place == INSIDE else None  # the value is known before what comes after
-            meeting = meetings(part.instance, part.steps, own, written)
+            meeting = meetings(part.instance, part.steps, own_loop, written)
             shared.append(Shared(meeting, part.steps, part.instance.target.tensor in self.sums))
         return shared
 
@@ -448,13 +460,13 @@ class _Fusion:
         if not self.context.makes(STARTED) or self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
             return value, {}
         reads = [n.operand.tensor for n in walk(value) if isinstance(n, Read)]
-        made = {*self.sums, *(p.instance.target.tensor for p in self.found)}
+        sums = {*self.sums, *(p.instance.target.tensor for p in self.found)}
         for node in walk(value):
             match node:
                 case Apply("subtract", (first, Read(Operand(tensor=name)) as last)) if (
                     name in waiting and reads.count(name) == 1
                 ):
-                    if not any(isinstance(n, Read) and n.operand.tensor in made for n in walk(first)):
+                    if not any(isinstance(n, Read) and n.operand.tensor in sums for n in walk(first)):
                         return _replaced(value, node, last), {name: first}
         return value, {}
 
@@ -496,12 +508,12 @@ class _Fusion:
             return None
         if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):
             return None
-        found = [p.inspected(loop) for p in self.found if p.need in carried]
-        if len(found) < len(carried) or any(f is None for f in found):
+        inspected = [p.inspected(loop) for p in self.found if p.need in carried]
+        if len(inspected) < len(carried) or any(f is None for f in inspected):
             return None
         at = next(k for k, s in enumerate(order.outer) if s.dim == loop)
         step = order.outer[at]
-        looked_for = _joined([f for f in found if f is not None])
+        looked_for = _joined([f for f in inspected if f is not None])
         inspect = self.around(looked_for, order.outer[at + 1 :], _needed(looked_for, setups))
         body = self.around(plan, order.outer[at + 1 :], setups)
         if step.guards:
@@ -517,13 +529,13 @@ class _Fusion:
 def _needed(plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> dict[str, list[Plan]]:
     """Those setups whose names the plan uses, or one of those inside of them."""
     used = used_names(plan)
-    found: dict[str, list[Plan]] = {}
+    setups_needed: dict[str, list[Plan]] = {}
     for loop, nodes in reversed([*setups.items()]):
         for node in reversed(nodes):
             if own_names(node) & used:
-                found.setdefault(loop, []).insert(0, node)
+                setups_needed.setdefault(loop, []).insert(0, node)
                 used |= used_names(node)
-    return found
+    return setups_needed
 
 
 def _is_same(one: Plan, other: Plan) -> bool:

@@ -27,10 +27,10 @@ _RECORDS: ContextVar[tuple[dict[LeftOut, None], ...]] = ContextVar("_RECORDS", d
 @contextmanager
 def recorded() -> Iterator[dict[LeftOut, None]]:
     """All that is left out meanwhile in this thread, each once."""
-    found: dict[LeftOut, None] = {}
-    token = _RECORDS.set((*_RECORDS.get(), found))
+    left_out: dict[LeftOut, None] = {}
+    token = _RECORDS.set((*_RECORDS.get(), left_out))
     try:
-        yield found
+        yield left_out
     finally:
         _RECORDS.reset(token)
 

@@ -57,5 +57,5 @@ def _owners(loop: Scan | Find, arrays: Mapping[str, str]) -> set[str]:
 def _is_alone(loop: Scan | Find) -> bool:
     """Whether what is read at its positions is said by the positions alone: it is no row of several."""
     loads = loop.loads if isinstance(loop, Find) else [n for n in walk(loop.body, PLANS) if isinstance(n, Load)]
-    own = [n.call for n in loads if loop.dim in variables(n.call)]
-    return not any(variables(e) for call in own for e in other_arguments(call, loop.dim))
+    calls = [n.call for n in loads if loop.dim in variables(n.call)]
+    return not any(variables(e) for call in calls for e in other_arguments(call, loop.dim))

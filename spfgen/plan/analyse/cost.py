@@ -193,15 +193,15 @@ def _widths(formula: Formula) -> tuple[str, str, int] | None:
         if value.constant or terms.keys() != call_of.keys() or len(terms) != 3:
             return None
         for sign in (1, -1) if body.op == "=" else (1,):
-            own = {n: sign * factor for n, factor in terms.items()}
-            after = next((call_of[n] for n, factor in own.items() if factor == 1), None)
+            signed = {n: sign * factor for n, factor in terms.items()}
+            after = next((call_of[n] for n, factor in signed.items() if factor == 1), None)
             before = next(
-                (call_of[n] for n, factor in own.items() if after and factor == -1 and _follows(call_of[n], after)),
+                (call_of[n] for n, factor in signed.items() if after and factor == -1 and _follows(call_of[n], after)),
                 None,
             )
-            width = next((n for n in own if call_of[n] not in (after, before)), "")
-            if after and before and width and own[width] < 0 and call_of[width].arguments == before.arguments:
-                return after.function, call_of[width].function, -own[width]
+            width = next((n for n in signed if call_of[n] not in (after, before)), "")
+            if after and before and width and signed[width] < 0 and call_of[width].arguments == before.arguments:
+                return after.function, call_of[width].function, -signed[width]
     except NotAffine:
         return None
     return None
@@ -254,9 +254,9 @@ def cheapest(costs: Sequence[Sequence[Expr]], stored: Mapping[str, Stored], limi
             break
 
         def loss(b: tuple[int, ...], served: list[float] = served) -> float:
-            own = totals[b]
+            total = totals[b]
             return sum(
-                math.log(max(min(s, t), 1e-9) / max(m, 1e-9)) for s, t, m in zip(served, own, least, strict=True)
+                math.log(max(min(s, t), 1e-9) / max(m, 1e-9)) for s, t, m in zip(served, total, least, strict=True)
             )
 
         taken.append(min(candidates, key=loss))

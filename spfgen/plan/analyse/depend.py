@@ -99,8 +99,10 @@ def place_inside(instance: Instance, operand: Operand, known: Piece) -> bool:
         spoken = {*instance.sizes, *variables(inside)} & {*known.space.names}
         # First without what the place does not speak of: beside products Z3 may not come to an end with that.
         return any(
-            implied(_said(instance, said, spoken), instance.axioms, inside, thorough=said is known, about=about).proved
-            for said in (known.project(spoken), known)
+            implied(
+                _said(instance, piece, spoken), instance.axioms, inside, thorough=piece is known, about=about
+            ).proved
+            for piece in (known.project(spoken), known)
         )
     return all(
         known.implies(Constraint(False, place)) and known.implies(Constraint(False, (extent - place).plus(-1)))

@@ -78,16 +78,16 @@ def _is_about_the_fill(node: If) -> bool:
 def _everywhere(scans: tuple[Scan, ...], entry: Append | Entry, tensor: Tensor, program: Program) -> bool:
     """Whether each coordinate is the index of a loop of its own over the whole extent; a run of them is one loop."""
     sizes = {*program.parameters, *program.size_of}
-    own = {s.dim: s for s in scans}
+    loop_of = {s.dim: s for s in scans}
     if any(variables(e) - sizes for s in scans for e in (*s.low, *s.high)):
         return False
     if isinstance(entry, Append) and entry.last is not None:
         return False
     coordinates = entry.coordinates if isinstance(entry, Append) else entry.at
     indices = [c.name for c in coordinates if isinstance(c, Var)]
-    if len(indices) != len(coordinates) or len(set(indices)) < len(indices) or not {*indices} <= own.keys():
+    if len(indices) != len(coordinates) or len(set(indices)) < len(indices) or not {*indices} <= loop_of.keys():
         return False
-    return all(_is_whole(own[i]) for i in indices)
+    return all(_is_whole(loop_of[i]) for i in indices)
 
 
 def _is_whole(scan: Scan) -> bool:

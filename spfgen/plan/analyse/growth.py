@@ -78,12 +78,12 @@ def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
     for plan in plans:
         nodes = list(walk(plan))
         counts = {f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect)}
-        own = {n.dim for n in nodes if goes_on(n) and variables(n.value) <= names}
+        sizes_of_loops = {n.dim for n in nodes if goes_on(n) and variables(n.value) <= names}
         arrays = [*context.arrays, *(_names(n.extents) for n in nodes if isinstance(n, Array))]
         tensors = frozenset(t.name for t in program.every_tensor)
         stored = frozenset({*context.stored, *counts})
         widths = frozenset(size for size, counted in context.stored.items() if counted.each)
-        sizes = _Sizes(frozenset(names | counts | own), stored, widths, tuple(arrays), tensors)
+        sizes = _Sizes(frozenset(names | counts | sizes_of_loops), stored, widths, tuple(arrays), tensors)
         for one in _of(plan, (), sizes):
             distinct[one] = None
     return list(distinct)

@@ -26,17 +26,17 @@ def with_equal_positions(instance: Instance) -> Instance:
     """The instance with what follows by injectivity added to its domain."""
     refused: set[Pair] = set()
     while True:
-        found = None
+        equal_pairs = None
         for about, pairs in _candidates(instance):
             open_pairs = [p for p in pairs if p[0] != p[1]]
             if refused.isdisjoint(open_pairs):
                 if _same(instance, about, open_pairs):
-                    found = open_pairs
+                    equal_pairs = open_pairs
                     break
                 refused.update(open_pairs)
-        if found is None:
+        if equal_pairs is None:
             return instance
-        equal = [Constraint(True, linear(a) - linear(b)) for a, b in found]
+        equal = [Constraint(True, linear(a) - linear(b)) for a, b in equal_pairs]
         domain, same = merge_equal_calls(instance.domain.with_constraints(equal), instance.calls)
         if domain.is_empty():  # by the declared properties there is no point: loops that find none are as good
             return instance

@@ -28,13 +28,13 @@ def by_start(
     scan: Scan,
     steps: Sequence[Step],
     known: Piece,
-    found: Sequence[tuple[Call, list[Limit]]],
+    loaded: Sequence[tuple[Call, list[Limit]]],
     moving: Collection[str],
     at_point: bool,
 ) -> Plan | None:
     """The loop over those positions only whose intervals can reach what is looked for: a point (`at_point`) or an
     interval. `found` are the bounds of what is loaded; `moving` what changes from one visit of the loop to the next."""
-    for call, limits in found:
+    for call, limits in loaded:
         if len(limits) != 1 or not limits[0].below or not limits[0].constraint.value.names() & {*moving}:
             continue
         (limit,) = limits
@@ -59,8 +59,8 @@ def _ends(instance: Instance, scan: Scan, steps: Sequence[Step], known: Piece, l
         inner = [a for a, _ in constraint.value.terms if not isinstance(a, str) or a not in outer]
         if any(not isinstance(a, str) for a in inner) or not inner:
             continue
-        rest = Affine(tuple((a, c) for a, c in constraint.value.terms if a not in inner), constraint.value.constant)
-        yield rest.scaled(-1).plus(-1)
+        bound = Affine(tuple((a, c) for a, c in constraint.value.terms if a not in inner), constraint.value.constant)
+        yield bound.scaled(-1).plus(-1)
 
 
 def _conditions(instance: Instance, scan: Scan, outer: set[str], known: Piece) -> list[Constraint]:
@@ -101,9 +101,9 @@ def _are_over(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step],
     twin = {scan.dim: f"{scan.dim}'"}
     one = within_loop(scan)
     named = {v for f in (*one, *here, Compare("=", call, expression(value))) for v in variables(f)}
-    own = {scan.dim, *(n.dim for n in loads)}
+    own_names = {scan.dim, *(n.dim for n in loads)}
     assumptions = [
-        *around(instance, steps, known, named - own),
+        *around(instance, steps, known, named - own_names),
         *one,
         *here,
         *(rename(f, twin) for f in one),

@@ -32,17 +32,17 @@ def known_within(around: Iterable[Plan]) -> list[Formula]:
 def rewritten(change: Callable[[Plan, Around], Plan | None], plan: Plan, around: Around = ()) -> Plan:
     """The plan with what `change` makes of its nodes, given those around them. It is asked from the outside in; None
     means that it is to be asked of what is inside."""
-    made = change(plan, around)
-    if made is not None:
-        return made
+    changed = change(plan, around)
+    if changed is not None:
+        return changed
     match plan:
         case Block(parts):
             return Block(tuple(rewritten(change, p, around) for p in parts))
         case Versions(versions):
-            found = []
+            rewritten_versions = []
             for version in versions:
                 guards = () if isinstance(version.when, Cheapest) else (Guard(version.when, plan),)
-                found.append(replace(version, body=rewritten(change, version.body, (*around, *guards))))
-            return replace(plan, versions=tuple(found))
-    rest = body(plan)
-    return plan if rest is None else with_body(plan, rewritten(change, rest, (*around, plan)))
+                rewritten_versions.append(replace(version, body=rewritten(change, version.body, (*around, *guards))))
+            return replace(plan, versions=tuple(rewritten_versions))
+    inner = body(plan)
+    return plan if inner is None else with_body(plan, rewritten(change, inner, (*around, plan)))

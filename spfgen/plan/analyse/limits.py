@@ -52,10 +52,10 @@ def _arrays(program: Program) -> Iterator[tuple[str, Held]]:
     known: set[str] = set()
     for tensor in program.tensors:
         kinds = dict(tensor.index_types)
-        for own, function in tensor.arrays:
-            if function not in known and function == f"{tensor.name}.{own}":
+        for array, function in tensor.arrays:
+            if function not in known and function == f"{tensor.name}.{array}":
                 known.add(function)
-                yield function, _held(tensor, program, tensor.layout.index(own), kinds[own])
+                yield function, _held(tensor, program, tensor.layout.index(array), kinds[array])
 
 
 def _tables(plans: Iterable[Plan]) -> Iterator[tuple[str, Held]]:
@@ -88,15 +88,15 @@ def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
                     value = affine(Bin("-", more, less), lambda _: "") + Affine((), -1 if op in ("<", ">") else 0)
                 except NotAffine:
                     continue
-                times, rest = value.coefficient(""), value.without("")
-                if "" in rest.names():
+                times, others = value.coefficient(""), value.without("")
+                if "" in others.names():
                     continue
                 # Here times*f + rest >= 0, where `rest` may speak of where the value stands.
-                at: dict[str, Expr] = {n: Bin("-", e, ONE) for n, e in named.items() if rest.coefficient(n) > 0}
-                at |= {n: ZERO for n in named if rest.coefficient(n) < 0}
-                if variables(expression(rest)) & (set(declared.variables) - set(at)):
+                at: dict[str, Expr] = {n: Bin("-", e, ONE) for n, e in named.items() if others.coefficient(n) > 0}
+                at |= {n: ZERO for n in named if others.coefficient(n) < 0}
+                if variables(expression(others)) & (set(declared.variables) - set(at)):
                     continue
-                most: Expr = substitute(expression(rest), at)
+                most: Expr = substitute(expression(others), at)
                 if times > 0:
                     yield True, Bin("-", ZERO, Bin("/", most, Num(times)))
                 elif times < 0:

@@ -147,9 +147,9 @@ class _Search:
         sparse = self.leading()
         indices = [i for i in self.instance.indices if i in self.unknown]
         dense = self.outer(indices, operands)
-        rest = [n for n in self.unknown if n not in self.calls]
+        positions = [n for n in self.unknown if n not in self.calls]
         result: list[str] = []
-        for name in (*dense, *sparse, *indices, *rest):
+        for name in (*dense, *sparse, *indices, *positions):
             if name not in result:
                 result.append(name)
         return result

@@ -98,9 +98,9 @@ def _need(point: Instance, instance: Instance, read: Operand, shared: Sequence[s
     pairs = instance.domain.reordered(space).with_constraints(comparisons(instance.facts))
     for constraint in point.domain.project({*point.sizes, *shared}).constraints():
         pairs = pairs.with_constraints([Constraint(constraint.equality, _twin(constraint.value, twins))])
-    for own, other in zip(point.target.subscripts, read.subscripts, strict=True):
+    for written, other in zip(point.target.subscripts, read.subscripts, strict=True):
         try:
-            same = linear(renamed(own, twins)) - linear(other)
+            same = linear(renamed(written, twins)) - linear(other)
         except NotAffine:  # not known to differ: then it may be any
             continue
         pairs = pairs.with_constraints([Constraint(True, same)])
@@ -111,12 +111,12 @@ def _twin(value: Affine, twins: Mapping[str, str]) -> Affine:
     return linear(renamed(expression(value), twins))
 
 
-def running(group: Group, found: Sequence[Need], loops: Sequence[str], fixed: bool) -> Running:
+def running(group: Group, needs: Sequence[Need], loops: Sequence[str], fixed: bool) -> Running:
     """How the loops must run, outermost first: in the order given, or else (if it is not fixed) in another one.
 
     Raises Unsupported with a counterexample when no order has every writer before its readers.
     """
-    left = [(n, n.pairs) for n in found if not n.pairs.is_empty()]
+    left = [(n, n.pairs) for n in needs if not n.pairs.is_empty()]
     ways: list[tuple[str, str]] = []
     carried: dict[str, tuple[Need, ...]] = {}
     waiting = list(loops)
@@ -129,7 +129,7 @@ def running(group: Group, found: Sequence[Need], loops: Sequence[str], fixed: bo
             if not (earlier and later):
                 break
         else:
-            raise _circle(group, found, loops)
+            raise _circle(group, needs, loops)
         ways.append((loop, UP if earlier else DOWN if later else FREE))
         if earlier or later:
             carried[loop] = tuple(earlier or later)
@@ -137,20 +137,20 @@ def running(group: Group, found: Sequence[Need], loops: Sequence[str], fixed: bo
         left = [(n, p) for n, p in left if not p.is_empty()]
         waiting.remove(loop)
     if left:
-        raise _circle(group, found, loops)
+        raise _circle(group, needs, loops)
     return Running(tuple(ways), carried)
 
 
-def _circle(group: Group, found: Sequence[Need], loops: Sequence[str]) -> Unsupported:
+def _circle(group: Group, needs: Sequence[Need], loops: Sequence[str]) -> Unsupported:
     """Two points that need each other, or one that needs itself, where there are such; else pairs in two directions."""
     examples = []
-    for need in found:
+    for need in needs:
         for sign in (-1, 1):
             for loop in loops:
                 pairs = need.among([need.apart(loop, sign)])
                 if not pairs.is_empty():
                     examples.append(_example(group, need, _small(need, pairs, loops), loops))
-    for need in found:
+    for need in needs:
         itself = need.among([need.apart(n, 0) for n in loops])
         if not itself.is_empty():
             first = _example(group, need, _small(need, itself, loops), loops)
@@ -196,10 +196,10 @@ def _value(subscript: Expr, values: Mapping[str, int]) -> str:
     return str(value.constant + sum(c * values.get(str(n), 0) for n, c in value.terms))
 
 
-def order_text(found: Sequence[Need], loops: Sequence[str]) -> str:
+def order_text(needs: Sequence[Need], loops: Sequence[str]) -> str:
     """Which reads need what, in words and as relations."""
     texts = []
-    for need in found:
+    for need in needs:
         subscripts = ", ".join(map(show, need.read.subscripts))
         texts.append(f"it reads {need.read.tensor}[{subscripts}], written by {need.text(loops)}")
     return "; ".join(dict.fromkeys(texts))

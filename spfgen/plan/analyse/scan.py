@@ -63,10 +63,10 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...], outer: 
         prefix.append(dim)
         known, pending = _learn(steps[-1].known, pending, set(prefix))
         # Arrays have extents that are quotients; that a quotient is one may only follow from what comes later.
-        own, meaning = domain.restrict(prefix), instance.meaning(dim, prefix)
-        needed = own.speaking_of(dim).with_constraints(meaning)  # the others were guards before
+        restricted, meaning = domain.restrict(prefix), instance.meaning(dim, prefix)
+        needed = restricted.speaking_of(dim).with_constraints(meaning)  # the others were guards before
         guards = _asked(needed.gist(known).constraints(), known)
-        known = known.intersect(own).with_constraints(meaning)
+        known = known.intersect(restricted).with_constraints(meaning)
         steps[-1] = replace(steps[-1], guards=guards, known=known)
     return steps
 
@@ -114,13 +114,13 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
             return Step(dim, "locate", Var(alias), (), (), (), same, "the same call as before")
         return Step(dim, "load", instance.calls[dim], (), (), (), known)
     reach = [*prefix, dim]
-    said = about(domain, dim, {*domain.space.names} - {*reach})
-    said = domain.space.of([*said, *domain.restrict(reach).constraints(dim)]).gist(known).constraints(dim)
-    single, (lower, upper) = single_value(said, dim) or _divided(instance, dim, prefix), bounds(said, dim)
+    constraints = about(domain, dim, {*domain.space.names} - {*reach})
+    constraints = domain.space.of([*constraints, *domain.restrict(reach).constraints(dim)]).gist(known).constraints(dim)
+    single, (lower, upper) = single_value(constraints, dim) or _divided(instance, dim, prefix), bounds(constraints, dim)
     if single is None and not (lower and upper):  # a quotient of it is bounded, from which it follows for the dimension
         whole = domain.project(reach).intersect(domain.restrict(reach)).without_floors()
-        said = whole.gist(known).constraints(dim)
-        single, (lower, upper) = single_value(said, dim), bounds(said, dim)
+        constraints = whole.gist(known).constraints(dim)
+        single, (lower, upper) = single_value(constraints, dim), bounds(constraints, dim)
         if single is None and not (lower and upper):  # one side follows from what is known and the other
             lower, upper = bounds(whole.constraints(dim), dim)
     if single is not None:
@@ -150,15 +150,15 @@ def _original(instance: Instance, call: str) -> str:
 
 def _quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:
     """dim = floor(numerator / divisor)."""
-    rest = numerator - Affine(((dim, divisor),))
+    remainder = numerator - Affine(((dim, divisor),))
     if divisor == 1:
-        return [Constraint(True, rest)]
-    return [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
+        return [Constraint(True, remainder)]
+    return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
 
 
-def _rounded_up(rest: Affine, scale: int) -> Affine:
+def _rounded_up(addend: Affine, scale: int) -> Affine:
     """The least v with scale*v >= -rest."""
-    return divided(rest.scaled(-1).plus(scale - 1), scale)
+    return divided(addend.scaled(-1).plus(scale - 1), scale)
 
 
 def _learn(

@@ -20,10 +20,10 @@ def segments(rows: Scan, positions: Scan, between: Iterable[Plan]) -> str:
     return low.function
 
 
-def are_neighbours(low: Call, high: Call, own: Collection[str]) -> bool:
+def are_neighbours(low: Call, high: Call, names: Collection[str]) -> bool:
     """f(i) and f(i + 1), for one of these i."""
     match low.arguments:
-        case (Var(name) as first,) if name in own and low.function == high.function:
+        case (Var(name) as first,) if name in names and low.function == high.function:
             return high.arguments == (Bin("+", first, ONE),)
     return False
 

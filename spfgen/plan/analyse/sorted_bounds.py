@@ -63,8 +63,8 @@ def _steps_along(call: Call, dim: str, outer: set[str]) -> bool:
         value = linear(last)
     except NotAffine:
         return False
-    own = value.coefficient(dim) == 1 and value.names() <= {dim}
-    return own and all(variables(e) <= outer for e in rows)
+    is_shifted = value.coefficient(dim) == 1 and value.names() <= {dim}
+    return is_shifted and all(variables(e) <= outer for e in rows)
 
 
 def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Piece) -> list[Limit]:
@@ -81,11 +81,11 @@ def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Pi
         if constraint.equality or not names <= reach:
             continue
         lower, upper = bounds([constraint], load.dim)
-        for scale, rest in lower:
-            value = divided(rest.scaled(-1).plus(scale - 1), scale)
+        for scale, bound in lower:
+            value = divided(bound.scaled(-1).plus(scale - 1), scale)
             result.append(Limit(load.dim, with_quotients(expression(value), known), False, constraint))
-        for scale, rest in upper:
-            value = divided(rest, scale).plus(1)
+        for scale, bound in upper:
+            value = divided(bound, scale).plus(1)
             result.append(Limit(load.dim, with_quotients(expression(value), known), True, constraint))
     return result
 
@@ -153,7 +153,11 @@ def without_implied(plan: Plan, known: Piece) -> Plan:
     """The nest without the conditions that the new bounds have made sure of, up to the first loop inside."""
     match plan:
         case Guard(conditions, body):
-            kept = tuple(f for f in conditions if not (found := comparisons([f])) or not all(map(known.implies, found)))
+            kept = tuple(
+                f
+                for f in conditions
+                if not (constraints := comparisons([f])) or not all(map(known.implies, constraints))
+            )
             body = without_implied(body, known)
             return replace(plan, conditions=kept, body=body) if kept else body
         case Load() | Define() | Accumulate():

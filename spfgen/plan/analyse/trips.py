@@ -20,7 +20,9 @@ class Trips:
         self.counts = counts[0]
         self.loaded = {n.dim: n.call.function for n in walk(plan) if isinstance(n, Load)}
         self.known = {
-            call.function: (own, dim) for own, i in zip(counts, instances, strict=True) for dim, call in i.calls.items()
+            call.function: (counted, dim)
+            for counted, i in zip(counts, instances, strict=True)
+            for dim, call in i.calls.items()
         }
 
     def of(self, low: tuple[Expr, ...], high: tuple[Expr, ...]) -> Expr:

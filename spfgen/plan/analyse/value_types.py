@@ -14,17 +14,17 @@ from spfgen.space.nodes import Read, Value
 PRODUCTS = ("multiply", "divide", "negative")
 
 
-def value_type(value: Value, own: ElementType, types: Mapping[str, str]) -> ElementType:
+def value_type(value: Value, target_type: ElementType, types: Mapping[str, str]) -> ElementType:
     """Values are combined in the widest of their types and that of the target."""
-    kinds = {own.name}
+    kinds = {target_type.name}
     for node in walk(value):
         match node:
             case Read(operand):
                 kinds.add(types[operand.tensor])
             case Constant(number) if isinstance(number, float):
-                kinds |= set() if own.kind in "fc" else {"float64"}
+                kinds |= set() if target_type.kind in "fc" else {"float64"}
             case Apply() if node.operator.result == QUOTIENT:
-                kinds |= set() if own.kind in "fc" else {"float64"}
+                kinds |= set() if target_type.kind in "fc" else {"float64"}
     return promoted(sorted(kinds))
 
 
@@ -38,7 +38,7 @@ def made_in(value: Apply, kind: ElementType, types: Mapping[str, str]) -> Elemen
     return promoted_type if promoted_type.kind == kind.kind and promoted_type.bytes < kind.bytes else kind
 
 
-def sum_type(body: Plan, own: ElementType, types: Mapping[str, str]) -> ElementType:
+def sum_type(body: Plan, target_type: ElementType, types: Mapping[str, str]) -> ElementType:
     """The type of a sum of what the body adds to a target of that type."""
     values = (n.value for n in stores_in(body))
-    return promoted([own.name, *(value_type(v, own, types).name for v in values)])
+    return promoted([target_type.name, *(value_type(v, target_type, types).name for v in values)])

@@ -54,28 +54,28 @@ def _stands_in_order(loop: Scan) -> bool:
     """Whether all values of the loop lie side by side or are the same for all its iterations, as is what else is done
     in them."""
     *inside, do = chain(loop.body)
-    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Define) and n.value == Var(loop.dim))}
-    along: list[Expr] = [Var(n) for n in own]
-    if not isinstance(do, Store) or not all(_same(n, own) for n in inside):
+    moving_dims = {loop.dim, *(n.dim for n in inside if isinstance(n, Define) and n.value == Var(loop.dim))}
+    along: list[Expr] = [Var(n) for n in moving_dims]
+    if not isinstance(do, Store) or not all(_same(n, moving_dims) for n in inside):
         return False
     operands = [do.target, *(n.operand for n in walk(do.value) if isinstance(n, Read))]
-    moving = [o.place for o in operands if any(own & variables(p) for p in o.place)]
+    moving = [o.place for o in operands if any(moving_dims & variables(p) for p in o.place)]
     return (
         bool(moving)
         and all(last in along for *_, last in moving)
-        and not any(own & variables(p) for *others, _ in moving for p in others)
+        and not any(moving_dims & variables(p) for *others, _ in moving for p in others)
     )
 
 
-def _same(node: Plan, own: Set[str]) -> bool:
+def _same(node: Plan, moving_dims: Set[str]) -> bool:
     """Whether what is done there is the same whatever the values of these dimensions, but for copies of them."""
     match node:
         case Scan(low=low, high=high):
-            return not any(own & variables(e) for e in (*low, *high))
+            return not any(moving_dims & variables(e) for e in (*low, *high))
         case Define(dim, value):
-            return dim in own or not own & variables(value)
+            return dim in moving_dims or not moving_dims & variables(value)
         case Load(call=call):
-            return not own & variables(call)
+            return not moving_dims & variables(call)
     return is_sum(node)
 
 

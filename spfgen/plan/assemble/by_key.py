@@ -65,9 +65,9 @@ class KeyAssembly:
         bits = 0
         for field in fields:
             most = [int(affine_value(e, {})) // a for a, e in field.upper if not e.names()]
-            held = kinds.get(calls[field.name].function) if field.name in calls else None
+            index_type = kinds.get(calls[field.name].function) if field.name in calls else None
             widths = [max(0, n).bit_length() or 1 for n in most]
-            widths.append(PLACES if held is None else min(63, 8 * np.dtype(held).itemsize - 1))
+            widths.append(PLACES if index_type is None else min(63, 8 * np.dtype(index_type).itemsize - 1))
             bits += min(widths)
         return bits > 64
 
@@ -98,8 +98,8 @@ class KeyAssembly:
         names = {n: calls[n].function for n in calls}
         for level in self.key.levels:
             rank = level.rank
-            own = ", ".join(f.name for f in fields[: level.end])
-            yield f"number {rank.position}", f"a position for each ({own})"
+            names_of_fields = ", ".join(f.name for f in fields[: level.end])
+            yield f"number {rank.position}", f"a position for each ({names_of_fields})"
             if rank.begin:
                 yield f"offsets {names[rank.begin]}", f"where the positions {rank.position} of a group begin"
             for name in rank.keys:
@@ -139,10 +139,10 @@ def tree_of(tensor: Tensor, key: KeyPlan) -> Tree | None:
         place, count = key.fields[0].name, layout.parameters[order[0]]
         if number:
             place, count = key.levels[number - 1].rank.position, levels[-1].size
-        found = _level(key, level, place, count)
-        if found is None or not group or (number and not found.begin):
+        tree_level = _level(key, level, place, count)
+        if tree_level is None or not group or (number and not tree_level.begin):
             return None
-        levels.append(found)
+        levels.append(tree_level)
     arrays = [n for level in levels for n in (level.begin, *level.keys) if n]
     sizes, last = tuple(level.size for level in levels), Var(key.levels[-1].rank.position)
     (value,), kinds = layout.values, dict(tensor.assembled_types)
@@ -150,9 +150,9 @@ def tree_of(tensor: Tensor, key: KeyPlan) -> Tree | None:
         return None
     if value.position != (last,) or value.extents != (Var(sizes[-1]),) or {kinds[n] for n in arrays} - {*INDEX_TYPES}:
         return None
-    said = {c.function for a in layout.indexes for p in a.properties for c in calls_in(p.formula)}
+    constrained = {c.function for a in layout.indexes for p in a.properties for c in calls_in(p.formula)}
     ends, begins = tuple(level.end for level in key.levels), tuple(level.begin for level in levels)
-    return Tree(order, ends, begins, tuple(level.keys for level in levels), sizes, arrays[-1] not in said)
+    return Tree(order, ends, begins, tuple(level.keys for level in levels), sizes, arrays[-1] not in constrained)
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,12 @@ def _level(key: KeyPlan, level: Level, place: str, count: str) -> _Level | None:
         return None
     if not fields or sorted(fields) != sorted(rank.keys):
         return None
-    held = [calls[name] for name in fields]
-    size = layout.index(held[0].function).extents
+    key_calls = [calls[name] for name in fields]
+    size = layout.index(key_calls[0].function).extents
     if len(size) != 1 or not isinstance(size[0], Var) or size[0].name not in layout.sizes:
         return None
-    own, last = (Var(rank.position),), Affine(((size[0].name, 1),), -1)
-    if any(k.arguments != own or layout.index(k.function).extents != size for k in held):
+    position, last = (Var(rank.position),), Affine(((size[0].name, 1),), -1)
+    if any(k.arguments != position or layout.index(k.function).extents != size for k in key_calls):
         return None
     if any((a, e) != (1, last) for a, e in rank.highs):
         return None  # there is room for no more than something else says
@@ -184,7 +184,7 @@ def _level(key: KeyPlan, level: Level, place: str, count: str) -> _Level | None:
         begin = calls[rank.begin]
         if begin.arguments != (Var(place),) or layout.index(begin.function).extents != (Bin("+", Var(count), ONE),):
             return None
-    return _Level(calls[rank.begin].function if rank.begin else "", tuple(k.function for k in held), size[0].name)
+    return _Level(calls[rank.begin].function if rank.begin else "", tuple(k.function for k in key_calls), size[0].name)
 
 
 def _coordinates(key: KeyPlan) -> tuple[int, ...] | None:

@@ -18,11 +18,11 @@ def assembly_of(tensor: Tensor) -> KeyAssembly | Assembly:
     layout = tensor.assembled
     if layout is None:
         raise Unsupported(f"the pattern of `{tensor.name}` is given")
-    found = assembly_by_key(tensor)
-    if not isinstance(found, KeyAssembly):
+    assembly = assembly_by_key(tensor)
+    if not isinstance(assembly, KeyAssembly):
         return by_steps(layout)
-    check_key(found.key, found.tree, number_of_group(found.key))
-    return found
+    check_key(assembly.key, assembly.tree, number_of_group(assembly.key))
+    return assembly
 
 
 def assembly_by_steps(tensor: Tensor) -> Assembly | None:

@@ -76,10 +76,10 @@ def make_starts(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
             none = s.fold("any", size, at(used), "max")
             s.at_least(rank, And((compare(size, ">", 0), compare(none, "=", 0))))
     lowest, highest = s.key_range(name)
-    rest: Expr = Bin("min", Bin("max", at(begins), lowest), Bin("max", lowest, highest))
+    filler: Expr = Bin("min", Bin("max", at(begins), lowest), Bin("max", lowest, highest))
     if mark is not None and order.rest in (0, 3):
-        rest = mark
-    vector = s.copy(index.name, size, Choose(compare(at(used), ">", 0), at(begins), rest))
+        filler = mark
+    vector = s.copy(index.name, size, Choose(compare(at(used), ">", 0), at(begins), filler))
     s.made(index.name, vector, shape)
 
 
@@ -99,16 +99,16 @@ def _laid_out(s: State, rank: Rank, rows: Chosen, place: str, size: Expr, room: 
     columns = [s.copy("without entries", size, Num(int(falls)))]
     s.steps.append(Into(columns[0], rows.count, at(place), Num(int(not falls))))
     for hint in hint_vectors(s, rank)[:-1]:  # the last one is the place itself
-        own = s.copy("hint", size, ZERO)
-        s.steps.append(Into(own, rows.count, at(place), at(hint, rows.row)))
-        columns.append(own)
+        column = s.copy("hint", size, ZERO)
+        s.steps.append(Into(column, rows.count, at(place), at(hint, rows.row)))
+        columns.append(column)
     along = s.new("along")
     s.steps.append(Sort(along, size, tuple(columns)))
     begins = s.copy("begins", size, at(room, at(along)))
     s.steps.append(Offsets(begins, size, s.new("all"), "begins leave room for what counts from them"))
-    found = s.copy("begins", size, ZERO)
-    s.steps.append(Into(found, size, at(along), plus(at(begins), before)))
-    return found
+    placed_begins = s.copy("begins", size, ZERO)
+    s.steps.append(Into(placed_begins, size, at(along), plus(at(begins), before)))
+    return placed_begins
 
 
 def _shared_by_neighbours(
@@ -186,9 +186,9 @@ def _anew_in_groups(s: State, size: Expr, room: str, groups: list[str]) -> str:
     first = s.copy("first", number, Num(2**62))
     s.steps.append(Into(first, size, at(group, at(along)), at(sums), "min"))
     begins = s.copy("begins", size, ZERO)
-    own = minus(at(sums), at(first, at(group, at(along))))
+    begin_in_group = minus(at(sums), at(first, at(group, at(along))))
     used = compare(at(room, at(along)), ">", 0)
-    s.steps.append(Into(begins, size, at(along), Choose(used, own, ZERO)))
+    s.steps.append(Into(begins, size, at(along), Choose(used, begin_in_group, ZERO)))
     return begins
 
 
@@ -204,11 +204,13 @@ def make_digits(s: State, rank: Rank, rules: Rules) -> None:
     place = s.vec("place", rows.count, Choose(inside, flat(shape, places), ZERO))
     good = s.vec("good", rows.count, inside)
     total = s.copy("total", size, ZERO)
-    for digit_place, rest, said in zip(rank.places, rank.rests, rows.keys, strict=True):
-        digit = s.copy("digit", size, Num(rest))
-        mine = And((compare(at(good), ">", 0), compare(at(said), ">=", 0)))
-        s.steps.append(Into(digit, rows.count, at(place), at(said), "set", mine, True))  # the first entry stays
-        agrees = compare(at(digit, at(place)), "=", at(said))
+    for digit_place, filler, digit_of_entry in zip(rank.places, rank.rests, rows.keys, strict=True):
+        digit = s.copy("digit", size, Num(filler))
+        mine = And((compare(at(good), ">", 0), compare(at(digit_of_entry), ">=", 0)))
+        s.steps.append(
+            Into(digit, rows.count, at(place), at(digit_of_entry), "set", mine, True)
+        )  # the first entry stays
+        agrees = compare(at(digit, at(place)), "=", at(digit_of_entry))
         good = s.copy("good", rows.count, Or((And((compare(at(good), ">", 0), Not(mine))), And((mine, agrees)))))
         total = s.copy("total", size, plus(at(total), times(Num(digit_place), at(digit))))
     s.made(index.name, total, shape)

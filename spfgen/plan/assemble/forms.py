@@ -83,15 +83,15 @@ Form = Groups | Keys | Marks
 
 def forms_of(tensor: Tensor) -> list[Form]:
     """The forms of a result, the one that is the least work first; none where it has no key."""
-    found = assembly_by_key(tensor)
-    if not isinstance(found, KeyAssembly) or tensor.entry_type != tensor.value_type:
+    assembly = assembly_by_key(tensor)
+    if not isinstance(assembly, KeyAssembly) or tensor.entry_type != tensor.value_type:
         return []
-    group, forms = number_of_group(found.key), list[Form]()
+    group, forms = number_of_group(assembly.key), list[Form]()
     if group is not None:
-        forms.append(Groups(found, *group, is_sortable(found.key)))
-    if _has_marks(found.key):
-        forms.append(Marks(found))
-    return [*forms, Keys(found)]
+        forms.append(Groups(assembly, *group, is_sortable(assembly.key)))
+    if _has_marks(assembly.key):
+        forms.append(Marks(assembly))
+    return [*forms, Keys(assembly)]
 
 
 def form_of(tensor: Tensor, how: str) -> Form | None:
@@ -106,10 +106,10 @@ def number_of_group(key: KeyPlan) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] |
     if len(key.levels) != 1 or key.pads or key.checks or key.after:
         return None
     (level,), calls = key.levels, key.plan.encoded.calls
-    rank, own = level.rank, (Var(level.rank.position),)
+    rank, position = level.rank, (Var(level.rank.position),)
     if rank.kind not in ("pointer", "slots") or rank.low or rank.other or not (rank.begin or rank.keys):
         return None
-    if rank.kind != "slots" and any(calls[k].arguments != own for k in rank.keys):
+    if rank.kind != "slots" and any(calls[k].arguments != position for k in rank.keys):
         return None
     call = calls[rank.begin or rank.keys[0]]
     pairs = zip(call.arguments, layout.index(call.function).extents, strict=True)
@@ -123,11 +123,11 @@ def is_sortable(key: KeyPlan) -> bool:
     """Whether each group has one key, which rises, with a value at the same place, in arrays that are no longer than
     there are entries."""
     layout, (level,), calls = key.plan.encoded.layout, key.levels, key.plan.encoded.calls
-    own, (value,), sizes = (Var(level.rank.position),), layout.values, layout.sizes
+    position, (value,), sizes = (Var(level.rank.position),), layout.values, layout.sizes
     if level.rank.kind != "pointer" or level.end != level.group + 1 or key.fields[level.group].down or len(sizes) != 1:
         return False
     extents = [*(layout.index(calls[k].function).extents for k in level.rank.keys), value.extents]
-    alone = len(layout.indexes) == 1 + len(level.rank.keys) and value.position == own
+    alone = len(layout.indexes) == 1 + len(level.rank.keys) and value.position == position
     return alone and all(e == (Var(sizes[0]),) for e in extents)
 
 

@@ -102,8 +102,8 @@ def _allot(s: State, plan: PackPlan) -> None:
     for k, fit in reversed(list(enumerate(fits))):
         piece = Choose(fit, Num(k), piece)
     more = Or(tuple(And((compare(at(PIECE), "<", k), f)) for k, f in enumerate(fits)))
-    own = And((compare(at(PIECE), ">=", 0), more))
-    s.steps += [Vec(PIECE, COUNT, piece), Vec(MORE, COUNT, own), Vec(NUMBER, COUNT, ROW)]
+    has_more = And((compare(at(PIECE), ">=", 0), more))
+    s.steps += [Vec(PIECE, COUNT, piece), Vec(MORE, COUNT, has_more), Vec(NUMBER, COUNT, ROW)]
     s.keep(s.vec("kept", COUNT, compare(at(PIECE), ">=", 0)), "entries of the relation")
 
 
@@ -120,9 +120,9 @@ def _compute(s: State, step: Rules) -> None:
             case Computed(position, numerator, divisor):
                 values.setdefault(position, {})[k] = s.value(numerator, ROW, divisor)
             case Solved(name):
-                value, found = _solved(s, rule)
+                value, has_value = _solved(s, rule)
                 values.setdefault(name, {})[k] = value
-                good.append(found if s.alternatives == 1 else Or((compare(at(PIECE), "!=", k), found)))
+                good.append(has_value if s.alternatives == 1 else Or((compare(at(PIECE), "!=", k), has_value)))
     ranked = {r.rank.position for r in step if isinstance(r, Ranked)}
     for name, by_piece in values.items():
         if by_piece:
@@ -142,9 +142,9 @@ def _widen(s: State, piece: int, rule: Widened) -> None:
     mine = s.of_pieces([piece])
     parts = [s.value(n, ROW, d) for n, d in rule.least]
     value = largest(parts, ZERO)
-    own = value if mine is None else Choose(mine, value, ZERO)
-    found = s.fold(rule.size, COUNT, own, "max", Var(rule.size) if rule.size in s.sizes else ZERO)
-    s.set_size(rule.size, found)
+    needed = value if mine is None else Choose(mine, value, ZERO)
+    size = s.fold(rule.size, COUNT, needed, "max", Var(rule.size) if rule.size in s.sizes else ZERO)
+    s.set_size(rule.size, size)
 
 
 def _solved(s: State, rule: Solved) -> tuple[Expr, Formula]:
@@ -153,14 +153,14 @@ def _solved(s: State, rule: Solved) -> tuple[Expr, Formula]:
     good: list[Formula] = []
     for digit, cases in rule.digits:
         value: Expr = ZERO
-        found: list[Formula] = []
+        conditions: list[Formula] = []
         for case in reversed(cases):
             holds = all_hold(case.where, s.value)
             value = Choose(holds, s.value(case.numerator, ROW, case.divisor), value)
-            found.append(holds)
+            conditions.append(holds)
         s.columns[digit] = s.vec(digit, COUNT, value)
-        if not any(f == TRUE for f in found):
-            good.append(Or(tuple(found)))
+        if not any(f == TRUE for f in conditions):
+            good.append(Or(tuple(conditions)))
     result = s.value(rule.value)
     s.columns = known
     return result, conjunction(good)
@@ -178,9 +178,9 @@ def _solve_rest(s: State) -> None:
         s.extents(value, needed)
     for name in s.layout.sizes:
         _by_relation(s, name)
-        found = None if name in s.sizes else declared_size(s, name)
-        if found is not None:
-            s.set_size(name, found)
+        declared = None if name in s.sizes else declared_size(s, name)
+        if declared is not None:
+            s.set_size(name, declared)
         if name not in s.sizes:
             raise s.unknown(name)
 
@@ -200,10 +200,10 @@ def _by_relation(s: State, size: str) -> None:
         known = {*s.sizes, *s.columns}
         lower, upper = bounds(piece.project({*known, size}).constraints(size), size)
         mine = s.of_pieces([k])
-        for found, sides, is_low in ((lows, lower, True), (highs, upper, False)):
+        for limits, sides, is_low in ((lows, lower, True), (highs, upper, False)):
             for a, e in sides:
                 if e.names() <= known and e.names() & of_entries:
-                    found.append(_end_of(s, mine, e, a, is_low))
+                    limits.append(_end_of(s, mine, e, a, is_low))
     if lows or highs:
         s.set_size(size, Bin("max", ZERO, largest(lows, ZERO) if lows else least(highs, ZERO)))
 
@@ -211,8 +211,8 @@ def _by_relation(s: State, size: str) -> None:
 def _end_of(s: State, mine: Formula | None, value: Affine, factor: int, is_low: bool) -> Expr:
     """The least value of the rows of an alternative, divided, with the other sign for a lower bound; 0 without rows."""
     far = Num(2**62)
-    own = s.value(value)
-    low = s.fold("least", COUNT, own if mine is None else Choose(mine, own, far), "min", far)
+    bound = s.value(value)
+    low = s.fold("least", COUNT, bound if mine is None else Choose(mine, bound, far), "min", far)
     quotient = divided(low, factor)
     return s.let("bound", Choose(compare(low, "=", far), ZERO, negated(quotient) if is_low else quotient))
 
@@ -238,8 +238,8 @@ def _store(s: State, plan: PackPlan, is_chosen: bool) -> None:
         shape = shapes[value.name]
         subscripts = [e for e, _ in parts]
         inside = conjunction([*conditions, *within_shape(subscripts, shape)])
-        found = Choose(inside, flat(shape, subscripts), Num(-1))
-        places[value.name] = s.copy(f"place in {value.name}", COUNT, found)
+        place_in_array = Choose(inside, flat(shape, subscripts), Num(-1))
+        places[value.name] = s.copy(f"place in {value.name}", COUNT, place_in_array)
     stored = Or(tuple(compare(at(p), ">=", 0) for p in places.values()))
     s.columns |= {f"place in {n}": p for n, p in places.items()}
     s.keep(s.vec("kept", COUNT, stored), "entries with a place for their value")
@@ -281,5 +281,5 @@ def _condition(s: State, formula: Formula) -> Formula:
                 return Not(part(inner))
         raise Unsupported(f"layout `{s.layout.name}` is not assembled in C: a quantifier in a condition", s.layout.span)
 
-    found = part(formula)
-    return conjunction([*inside, found])
+    condition = part(formula)
+    return conjunction([*inside, condition])

@@ -46,9 +46,9 @@ class _Hints:
                 "known when the position is numbered",
                 s.layout.span,
             )
-        own = at(s.columns[name])
+        of_entries = at(s.columns[name])
         if self.unused is None:
-            return own
+            return of_entries
         about = s.encoded.pieces[0].project({*s.encoded.sizes, *self.rank.keys, name}).constraints(name)
         value = single_value(about, name)
         if value is None:
@@ -62,7 +62,7 @@ class _Hints:
 
         key = at(self.unused[0], minus(ROW, COUNT))
         more = divided(substitute(expression(value[0]), {self.rank.keys[0]: key}), value[1])
-        return Choose(compare(ROW, "<", COUNT), own, more)
+        return Choose(compare(ROW, "<", COUNT), of_entries, more)
 
     def _called(self, call: Call) -> None:
         s, label = self.s, _label(call)
@@ -96,12 +96,12 @@ class _Hints:
     def _end(self, call: Call, arguments: list[str]) -> str:
         """The least or the most that entries with these other arguments have of the first; 0 where there is none."""
         s = self.s
-        own, *others = arguments
+        ranked, *others = arguments
         group, groups = self._groups(others)
         most = call.function == "most"
         none = Num(-(2**62) if most else 2**62)
         ends = s.vec("ends", groups, none)
-        s.steps.append(Into(ends, COUNT, at(group), at(own), "max" if most else "min"))
+        s.steps.append(Into(ends, COUNT, at(group), at(ranked), "max" if most else "min"))
         end = at(ends, at(group))
         return s.vec("end", self.total, Choose(compare(end, "=", none), Num(0), end))
 

@@ -56,15 +56,15 @@ def in_place(plan: Plan, program: Program, context: Context) -> Plan:
         appended = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == name]
         if not appended or any(n.last is not None for n in appended):
             continue
-        found = (_Wrapped(tensor, form, program).of(plan) for form in forms_of(tensor))
-        plan = next((p for p in found if p is not None), plan)
+        candidates = (_Wrapped(tensor, form, program).of(plan) for form in forms_of(tensor))
+        plan = next((p for p in candidates if p is not None), plan)
     return plan
 
 
 def without_fills(plan: Plan) -> Plan:
     """The plan that delivers no entries which equal the fill value."""
-    made: Plan = rewrite(lambda n: replace(n, without_fill=True) if isinstance(n, Append) else None, plan, PLANS)
-    return made
+    changed: Plan = rewrite(lambda n: replace(n, without_fill=True) if isinstance(n, Append) else None, plan, PLANS)
+    return changed
 
 
 def check_in_place(plan: Plan, program: Program) -> None:
@@ -73,11 +73,11 @@ def check_in_place(plan: Plan, program: Program) -> None:
     of parallel iterations is proved of it as it is."""
     for node in (n for n in walk(plan, PLANS) if isinstance(n, InPlace)):
         tensor = program.tensor(node.tensor)
-        own = form_of(tensor, node.how)
-        made = None if own is None else _Wrapped(tensor, own, program).made(node.body)
+        form = form_of(tensor, node.how)
+        wrapped = None if form is None else _Wrapped(tensor, form, program).made(node.body)
         outside = [n for n in walk(plan, PLANS) if isinstance(n, Append) and n.tensor == node.tensor]
         inside = [n for n in walk(node.body, PLANS) if isinstance(n, Append)]
-        if made != node or len(outside) != len(inside):
+        if wrapped != node or len(outside) != len(inside):
             raise InternalError(f"entries of {node.tensor} are counted that are not those that are inserted")
 
 
@@ -238,8 +238,8 @@ def _paths(plan: Plan) -> list[list[Plan]]:
     if isinstance(plan, Append):
         return [[plan]]
     if isinstance(plan, Block):
-        found = [_paths(part) for part in plan.parts]
-        return [path for paths in found for path in paths] if all(found) else []
+        paths_of_parts = [_paths(part) for part in plan.parts]
+        return [path for paths in paths_of_parts for path in paths] if all(paths_of_parts) else []
     if not isinstance(plan, Scan | Load | Define | Guard):
         return []
     return [[plan, *path] for path in _paths(plan.body)]
@@ -277,11 +277,11 @@ def _defines(node: object) -> tuple[str, ...]:
 
 def _located(plan: Plan) -> dict[str, Expr]:
     """What is computed in a nest from indices around, if that is the same wherever it has that name."""
-    found: dict[str, set[Expr]] = {}
+    values_of: dict[str, set[Expr]] = {}
     for node in walk(plan, PLANS):
         if isinstance(node, Define):
-            found.setdefault(node.dim, set()).add(node.value)
-    return {dim: next(iter(values)) for dim, values in found.items() if len(values) == 1}
+            values_of.setdefault(node.dim, set()).add(node.value)
+    return {dim: next(iter(values)) for dim, values in values_of.items() if len(values) == 1}
 
 
 def _says(node: Plan) -> Iterator[Formula]:

@@ -116,7 +116,7 @@ def _made(step: Step) -> tuple[str, ...]:
 
 
 def _without(steps: tuple[Step, ...], read: set[str]) -> tuple[Step, ...]:
-    found: list[Step] = []
+    kept: list[Step] = []
     for step in steps:
         match step:
             case When(_, then, otherwise):
@@ -133,5 +133,5 @@ def _without(steps: tuple[Step, ...], read: set[str]) -> tuple[Step, ...]:
                 step = replace(step, total="")
             case _ if isinstance(step, MAKERS) and not read & {*_made(step)}:
                 continue
-        found.append(step)
-    return tuple(found)
+        kept.append(step)
+    return tuple(kept)

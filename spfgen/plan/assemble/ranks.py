@@ -154,7 +154,7 @@ def in_order(s: State, rank: Rank, keys: Sequence[str], count: Expr, order: KeyO
     """The keys in the order of importance, turned round where they run down."""
     calls = s.encoded.calls
     named = {calls[n].function: k for n, k in zip(rank.keys, keys, strict=True) if n in calls}
-    found = []
+    columns = []
     for k, down in order.keys:
         if isinstance(k, int):
             value = at(keys[k])
@@ -162,8 +162,8 @@ def in_order(s: State, rank: Rank, keys: Sequence[str], count: Expr, order: KeyO
             from spfgen.facts.formula import substitute
 
             value = substitute(expression(k), {f: at(v) for f, v in named.items()})
-        found.append(s.vec("key", count, negated(value) if down else value))
-    return found
+        columns.append(s.vec("key", count, negated(value) if down else value))
+    return columns
 
 
 def sorted_by(s: State, rank: Rank, rows: Chosen, order: KeyOrder) -> list[str]:
@@ -313,7 +313,7 @@ def _slots_or_filler(s: State, rank: Rank, rows: Chosen, order: KeyOrder, low: E
     needed: list[Callable[[], Expr]] = [partial(s.extent_of, p, rows.count) for p in places]
     needed.insert(axis, partial(plus, width, low))
     shape = s.extents(index, needed)
-    held = s.fold("held", slots[3], at(slots[2]), "sum")
+    used_slots = s.fold("held", slots[3], at(slots[2]), "sum")
     before = dict(s.columns)
     vector, column = s.new(index.name), s.new(rank.position)
     s.steps.append(Vec(column, COUNT, (s.columns.get(rank.position) and at(s.columns[rank.position])) or ZERO))
@@ -324,7 +324,7 @@ def _slots_or_filler(s: State, rank: Rank, rows: Chosen, order: KeyOrder, low: E
     with s.inside() as full:
         _filled(s, rank, rows, order, width, places, shape, axis)
         _alias(s, rank, rows, column, vector, index.name, shape)
-    s.when(compare(held, "<", product(shape)), full, plain)
+    s.when(compare(used_slots, "<", product(shape)), full, plain)
     s.columns = {**before, rank.position: column}
     s.made(index.name, vector, shape)
 
@@ -352,24 +352,26 @@ def _filled(
            f"`{s.encoded.calls[name].function}` has no place for an entry")  # fmt: skip
     group = s.vec("group", rows.count, flat(outer, places))
     key = rows.keys[0]
-    ranks, first, own = numbered(s, rows.count, [group, key])
-    own_group = s.vec("own group", own, at(group, at(first)))
-    own_key = s.vec("own key", own, at(key, at(first)))
+    ranks, first, distinct = numbered(s, rows.count, [group, key])
+    distinct_group = s.vec("own group", distinct, at(group, at(first)))
+    distinct_key = s.vec("own key", distinct, at(key, at(first)))
     new_group, new_key, more = s.new("new group"), s.new("new key"), s.new("more")
     lowest, highest = s.key_range(name)
-    s.steps.append(Filler(new_group, new_key, more, own, own_group, own_key, product(outer), slots, lowest))
-    every = s.let("every", plus(own, Var(more)))
-    new = compare(ROW, ">=", own)
+    s.steps.append(
+        Filler(new_group, new_key, more, distinct, distinct_group, distinct_key, product(outer), slots, lowest)
+    )
+    every = s.let("every", plus(distinct, Var(more)))
+    new = compare(ROW, ">=", distinct)
     top = Bin("max", lowest, highest)
-    every_group = s.vec("every group", every, Choose(new, at(new_group, minus(ROW, own)), at(own_group)))
-    filler = Bin("min", at(new_key, minus(ROW, own)), top)
-    every_key = s.vec("every key", every, Choose(new, filler, at(own_key)))
+    every_group = s.vec("every group", every, Choose(new, at(new_group, minus(ROW, distinct)), at(distinct_group)))
+    filler = Bin("min", at(new_key, minus(ROW, distinct)), top)
+    every_key = s.vec("every key", every, Choose(new, filler, at(distinct_key)))
     hinted = []
     if rank.hint:
         unused = s.vec("unused", Var(more), Bin("min", at(new_key), top))
         for hint in hint_vectors(s, rank, (unused, Var(more))):
             entry = at(hint, _row(rows, at(first)))
-            hinted.append(s.vec("hint", every, Choose(new, at(hint, plus(COUNT, minus(ROW, own))), entry)))
+            hinted.append(s.vec("hint", every, Choose(new, at(hint, plus(COUNT, minus(ROW, distinct))), entry)))
     arranged = s.new("arranged")
     columns = (every_group, *hinted, *in_order(s, rank, [every_key], every, order), s.vec("new", every, new))
     s.steps.append(Sort(arranged, every, columns))
@@ -381,8 +383,8 @@ def _filled(
     outer_at, slot = Bin("/", ROW, wide), Bin("%", ROW, wide)
     if inner != ONE:
         inner = Bin("max", ONE, inner)
-        high, rest = Bin("/", outer_at, inner), Bin("%", outer_at, inner)
-        target = plus(times(plus(times(high, slots), slot), inner), rest)
+        high, low_part = Bin("/", outer_at, inner), Bin("%", outer_at, inner)
+        target = plus(times(plus(times(high, slots), slot), inner), low_part)
     else:
         target = ROW
     vector = s.vec("table", product(shape), ZERO)
@@ -436,13 +438,13 @@ def _covered(s: State, rank: Rank, rules: Rules) -> None:
     candidates = s.vec("candidates", every, value)
     _, first, total = numbered(s, every, [candidates], f"runs of `{rank.run}` and the gaps between them")
     starts = s.vec("starts", total, at(candidates, at(first)))
-    found = s.fold("runs", total, compare(at(starts), "<=", high), "sum")
+    run_count = s.fold("runs", total, compare(at(starts), "<=", high), "sum")
     begin = s.layout.index(s.encoded.calls[rank.begin].function)
-    (extent,) = s.extents(begin, [lambda: plus(found, 1)])
-    s.fail(compare(extent, "!=", plus(found, 1)), f"there are more or fewer runs of `{rank.run}`")
-    s.place_rows(rank.position, rows, minus(Found(starts, found, at(rows.keys[0])), 1))
+    (extent,) = s.extents(begin, [lambda: plus(run_count, 1)])
+    s.fail(compare(extent, "!=", plus(run_count, 1)), f"there are more or fewer runs of `{rank.run}`")
+    s.place_rows(rank.position, rows, minus(Found(starts, run_count, at(rows.keys[0])), 1))
     end = Bin("max", plus(high, 1), low)
-    s.made(begin.name, s.vec(begin.name, extent, Choose(compare(ROW, "<", found), at(starts), end)), (extent,))
+    s.made(begin.name, s.vec(begin.name, extent, Choose(compare(ROW, "<", run_count), at(starts), end)), (extent,))
 
 
 def _limits(s: State, rank: Rank, rules: Rules) -> tuple[Expr, Expr]:
@@ -494,29 +496,29 @@ def _extremes(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     rows = s.rows(rules)
     most = rank.kind == "most"
     value = (largest if most else least)([at(k) for k in rows.keys], ZERO)
-    said = s.write(rank, name, rows, value, ZERO)
+    written = s.write(rank, name, rows, value, ZERO)
     function = s.encoded.calls[name].function
-    rest, shape = s.arrays[function]
+    stored, shape = s.arrays[function]
     inside = conjunction(within_shape(s.subscripts(name, rows.row), shape))
-    found = s.vec("extreme", product(shape), LOWEST if most else HIGHEST)
+    extremes = s.vec("extreme", product(shape), LOWEST if most else HIGHEST)
     place = flat(shape, s.subscripts(name, rows.row))
-    s.steps.append(Into(found, rows.count, place, value, "max" if most else "min", inside))
-    vector = s.vec(function, product(shape), Choose(compare(at(said), ">", 0), at(found), at(rest)))
+    s.steps.append(Into(extremes, rows.count, place, value, "max" if most else "min", inside))
+    vector = s.vec(function, product(shape), Choose(compare(at(written), ">", 0), at(extremes), at(stored)))
     s.made(function, vector, shape)
     fill = fill_of(s.layout, s.plan, rank, order.rest)
     if fill in (RISING, FALLING):
         s.steps.append(Running(vector, product(shape), shape[-1], not most, fill == FALLING))
     else:
-        complete(s, s.key_range(name), function, said, fill)
+        complete(s, s.key_range(name), function, written, fill)
 
 
 def _write_known(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     """An array whose places are known: entries at one place must agree on the value."""
     name = rank.keys[0]
     rows = s.rows(rules)
-    said = s.write(rank, name, rows, at(rows.keys[0]), ZERO, backwards=True)
+    written = s.write(rank, name, rows, at(rows.keys[0]), ZERO, backwards=True)
     call = s.encoded.calls[name]
-    complete(s, s.key_range(name), call.function, said, fill_of(s.layout, s.plan, rank, order.rest))
+    complete(s, s.key_range(name), call.function, written, fill_of(s.layout, s.plan, rank, order.rest))
     vector, shape = s.arrays[call.function]
     places = s.subscripts(name, rows.row)
     outside = Not(conjunction(within_shape(places, shape)))

@@ -93,10 +93,10 @@ class State:
     @contextmanager
     def inside(self) -> Iterator[list[Step]]:
         """Steps that are made within are collected, not added."""
-        own: list[Step] = []
-        before, self.steps = self.steps, own
+        collected: list[Step] = []
+        before, self.steps = self.steps, collected
         try:
-            yield own
+            yield collected
         finally:
             self.steps = before
 
@@ -108,7 +108,7 @@ class State:
 
     def size(self, value: Affine) -> Expr | None:
         """A value made of sizes that are known, and of quotients of such; None where it is not."""
-        found: dict[str, Expr] = {}
+        quotients: dict[str, Expr] = {}
         for name in value.names():
             if name in self.sizes:
                 continue
@@ -116,8 +116,8 @@ class State:
             inner = None if quotient is None else self.size(quotient[0])
             if quotient is None or inner is None:
                 return None
-            found[name] = divided(inner, quotient[1])
-        written: Expr = substitute(expression(value), found)
+            quotients[name] = divided(inner, quotient[1])
+        written: Expr = substitute(expression(value), quotients)
         return written
 
     def value(self, value: Affine, row: Expr = ROW, divisor: int = 1) -> Expr:
@@ -129,8 +129,8 @@ class State:
         missing = variables(expr) - {*self.columns, *self.sizes}
         if missing:
             raise InternalError(f"assembling `{self.layout.name}` does not know {sorted(missing)}")
-        found: Expr = substitute(expr, {n: at(v, row) for n, v in self.columns.items() if n in variables(expr)})
-        return found
+        text: Expr = substitute(expr, {n: at(v, row) for n, v in self.columns.items() if n in variables(expr)})
+        return text
 
     def called(self, expr: Expr, values: Mapping[str, Expr]) -> tuple[Expr, list[Formula]]:
         """An expression whose calls are elements of arrays that are made; the conditions that they lie inside."""
@@ -220,8 +220,8 @@ class State:
         return result
 
     def keep(self, mask: str, because: str = "") -> None:
-        own = [*dict.fromkeys(self.columns.values()), *([PIECE, MORE, NUMBER] if self.alternatives > 1 else [])]
-        self.steps.append(Keep(mask, tuple(own), because))
+        columns = [*dict.fromkeys(self.columns.values()), *([PIECE, MORE, NUMBER] if self.alternatives > 1 else [])]
+        self.steps.append(Keep(mask, tuple(columns), because))
 
     def mask_of(self, rows: Chosen, good: Formula) -> str:
         """A mask of the table from a condition on chosen rows; the others stay."""
@@ -299,9 +299,9 @@ class State:
         if len(unknown) != 1:
             return
         name = unknown.pop()
-        factor, rest = extent.coefficient(name), extent.without(name)
-        if factor > 0 and name not in rest.names():
-            missing = Bin("-", value, expression(rest)) if rest != Affine(()) else value
+        factor, others = extent.coefficient(name), extent.without(name)
+        if factor > 0 and name not in others.names():
+            missing = Bin("-", value, expression(others)) if others != Affine(()) else value
             self.set_size(name, Bin("max", ZERO, rounded_up(missing, factor)))
 
     def set_size(self, name: str, value: Expr) -> None:
@@ -311,7 +311,7 @@ class State:
 
     def extents(self, declared: IndexArray | ValueArray, needed: Sequence[Callable[[], Expr]]) -> tuple[Expr, ...]:
         """The shape of an array; sizes in its extents that are not known become as large as needed."""
-        found: list[Expr] = []
+        shape: list[Expr] = []
         for extent, value in zip(declared.extents, needed, strict=True):
             if not variables(extent) <= self.sizes:
                 with suppress(NotAffine):
@@ -319,8 +319,8 @@ class State:
             if missing := variables(extent) - self.sizes:
                 raise self.unknown(min(missing))
             plain = isinstance(extent, Var) or (isinstance(extent, Num) and extent.value >= 0)
-            found.append(extent if plain else self.let(f"extent of {declared.name}", Bin("max", ZERO, extent)))
-        return tuple(found)
+            shape.append(extent if plain else self.let(f"extent of {declared.name}", Bin("max", ZERO, extent)))
+        return tuple(shape)
 
     def unknown(self, size: str) -> Unsupported:
         message = f"layout `{self.layout.name}` cannot be packed: its size `{size}` cannot be derived"
@@ -337,9 +337,9 @@ class State:
         highs = [divided(e, a) for a, e in self.sized(upper)]
         return largest(lows, ZERO), least(highs, Num(2**62))
 
-    def sized(self, found: Sequence[tuple[int, Affine]]) -> list[tuple[int, Expr]]:
+    def sized(self, bounds: Sequence[tuple[int, Affine]]) -> list[tuple[int, Expr]]:
         """Those that are made of sizes that are known."""
-        known = [(a, self.size(e)) for a, e in found]
+        known = [(a, self.size(e)) for a, e in bounds]
         return [(a, e) for a, e in known if e is not None]
 
     def mark(self, array: str) -> Expr | None:
@@ -352,9 +352,9 @@ class State:
         for a, high in rank.highs:
             unknown = high.names() - self.sizes
             name = min(unknown, default="")
-            factor, rest = high.coefficient(name), high.without(name)
-            if len(unknown) == 1 and factor > 0 and name not in rest.names():
-                value = minus(Num(a * rank.low), expression(rest))
+            factor, others = high.coefficient(name), high.without(name)
+            if len(unknown) == 1 and factor > 0 and name not in others.names():
+                value = minus(Num(a * rank.low), expression(others))
                 self.floors[name] = Choose(condition, Bin("max", ZERO, rounded_up(value, factor)), ZERO)
 
     def scan_most(self, name: str, value: Affine) -> None:
@@ -423,11 +423,11 @@ class State:
         inside = conjunction(within_shape(places, shape))
         place = flat(shape, places)
         self.steps.append(Into(vector, rows.count, place, value, "set", inside, backwards))
-        said = self.new("said")
-        self.steps.append(Vec(said, product(shape), ZERO))
-        self.steps.append(Into(said, rows.count, place, ONE, "set", inside))
+        written = self.new("said")
+        self.steps.append(Vec(written, product(shape), ZERO))
+        self.steps.append(Into(written, rows.count, place, ONE, "set", inside))
         self.made(index.name, vector, shape)
-        return said
+        return written
 
     def when(self, condition: Formula, then: Sequence[Step], otherwise: Sequence[Step] = ()) -> None:
         self.steps.append(When(condition, tuple(then), tuple(otherwise)))
@@ -459,11 +459,11 @@ def least(values: Sequence[Expr], default: Expr) -> Expr:
 
 
 def _folded(op: str, values: Sequence[Expr], default: Expr) -> Expr:
-    found = list(dict.fromkeys(values))
-    if not found:
+    distinct = list(dict.fromkeys(values))
+    if not distinct:
         return default
-    result = found[0]
-    for value in found[1:]:
+    result = distinct[0]
+    for value in distinct[1:]:
         result = Bin(op, result, value)
     return result
 

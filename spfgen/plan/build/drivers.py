@@ -54,19 +54,19 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
         owned = None if again else _owned(instance, context, best, sparse[0])
         return [best] if owned is None else [owned, best]
     orders = _Orders(instance, context, again, best)
-    own: dict[tuple[object, ...], tuple[str, ...]] = {}
+    loops_of: dict[tuple[object, ...], tuple[str, ...]] = {}
     for operand in sparse:
         form = _form(operand)
-        if not operand.positions or form in own:
+        if not operand.positions or form in loops_of:
             continue
         led = best if first in operand.positions else orders.attempt(operand.positions[:1])
-        own[form] = operand.positions if led is None else _gone_through(operand, led)
-        orders.attempt(own[form])  # all of its loops, before those of others
+        loops_of[form] = operand.positions if led is None else _gone_through(operand, led)
+        orders.attempt(loops_of[form])  # all of its loops, before those of others
     if not again and orders.sorts(orders.best):
-        for wanted in _row_by_row(instance, sparse, own, context):
+        for wanted in _row_by_row(instance, sparse, loops_of, context):
             orders.attempt(wanted, by_bounds=True)
     if not again and _looks_everywhere(instance, orders.best, context):
-        for wanted in _inside_out(sparse, own, set(context.forced)):
+        for wanted in _inside_out(sparse, loops_of, set(context.forced)):
             orders.attempt(wanted, by_bounds=True)
     candidates = [orders.best] if orders.best is first_of_all else [orders.best, first_of_all]
     for steps, price in orders.between:
@@ -192,18 +192,21 @@ def _gone_through(operand: Operand, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _inside_out(
-    sparse: Sequence[Operand], own: Mapping[tuple[object, ...], tuple[str, ...]], forced: set[str]
+    sparse: Sequence[Operand], loops_of: Mapping[tuple[object, ...], tuple[str, ...]], forced: set[str]
 ) -> Iterator[tuple[str, ...]]:
     """Orders in which one operand drives by its `own` loops, and of the others the innermost position comes first: it
     can be found among all that are stored, and those around it by where it lies."""
     for operand in sparse:
-        if operand.positions and not forced & {*own[_form(operand)]}:
+        if operand.positions and not forced & {*loops_of[_form(operand)]}:
             others = [p for o in sparse if o is not operand for p in reversed(o.positions)]
-            yield (*own[_form(operand)], *others)
+            yield (*loops_of[_form(operand)], *others)
 
 
 def _row_by_row(
-    instance: Instance, sparse: Sequence[Operand], own: Mapping[tuple[object, ...], tuple[str, ...]], context: Context
+    instance: Instance,
+    sparse: Sequence[Operand],
+    loops_of: Mapping[tuple[object, ...], tuple[str, ...]],
+    context: Context,
 ) -> Iterator[tuple[str, ...]]:
     """Orders that begin with an index of the result: an operand's positions are found by it, the innermost first. Its
     extent is that of an array: where all tensors list their rows, there may be more rows than a loop can go through."""
@@ -213,9 +216,9 @@ def _row_by_row(
         if not set(variables(counts.extent(row))) <= context.held:
             continue
         for operand in sparse:
-            positions = own[_form(operand)] if operand.positions else ()
+            positions = loops_of[_form(operand)] if operand.positions else ()
             if positions and Var(row) in operand.subscripts and not forced & {*positions}:
-                others = [p for o in sparse if o is not operand and o.positions for p in own[_form(o)]]
+                others = [p for o in sparse if o is not operand and o.positions for p in loops_of[_form(o)]]
                 yield (row, *reversed(positions), *others)
 
 
@@ -232,13 +235,13 @@ def _intersected(instance: Instance, steps: Sequence[Step], context: Context) ->
             continue
         outer = [steps[k].dim for k in scans if k < along]
         try:
-            found = steps_in_order(instance, _ordered(instance, context, (*outer, *others, steps[along].dim)))
+            reordered = steps_in_order(instance, _ordered(instance, context, (*outer, *others, steps[along].dim)))
         except SpfgenError:
             continue
-        nest = narrowed(instance, _nest(instance, found), found, context)
+        nest = narrowed(instance, _nest(instance, reordered), reordered, context)
         sought = Counter(n.dim for n in chain(nest) if isinstance(n, Bound))
         if all(sought[dim] == 2 for dim in others):
-            return found
+            return reordered
     return None
 
 

@@ -65,26 +65,28 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
     known = steps[position].before
     assert known is not None
     again = _again(scan, steps[:position], around)
-    made = outer & set(instance.made)
+    outer_tiles = outer & set(instance.made)
     moving = {*around, *(s.dim for s in steps[:position])}
-    if not again and not made:
+    if not again and not outer_tiles:
         return _begun(instance, scan, steps, outer, known, moving)
     if any(isinstance(n, Store) and n.op == "=" for n in inside):
         return scan
-    found = bounded(instance, scan, inside, outer, known)
-    found = [(call, told) for call, about in found if (told := _telling(about, moving))]
-    by_starts = partial(by_start, instance, scan, steps, known, found, moving) if again and not made else None
+    limits_of_calls = bounded(instance, scan, inside, outer, known)
+    limits_of_calls = [(call, told) for call, about in limits_of_calls if (told := _telling(about, moving))]
+    by_starts = (
+        partial(by_start, instance, scan, steps, known, limits_of_calls, moving) if again and not outer_tiles else None
+    )
     if by_starts is not None and (one := by_starts(at_point=True)) is not None:
         return one
-    if not (again and _both_sides(about for _, about in found)):
-        found = _of_tiles(instance, found)
-    asked = [(call, about, falls(instance, scan, call, steps, known)) for call, about in found]
+    if not (again and _both_sides(about for _, about in limits_of_calls)):
+        limits_of_calls = _of_tiles(instance, limits_of_calls)
+    asked = [(call, about, falls(instance, scan, call, steps, known)) for call, about in limits_of_calls]
     rising = [(call, about, descending) for call, about, descending in asked if descending is not None]
     if not _both_sides(about for _, about, _ in rising):
         kept = dict(_of_tiles(instance, [(call, about) for call, about, _ in rising]))
         rising = [(call, kept[call], descending) for call, _, descending in rising if call in kept]
     if rising:
-        return _with_bounds(scan, rising, known, bool(made))
+        return _with_bounds(scan, rising, known, bool(outer_tiles))
     return scan if by_starts is None else by_starts(at_point=False) or scan
 
 
@@ -138,10 +140,14 @@ def _both_sides(limits: Iterable[list[Limit]]) -> bool:
     return {limit.below for about in limits for limit in about} == {False, True}
 
 
-def _of_tiles(instance: Instance, found: Sequence[tuple[Call, list[Limit]]]) -> list[tuple[Call, list[Limit]]]:
+def _of_tiles(
+    instance: Instance, limits_of_calls: Sequence[tuple[Call, list[Limit]]]
+) -> list[tuple[Call, list[Limit]]]:
     """Those bounds that speak of tiles."""
-    made = set(instance.made)
-    kept = [(call, [limit for limit in about if limit.constraint.value.names() & made]) for call, about in found]
+    tiles = set(instance.made)
+    kept = [
+        (call, [limit for limit in about if limit.constraint.value.names() & tiles]) for call, about in limits_of_calls
+    ]
     return [(call, about) for call, about in kept if about]
 
 

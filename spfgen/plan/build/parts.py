@@ -120,16 +120,16 @@ def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) 
     where it cannot be scanned so."""
     names = {**{old: f"{old} later" for old in need.twins}, **{new: old for old, new in need.twins.items()}}
     space = Space(names.get(n, n) for n in need.pairs.space.names)
-    own = need.instance
-    if any(n in need.twins for n in own.calls) or any(n in need.twins for n in own.quotients):
+    reader = need.instance
+    if any(n in need.twins for n in reader.calls) or any(n in need.twins for n in reader.quotients):
         return None
-    own = renamed(own, names)
+    reader = renamed(reader, names)
     instance = replace(
-        own,
+        reader,
         domain=Piece(space, need.pairs.basic),
-        sizes=tuple(dict.fromkeys((*own.sizes, *point.sizes))),
-        indices=tuple(dict.fromkeys((*own.indices, *point.indices))),
-        positions=tuple(dict.fromkeys((*own.positions, *need.twins))),
+        sizes=tuple(dict.fromkeys((*reader.sizes, *point.sizes))),
+        indices=tuple(dict.fromkeys((*reader.indices, *point.indices))),
+        positions=tuple(dict.fromkeys((*reader.positions, *need.twins))),
     )
     first = [s.dim for s in outer if s.dim]
     try:

@@ -61,9 +61,9 @@ def fused(parts: Sequence[Part], outer: int) -> list[Nest]:
         if part.need is not None or nests[k].riders:
             continue
         for other, nest in nests.items():
-            found = None if other == k else _with_rider(nest, part, outer)
-            if found is not None:
-                nests[other] = found
+            fused_nest = None if other == k else _with_rider(nest, part, outer)
+            if fused_nest is not None:
+                nests[other] = fused_nest
                 del nests[k]
                 break
     return list(nests.values())
@@ -72,20 +72,20 @@ def fused(parts: Sequence[Part], outer: int) -> list[Nest]:
 def step_of(part: Part, loop: str, nests: Sequence[Nest]) -> str | None:
     """The part's own name for a loop that it runs in; it may be that of a carrier."""
     names = next((r.names for n in nests for r in n.riders if r.part is part), {})
-    own = next((own for own, name in names.items() if name == loop), loop)
-    return own if any(s.dim == own for s in part.steps) else None
+    own_name = next((own_name for own_name, name in names.items() if name == loop), loop)
+    return own_name if any(s.dim == own_name for s in part.steps) else None
 
 
 def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str, str]] | None:
     """The first steps of the rider that the carrier has too, and its names for them; None where the rider needs loops
     besides."""
-    own, other = rider.steps[outer:], carrier.steps[outer:]
-    if rider.instance.guards or (other[0].guards and other[0].guards != own[0].guards):
+    rider_steps, other = rider.steps[outer:], carrier.steps[outer:]
+    if rider.instance.guards or (other[0].guards and other[0].guards != rider_steps[0].guards):
         return None
     names: dict[str, str] = {}
     matched: list[Step] = []
     at = 1
-    for step in own[1:]:
+    for step in rider_steps[1:]:
         mine = _form(step, names)
         while at < len(other) and _form(other[at], {}) != mine and other[at].kind != "scan" and not other[at].guards:
             at += 1  # something else that the carrier computes here
@@ -96,8 +96,8 @@ def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str,
         at += 1
         if renamed_all(step.guards, names) != other[at - 1].guards:
             break
-    rest = own[1 + len(matched) :]
-    is_one = any(s.kind == "scan" for s in matched) and not any(s.kind == "scan" for s in rest)
+    unmatched = rider_steps[1 + len(matched) :]
+    is_one = any(s.kind == "scan" for s in matched) and not any(s.kind == "scan" for s in unmatched)
     return (matched, names) if is_one else None
 
 

@@ -39,23 +39,27 @@ def sliced(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[St
     slices = fresh(f"{rows.dim}_slice", {*instance.domain.space.names, *instance.indices})
     start = Bin("*", Num(count), Var(slices))
     change = Change((rows.dim,), (slices,), within(Var(rows.dim), start, Bin("+", start, Num(count))))
-    made = changed(instance, change)
+    sliced_instance = changed(instance, change)
     wanted = [slices, along.dim, rows.dim]
-    found = steps_in_order(made, scan_order(made, tuple(wanted)))
-    if [s.dim for s in found if s.kind == "scan"] != wanted:
+    sliced_steps = steps_in_order(sliced_instance, scan_order(sliced_instance, tuple(wanted)))
+    if [s.dim for s in sliced_steps if s.kind == "scan"] != wanted:
         return None
-    return (made, found) if distinct_places(made, slices) or distinct_by_facts(made, slices, found) else None
+    return (
+        (sliced_instance, sliced_steps)
+        if distinct_places(sliced_instance, slices) or distinct_by_facts(sliced_instance, slices, sliced_steps)
+        else None
+    )
 
 
 def _slices(instance: Instance, steps: Sequence[Step], rows: Step, along: Step) -> int | None:
     """The rows of a slice, when the bounds of the inner loop are the same for all of them."""
-    own = Var(rows.dim)
+    row = Var(rows.dim)
     counts = {
-        n: d for n, (numerator, d) in instance.quotients.items() if numerator == own and 1 < d <= tuning.BLOCK_SUMS
+        n: d for n, (numerator, d) in instance.quotients.items() if numerator == row and 1 < d <= tuning.BLOCK_SUMS
     }
     reached = _sources(steps, (*along.low, *along.high), set(counts))
-    found = {counts[n] for n in reached & counts.keys()}
-    return found.pop() if len(found) == 1 and rows.dim not in reached else None
+    slice_sizes = {counts[n] for n in reached & counts.keys()}
+    return slice_sizes.pop() if len(slice_sizes) == 1 and rows.dim not in reached else None
 
 
 def _sources(steps: Sequence[Step], exprs: Sequence[Expr], ends: set[str] | None = None) -> set[str]:

@@ -32,8 +32,8 @@ def with_finds(plan: Plan) -> Plan:
                     loads.append(Loaded(dim, call))
                     loaded.add(dim)
                     body = inner
-                case Guard(found, inner) if all(variables(c) & loaded for c in found):
-                    conditions += found
+                case Guard(formulas, inner) if all(variables(c) & loaded for c in formulas):
+                    conditions += formulas
                     body = inner
                 case _:
                     break

@@ -198,16 +198,16 @@ def _refused(query: Query, forced: ForcedFind, offer: Rejected | None, asked: Se
     )
 
 
-def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> Plan:
+def _built(plan: Plan, searches: Sequence[_Found], chosen: Sequence[Proposal]) -> Plan:
     """The nest with the chosen finds, and what they need above the loops that they name."""
-    finds: dict[str, Plan] = {f.dim: _noted(f, p) for f, p in zip(found, chosen, strict=True)}
-    tests = {f.dim: f.test for f, p in zip(found, chosen, strict=True) if f.test is not None and p.name in TESTED}
-    setups = [s for f, p in zip(found, chosen, strict=True) for s in (*f.setups, *p.setups)]
+    finds: dict[str, Plan] = {f.dim: _noted(f, p) for f, p in zip(searches, chosen, strict=True)}
+    tests = {f.dim: f.test for f, p in zip(searches, chosen, strict=True) if f.test is not None and p.name in TESTED}
+    setups = [s for f, p in zip(searches, chosen, strict=True) for s in (*f.setups, *p.setups)]
     nodes = list(chain(plan))
     result = nodes[-1]
     for node in reversed(nodes[:-1]):
-        own = node.name if isinstance(node, Bound) else node.dim if isinstance(node, Find) else ""
-        result = with_body(finds.get(own, node), result)
+        position = node.name if isinstance(node, Bound) else node.dim if isinstance(node, Find) else ""
+        result = with_body(finds.get(position, node), result)
         if isinstance(node, Find) and node.dim in tests:
             result = with_body(tests[node.dim], result)
         if isinstance(node, Scan | Find):
@@ -216,12 +216,12 @@ def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> P
     return result
 
 
-def _noted(found: _Found, chosen: Proposal) -> Find | Bound:
+def _noted(search: _Found, chosen: Proposal) -> Find | Bound:
     """The find with what was not taken."""
     if isinstance(chosen.find, Bound):
         return chosen.find
     rejected = []
-    for offer in found.offers:
+    for offer in search.offers:
         if isinstance(offer, Rejected):
             rejected.append(offer)
         elif offer.name != chosen.name:

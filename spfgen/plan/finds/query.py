@@ -160,8 +160,8 @@ class Query:
         if self.find.given:
             result += self.find.given
             result += [Compare("=", Var(d), c) for d, c in self.find.loads]
-        own = {d: f"{d}{name.removeprefix(dim)}" for d in (dim, *(d for d, _ in self.find.loads))}
-        return [rename(f, own) for f in result] if name != dim else result
+        names = {d: f"{d}{name.removeprefix(dim)}" for d in (dim, *(d for d, _ in self.find.loads))}
+        return [rename(f, names) for f in result] if name != dim else result
 
     def facts_compare(self, function: str) -> bool:
         """Whether a fact speaks of two values of the array at all: without one there is nothing to prove."""
@@ -250,13 +250,19 @@ class Query:
 
     def remaining(self, key: Known) -> tuple[Formula, ...]:
         """The conditions that the key does not already imply."""
-        rest = key.numerator - Affine(((key.dim, key.divisor),))
-        fixed = [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(key.divisor - 1))]
+        remainder = key.numerator - Affine(((key.dim, key.divisor),))
+        fixed = [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(key.divisor - 1))]
         names = set(self.before.space.names)
         given = [c for c in comparisons(self.find.given) if c.value.names() <= names]
         known = self.before.with_constraints([*fixed, *given])
-        said = {f: comparisons([f]) for f in self.find.conditions}  # nothing for what is not affine: that stays
-        return tuple(f for f, found in said.items() if not found or not all(map(known.implies, found)))
+        constraints_of = {
+            f: comparisons([f]) for f in self.find.conditions
+        }  # nothing for what is not affine: that stays
+        return tuple(
+            f
+            for f, constraints in constraints_of.items()
+            if not constraints or not all(map(known.implies, constraints))
+        )
 
     def total(self, each: Expr) -> Expr:
         """The cost of all visits."""

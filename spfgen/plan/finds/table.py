@@ -135,10 +135,10 @@ def _readable(query: Query, key: Known, step: Step) -> bool:
 def scattered(query: Query, key: Known) -> Operand | str:
     """The operand whose values a scatter copies, or why that would not be right."""
     find = query.find
-    own = {d for d, _ in find.loads} | {find.dim}
+    find_dims = {d for d, _ in find.loads} | {find.dim}
     if find.miss is not None:
         return "something is done where nothing is found"
-    if any(own & variables(f) for f in query.remaining(key)):
+    if any(find_dims & variables(f) for f in query.remaining(key)):
         return "more than the key decides whether a position is meant"
     dos = list(stores_in(find.hit))
     if len(dos) != 1 or dos[0].op != "+=":
@@ -147,8 +147,8 @@ def scattered(query: Query, key: Known) -> Operand | str:
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read) and n.operand.place == (Var(find.dim),)]
     if len(reads) != 1:
         return f"not exactly one value is read at {find.dim}"
-    used = sum(1 for n in walk(find.hit) if isinstance(n, Var) and n.name in own)
-    if used != sum(1 for n in walk(reads[0]) if isinstance(n, Var) and n.name in own):
+    used = sum(1 for n in walk(find.hit) if isinstance(n, Var) and n.name in find_dims)
+    if used != sum(1 for n in walk(reads[0]) if isinstance(n, Var) and n.name in find_dims):
         return f"{find.dim} is used for more than a value"
     kind = query.types.get(reads[0].tensor, "")
     if kind.startswith("complex"):
@@ -164,8 +164,8 @@ def scattered(query: Query, key: Known) -> Operand | str:
 def _vanishes(value: Value, operand: Operand) -> bool:
     """Whether the value is zero where the operand is, and linear in it."""
     match value:
-        case Read(own):
-            return own == operand
+        case Read(read_operand):
+            return read_operand == operand
         case Apply(arguments=arguments):
             both = {(k, 0) for k in value.operator.distributes} & {*value.operator.annihilators}
             return any(_vanishes(arguments[k], operand) for k, _ in both)

@@ -39,8 +39,8 @@ class Plan:
     @property
     def reason(self) -> str:
         """Why it is there."""
-        found: str = getattr(self, "because", "")
-        return found
+        because: str = getattr(self, "because", "")
+        return because
 
     def shown(self) -> Iterator[Inside]:
         """What is shown below the label."""
@@ -80,8 +80,8 @@ class Nested(Plan):
 
     @property
     def inner(self) -> Plan | None:
-        found: Plan | None = self.body
-        return found
+        body: Plan | None = self.body
+        return body
 
     def with_inner(self, inner: Plan) -> Plan:
         return replace(self, body=inner)  # type: ignore[type-var]

@@ -248,8 +248,8 @@ class Scan(Nested):
         if self.ahead is not None and self.ahead.when:
             yield Inside(heading=f"  {self.ahead.label}", because=self.ahead.because)
         if self.private:
-            own = ", ".join(f"{p.name} = {show_value(p.value)}" for p in self.private)
-            yield Inside(heading=f"  each part has its own {own}")
+            scalars = ", ".join(f"{p.name} = {show_value(p.value)}" for p in self.private)
+            yield Inside(heading=f"  each part has its own {scalars}")
         if self.between is not None:
             heading = f"  each part, from {' to before '.join(self.ends_of_part)}, clears first"
             yield Inside(self.between.part, heading, 2, self.between.because)

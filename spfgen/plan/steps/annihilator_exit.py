@@ -41,11 +41,11 @@ def at_once(scan: Scan, total: Scalar) -> Plan | None:
     done: list[Plan] = []
     for part in parts:
         match part:
-            case Assign(name, kind, lang.Apply(_, (Scalar(own), value)) as update) if own == name:
+            case Assign(name, kind, lang.Apply(_, (Scalar(combined_name), value)) as update) if combined_name == name:
                 several = repeated(update, value, count, kind)
                 if several is None or scan.dim in _names(value):
                     return None
-                done.append(replace(part, value=replace(update, arguments=(Scalar(own, kind), several))))
+                done.append(replace(part, value=replace(update, arguments=(Scalar(combined_name, kind), several))))
             case _:
                 return None
     if not any(isinstance(p, Assign) and p.name == total.name for p in done):

@@ -31,9 +31,9 @@ class Driving(Tables):
         with all that another does, one drives alone, if that spares the comparison."""
         restore = self.kept()
         usual = partial(super().driven_by, region, indices, conditions, leaf, env, distinct)
-        found = usual()
-        if len(region.accesses) < 2 or region.links or not compares_all(found, self.nest_context.stored):
-            return found
+        nests = usual()
+        if len(region.accesses) < 2 or region.links or not compares_all(nests, self.nest_context.stored):
+            return nests
         for access in region.accesses:
             others = [a for a in region.accesses if a is not access]
             is_known = key_of(access) in env.values or key_of(access) in env.absent
@@ -41,9 +41,9 @@ class Driving(Tables):
                 continue
             restore()
             alone = replace(region, accesses=(access,))
-            found = self.driven_by_one(alone, others, indices, conditions, leaf, env, distinct)
-            if not compares_all(found, self.nest_context.stored):
-                return found
+            nests = self.driven_by_one(alone, others, indices, conditions, leaf, env, distinct)
+            if not compares_all(nests, self.nest_context.stored):
+                return nests
         restore()
         return usual()
 

@@ -18,13 +18,13 @@ def earlier_writers(steps: Sequence[Any], equation: Equation) -> list[Equation]:
     """The equations of the steps that may have written a place of this one's target when it writes it: those before it
     in the text, and those that an earlier iteration has run, itself among them. One that stands twice in the text is
     written by what may write before either."""
-    own = [(e, around) for e, around in equations_in(steps) if e.target == equation.target]
-    places = [k for k, (e, _) in enumerate(own) if e == equation]
+    writers_of_target = [(e, around) for e, around in equations_in(steps) if e.target == equation.target]
+    places = [k for k, (e, _) in enumerate(writers_of_target) if e == equation]
     if not places:  # it was changed on the way here
-        return [e for e, _ in own]
+        return [e for e, _ in writers_of_target]
     writers = []
-    for k, (other, around) in enumerate(own):
-        if any(k < p or _comes_again(equation, own[p][1], other, around) for p in places):
+    for k, (other, around) in enumerate(writers_of_target):
+        if any(k < p or _comes_again(equation, writers_of_target[p][1], other, around) for p in places):
             writers.append(other)
     return list(dict.fromkeys(writers))
 
@@ -36,9 +36,9 @@ def equations_in(steps: Sequence[Any], around: Around = ()) -> Iterator[tuple[Eq
             case Equation():
                 yield step, around
             case _:
-                own = around if isinstance(step, lang.If) else (*around, step)
+                loops = around if isinstance(step, lang.If) else (*around, step)
                 for block in blocks(step):
-                    yield from equations_in(block, own)
+                    yield from equations_in(block, loops)
 
 
 def _comes_again(one: Equation, around: Around, other: Equation, around_other: Around) -> bool:

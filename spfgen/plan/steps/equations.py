@@ -29,9 +29,9 @@ class Equations(Hoisting):
     """Equations: region by region, each point once."""
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
-        made = None if eq.value is None else in_one_nest(self, eq, env)
-        if made is not None:
-            return made
+        nest = None if eq.value is None else in_one_nest(self, eq, env)
+        if nest is not None:
+            return nest
         if eq.rest is None and eq.value is not None and eq.updates is None and eq.target in self.dense:
             eq = replace(eq, rest=self.rest_of(eq))  # before reductions become tables
         first = self.reductions_first(eq, env)
@@ -107,22 +107,22 @@ class Equations(Hoisting):
         """What is stored before, where the value is what fill values alone give, and the regions of all other points:
         one with all points where that is not `known`."""
         regions = replace(self.regions, exact=env.plain)
-        found = regions.of(eq.value) if known else None
+        regions_of_value = regions.of(eq.value) if known else None
         fill = regions.fill(eq.value) if known else None
         parts: list[Plan] = []
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[self.tensors[eq.target].value_type])
             if fill is None or neutral is None or fill != neutral:
-                found = None
-        elif found is None or fill is None:
-            found = None
+                regions_of_value = None
+        elif regions_of_value is None or fill is None:
+            regions_of_value = None
             if conditions and not eq.selects:
                 parts += self.filled(eq, access, lang.Constant(eq.rest), env)
         else:
             apart = bool(conditions) and not eq.selects and fill_text(eq.rest) != fill_text(fill)
             parts += self.filled(eq, access, lang.Constant(eq.rest), env) if apart else []
             parts += self.filled(eq, access, lang.Constant(fill), env, conditions if eq.selects or apart else ())
-        return parts, [Region((access,))] if found is None else found
+        return parts, [Region((access,))] if regions_of_value is None else regions_of_value
 
     def is_as_in_numpy(self, value: Any) -> bool:
         """Whether a dense result is what numpy computes at every point, where what is not stored decides nothing: it
@@ -132,11 +132,11 @@ class Equations(Hoisting):
     def rest_of(self, eq: Equation) -> Any:
         """What a dense result is where an equation does not compute it: its fill value if it declares one, else what
         constants and fill values alone say that the value is where nothing is stored; 0 where they do not."""
-        own = self.tensors[eq.target].layout.fill
-        if own != 0 or self.leaves_zeros(eq.value):
-            return own
+        declared_fill = self.tensors[eq.target].layout.fill
+        if declared_fill != 0 or self.leaves_zeros(eq.value):
+            return declared_fill
         fill = replace(self.regions, exact=self.is_as_in_numpy(eq.value)).fill(eq.value)
-        return own if fill is None else fill
+        return declared_fill if fill is None else fill
 
     def leaves_zeros(self, value: Any) -> bool:
         """Whether what is not computed is 0, whatever the value is where nothing is stored: of sums of products."""
@@ -149,8 +149,8 @@ class Equations(Hoisting):
         if not needed:
             return fast
         some = conjunction([Compare("<", ZERO, self.extents[i]) for i in dict.fromkeys(needed)])
-        rest = self.equation(eq, replace(env, point_by_point=True))
-        return [If(Holds(some), Block(tuple(fast)), Block(tuple(rest)))]
+        point_by_point = self.equation(eq, replace(env, point_by_point=True))
+        return [If(Holds(some), Block(tuple(fast)), Block(tuple(point_by_point)))]
 
     def where_it_runs(self, eq: Equation, access: lang.Access) -> tuple[Formula, ...]:
         """The condition of an equation, and that its target is inside where nothing else bounds an index."""
@@ -173,9 +173,9 @@ class Equations(Hoisting):
     def alike(self, access: lang.Access, value: Any) -> list[lang.Access]:
         """The accesses of a value that store something wherever this one does, and nowhere else: all index arrays of
         their tensors are the same."""
-        own = self.tensors[access.tensor]
+        tensor = self.tensors[access.tensor]
         accesses = dict.fromkeys(a for a in accesses_of(value) if a.subscripts == access.subscripts and a != access)
-        return [a for a in accesses if own.arrays and _has_pattern_of(self.tensors[a.tensor], own)]
+        return [a for a in accesses if tensor.arrays and _has_pattern_of(self.tensors[a.tensor], tensor)]
 
     def scattered(self, eq: Equation, env: Env) -> list[Plan]:
         """A target whose places are values: each point of the indices is met, and its place looked at."""
@@ -216,8 +216,8 @@ class Equations(Hoisting):
 
     def is_fill_of(self, number: Any, target: Tensor) -> bool:
         """Whether a number is what the target holds where nothing is stored."""
-        held = None if number is None else number_of(number, target.value_type).value
-        return held is not None and fill_text(held) == fill_text(target.layout.fill)
+        stored = None if number is None else number_of(number, target.value_type).value
+        return stored is not None and fill_text(stored) == fill_text(target.layout.fill)
 
     def from_copy(self, eq: Equation, env: Env) -> list[Plan]:
         """A statement that reads its target elsewhere: what it reads is the target before the statement. Of an index
@@ -286,7 +286,7 @@ class Equations(Hoisting):
         more, eq = self.hoisted(eq, env)
         first += more
         fill = tensor.layout.fill
-        found, fill_of_value = self.regions.of(eq.value), self.regions.fill(eq.value)
+        regions_of_value, fill_of_value = self.regions.of(eq.value), self.regions.fill(eq.value)
         neutral = fill_of_value
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[tensor.value_type])
@@ -298,7 +298,7 @@ class Equations(Hoisting):
         empties = kept and eq.updates is None and (_sets_all(eq) or not (env.known or eq.selects))
         rewritten = () if empties or eq.updates is not None else env.earlier
         before = union([self.entries_of(w, eq) for w in rewritten])
-        regions = union([found if same else None, before])
+        regions = union([regions_of_value if same else None, before])
         if regions is None or (rewritten and not eq.indices):
             regions = [Region(())]
         alone = False
@@ -310,7 +310,7 @@ class Equations(Hoisting):
         fewer = replace(self.regions, apart=True).of(eq.value) if same and not before else None
 
         def leaf(inner: Env) -> Plan:
-            if fewer and regions == found and {*fewer} != {*regions}:
+            if fewer and regions == regions_of_value and {*fewer} != {*regions}:
                 return self.where_one_is(fewer, entry, inner)
             return entry(inner)
 
@@ -320,13 +320,13 @@ class Equations(Hoisting):
                 return Block((*lines, *self.if_entry(eq, Block(tuple(self.stored(eq, access, value, inner))))))
             if eq.updates is not None or not (everywhere or rewritten):
                 return Block((*lines, *self.stored(eq, access, value, inner)))
-            own = Scalar(self.fresh("value"), tensor.value_type)
-            kept_value = Block(tuple(self.stored(eq, access, own, inner)))
-            rest: Plan | None = None
+            new_value = Scalar(self.fresh("value"), tensor.value_type)
+            kept_value = Block(tuple(self.stored(eq, access, new_value, inner)))
+            otherwise: Plan | None = None
             if rewritten:
-                rest = Block(self.if_entry(eq, kept_value))
-            test = If(self.differs(own, fill), kept_value, rest)
-            return Block((*lines, Let(own.name, own.type, cast(value, own.type)), test))
+                otherwise = Block(self.if_entry(eq, kept_value))
+            test = If(self.differs(new_value, fill), kept_value, otherwise)
+            return Block((*lines, Let(new_value.name, new_value.type, cast(value, new_value.type)), test))
 
         emptied = [Clear(self.collected[eq.target], f"`=` overwrites {eq.target}")] if empties else []
         self.rewritten |= {eq.target} if rewritten else set()
@@ -347,8 +347,8 @@ class Equations(Hoisting):
         fill, kind = self.tensors[eq.target].layout.fill, self.tensors[eq.target].value_type
 
         def keeps(value: Any) -> bool:
-            made = replace(update, arguments=(number_of(fill, kind), value))
-            fill_of_update = self.regions.fill(made) if self.regions.of(made) == [] else None
+            updated = replace(update, arguments=(number_of(fill, kind), value))
+            fill_of_update = self.regions.fill(updated) if self.regions.of(updated) == [] else None
             return fill_of_update is not None and fill_text(number_of(fill_of_update, kind).value) == fill_text(fill)
 
         empty = self.regions.fill(eq.value)
@@ -360,8 +360,8 @@ class Equations(Hoisting):
             return [Region((lang.Access(self.collected[eq.target], eq.subscripts, eq.span),))], alone
         if not env.earlier or not (alone or apart):
             return None, alone
-        own = [] if alone else self.regions.of(eq.value)
-        return union([own, *(self.entries_of(w, eq) for w in env.earlier)]), alone
+        regions = [] if alone else self.regions.of(eq.value)
+        return union([regions, *(self.entries_of(w, eq) for w in env.earlier)]), alone
 
     def where_one_is(self, regions: Sequence[Region], leaf: Leaf, env: Env) -> Plan:
         """The leaf where one of the regions is at the point, so that a computed pattern has no more entries than

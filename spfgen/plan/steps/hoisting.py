@@ -139,12 +139,12 @@ class Hoisting(Inverses):
             limited = self.regions.of(node.value) is not None
             inner = outermost(lambda n: within(n, limited), node.value)
             node = node if inner == node.value else replace(node, value=inner)
-            found, free = self.regions.of(node.value), tuple(sorted(self.free(node)))
+            regions, free = self.regions.of(node.value), tuple(sorted(self.free(node)))
             if any(isinstance(n, Gathered) for n in walk(node)):
                 return node  # what a value says is looked at only where it counts
-            if not found or not free or not self.is_looked_for(node, found):
+            if not regions or not free or not self.is_looked_for(node, regions):
                 return node
-            more, access, fills = self.as_table(node, free, found, env.again)
+            more, access, fills = self.as_table(node, free, regions, env.again)
             lines.extend(more)
             needed.extend(node.indices if fills else ())
             return access
@@ -152,7 +152,7 @@ class Hoisting(Inverses):
         result = outermost(rule, value)
         return lines, result, needed
 
-    def is_looked_for(self, node: lang.Reduce, found: Sequence[Region]) -> bool:
+    def is_looked_for(self, node: lang.Reduce, regions: Sequence[Region]) -> bool:
         """Whether a reduction can be a table, and has to look for its entries where the indices around are known."""
         if not self.types.is_orderless(node) or not self.may_be_made_first(node):
             return False
@@ -162,13 +162,13 @@ class Hoisting(Inverses):
             return False
         if fill != neutral and (conditions_of(node) or not operator.is_idempotent(self.types.reduced(node))):
             return False
-        return any(isinstance(n, Find | Segment) for nest in self.tried(node, found) for n in walk(nest, Plan))
+        return any(isinstance(n, Find | Segment) for nest in self.tried(node, regions) for n in walk(nest, Plan))
 
-    def tried(self, node: lang.Reduce, found: Sequence[Region]) -> list[Plan]:
+    def tried(self, node: lang.Reduce, regions: Sequence[Region]) -> list[Plan]:
         """The nests of a reduction where the indices around are known, with nothing in them."""
         labels, env = set(self.labels), Env(frozenset(self.free(node)), parallel=False)
         empty = Block(())
-        nests = [p for r in found for p in self.driven_by(r, node.indices, conditions_of(node), lambda _: empty, env)]
+        nests = [p for r in regions for p in self.driven_by(r, node.indices, conditions_of(node), lambda _: empty, env)]
         self.labels = labels
         return nests
 
@@ -233,9 +233,9 @@ class Hoisting(Inverses):
 
             def last(inner: Env) -> Plan:
                 lines, seen, inner = self.computed(count, inner)
-                rest = lang.Apply("subtract", (lang.Index(whole), seen))
+                missing = lang.Apply("subtract", (lang.Index(whole), seen))
                 number = number_of(fill, settled(self.types.kind(node.value)).name)
-                value = self.power(node, number, rest, kind.name)
+                value = self.power(node, number, missing, kind.name)
                 more = Block(tuple(combined(value, inner)))
                 return Block((*lines, If(lang.Apply("less", (seen, lang.Index(whole))), more)))
 
@@ -251,9 +251,9 @@ class Hoisting(Inverses):
         names = [self.extent_name(i) for i in indices]
         subscripts = tuple(Var(i) for i in indices)
         kept: list[lang.Access] = []
-        for wanted, own, start in (("best", kind, 0), (node.op, "int64", -1), ("visited", "int64", 0)):
+        for wanted, element_type, start in (("best", kind, 0), (node.op, "int64", -1), ("visited", "int64", 0)):
             name = self.fresh(wanted)
-            self.own(name, own, start, names)
+            self.own(name, element_type, start, names)
             kept.append(lang.Access(name, subscripts))
         best, at, visited = kept
 
@@ -274,9 +274,9 @@ class Hoisting(Inverses):
             second, place, inner = self.computed(at, inner)
             third, seen, inner = self.computed(visited, inner)
             last_place = Scalar(self.fresh("found"), "int64")
-            rest = self.first_of_the_rest(node, old, last_place, seen, inner)
+            remaining = self.first_of_the_rest(node, old, last_place, seen, inner)
             place_known = Let(last_place.name, "int64", place)
-            return Block((*first, *second, *third, place_known, *rest, *put(at, last_place, inner)))
+            return Block((*first, *second, *third, place_known, *remaining, *put(at, last_place, inner)))
 
         parts: list[Plan] = []
         for access, start in ((at, -1), (visited, 0)) if again else ():
@@ -302,12 +302,12 @@ class Hoisting(Inverses):
             if somewhere and self.is_wider(node):
                 return None
             free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
-            found = self.regions.of(node.value)
-            if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
+            regions = self.regions.of(node.value)
+            if not free or not free <= set(eq.indices) or not regions or neutral is None or fill != neutral:
                 return None
             if not self.types.is_orderless(node):
                 return None
-            more, access, _ = self.as_table(node, tuple(sorted(free)), found, env.again)
+            more, access, _ = self.as_table(node, tuple(sorted(free)), regions, env.again)
             parts.extend(more)
             return access
 
@@ -315,7 +315,7 @@ class Hoisting(Inverses):
         return (parts, replace(eq, value=value)) if parts else ([], eq)
 
     def as_table(
-        self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region], again: bool
+        self, node: lang.Reduce, indices: tuple[str, ...], regions: Sequence[Region], again: bool
     ) -> tuple[list[Plan], lang.Access, bool]:
         """A table of the points at which a reduction has anything to combine; whether its fill is that of what is
         combined, which is so where there is anything: then how many points were combined is counted, and the fill is
@@ -340,22 +340,22 @@ class Hoisting(Inverses):
             return Block((*lines, *done))
 
         alone = Env(parallel=False)
-        body = self.passes(found, (*indices, *node.indices), conditions_of(node), leaf, alone)
+        body = self.passes(regions, (*indices, *node.indices), conditions_of(node), leaf, alone)
         why = f"{node.op} at the points at which there is anything to combine"
         extents = self.extents_of(self.tensors[table])
         total = lang.Access(table, subscripts)
-        made: list[Plan] = []
+        nests: list[Plan] = []
         names = [(table, kind.name), *([(counts, "int64")] if counts else [])]
         if again or counts:
-            self.before += [Collect(name, own, extents, Block(()), why) for name, own in names]
-            made += [*(Clear(name, AGAIN) for name, _ in names), *body] if again else body
+            self.before += [Collect(name, element_type, extents, Block(()), why) for name, element_type in names]
+            nests += [*(Clear(name, AGAIN) for name, _ in names), *body] if again else body
         else:
-            made.append(Collect(table, kind.name, extents, Block(tuple(body)), why))
+            nests.append(Collect(table, kind.name, extents, Block(tuple(body)), why))
         seen = "" if counts else self.fresh("seen")
         self.grouped.append(Grouped(table, kind.name, counts, seen, subscripts, extents))
         if counts:
-            made += self.nests((lang.Access(counts, subscripts),), (), (), self.completing(node, total, counts), alone)
-        return made, total, fills
+            nests += self.nests((lang.Access(counts, subscripts),), (), (), self.completing(node, total, counts), alone)
+        return nests, total, fills
 
     def completing(self, node: lang.Reduce, total: lang.Access, counts: str) -> Leaf:
         """What is done for an entry that has not combined all points: the others have the fill."""

@@ -67,24 +67,24 @@ def _split(scan: Scan, positive: set[str], kinds: Mapping[str, str], most: int) 
     if cut.alone:
         parts.append((_most(scan.low, first, positive), _least(scan.high, after, positive), True))
     parts.append((_most(scan.low, after, positive), scan.high, not cut.alone))
-    found: list[Plan] = []
+    loops: list[Plan] = []
     for low, high, holds in parts:
         if any(_at_least(one, other, positive) for one in low for other in high):
             continue  # it has no iteration
         part = replace(scan, low=low, high=high, body=_decided(scan.body, scan.dim, cut, holds, kinds))
         if not _is_empty(part.body):
-            found.append(_split(part, positive, kinds, most - 1) or part)
-    return found[0] if len(found) == 1 else Block(tuple(found))
+            loops.append(_split(part, positive, kinds, most - 1) or part)
+    return loops[0] if len(loops) == 1 else Block(tuple(loops))
 
 
 def _cuts(scan: Scan) -> Iterator[Cut]:
     """Where the loop can be cut, by the conditions in it that speak of its index and of what is known before it."""
-    own = set(_bound(scan.body))
+    bound_inside = set(_bound(scan.body))
     for node in walk(scan.body):
         if isinstance(node, Holds):
             for part in (n for n in walk(node.condition) if isinstance(n, Compare)):
                 cut = _cut(part, scan.dim)
-                if cut is not None and not cut[0].at.names() & own:
+                if cut is not None and not cut[0].at.names() & bound_inside:
                     yield cut[0]
 
 
@@ -125,8 +125,8 @@ def _decided(body: Plan, dim: str, cut: Cut, holds: bool, kinds: Mapping[str, st
     def rule(node: Any) -> Any:
         match node:
             case Compare():
-                found = _cut(node, dim)
-                return None if found is None or found[0] != cut else TRUE if found[1] == holds else FALSE
+                cut_here = _cut(node, dim)
+                return None if cut_here is None or cut_here[0] != cut else TRUE if cut_here[1] == holds else FALSE
             case And(parts) if FALSE in parts:
                 return FALSE
             case And(parts) if TRUE in parts:
@@ -169,12 +169,12 @@ def _together(parts: Sequence[Plan]) -> tuple[Plan, ...]:
             continue
         inner = nonempty[place]
         lines = _together(inner.parts) if isinstance(inner, Block) and not inner.because else (inner,)
-        own = next((k for k, line in enumerate(lines) if _speaks(line, let.name)), 0)
+        place_of_let = next((k for k, line in enumerate(lines) if _speaks(line, let.name)), 0)
         taken = {n for k, p in enumerate(nonempty) if k != place for n in _declared(p)}
         clash = taken.intersection(n for p in lines for n in _declared(p))
-        match lines[own]:
+        match lines[place_of_let]:
             case Assign(name, kind, value) if name == let.name and not _speaks(value, name) and not clash:
-                changed = (*lines[:own], Let(name, kind, value, let.because), *lines[own + 1 :])
+                changed = (*lines[:place_of_let], Let(name, kind, value, let.because), *lines[place_of_let + 1 :])
                 nonempty[place : place + 1] = changed
                 nonempty.remove(let)
     return tuple(nonempty)

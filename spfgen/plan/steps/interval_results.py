@@ -31,15 +31,15 @@ def with_intervals(plan: Plan, axes: Mapping[str, int]) -> Plan:
 
 def _appended(scan: Scan, axes: Mapping[str, int]) -> Plan | None:
     """The body of a loop, executed once; None if iterations differ in more than the coordinate."""
-    own = {n.name for n in walk(scan.body, Plan) if isinstance(n, Let)}
-    if any(isinstance(n, Assign) and n.name not in own for n in walk(scan.body, Plan)):
+    local_names = {n.name for n in walk(scan.body, Plan) if isinstance(n, Let)}
+    if any(isinstance(n, Assign) and n.name not in local_names for n in walk(scan.body, Plan)):
         return None
-    made = _once(scan.body, scan, {scan.dim: Var(scan.dim)}, axes)
-    if made is None or not any(isinstance(n, Append) for n in walk(made, Plan)):
+    once = _once(scan.body, scan, {scan.dim: Var(scan.dim)}, axes)
+    if once is None or not any(isinstance(n, Append) for n in walk(once, Plan)):
         return None
     low, high = _bounds(scan)
     some = lang.Apply("less", (lang.Index(low), lang.Index(high)))
-    return If(some, made, None, f"the value is the same for all {scan.dim}: it is appended once")
+    return If(some, once, None, f"the value is the same for all {scan.dim}: it is appended once")
 
 
 def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, int]) -> Plan | None:
@@ -52,10 +52,10 @@ def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, in
                 if goes_on(part) and _moves(part.value, moving):
                     moving[part.dim] = substitute(part.value, moving)
                     continue
-                found = _once(part, scan, moving, axes)
-                if found is None:
+                part_once = _once(part, scan, moving, axes)
+                if part_once is None:
                     return None
-                done.append(found)
+                done.append(part_once)
             return replace(plan, parts=tuple(done))
         case Define(dim, value, body) if _moves(value, moving):
             return _once(body, scan, {**moving, dim: substitute(value, moving)}, axes)
@@ -63,10 +63,10 @@ def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, in
             return None if _moves(value, moving) else plan
         case If(condition, then, otherwise):
             inside = None if _moves(condition, moving) else _once(then, scan, moving, axes)
-            rest = None if otherwise is None else _once(otherwise, scan, moving, axes)
-            if inside is None or (rest is None) != (otherwise is None):
+            otherwise_once = None if otherwise is None else _once(otherwise, scan, moving, axes)
+            if inside is None or (otherwise_once is None) != (otherwise is None):
                 return None
-            return replace(plan, then=inside, otherwise=rest)
+            return replace(plan, then=inside, otherwise=otherwise_once)
         case Append(tensor, _, value, last=None) if tensor in axes and not _moves(value, moving):
             return _interval(plan, scan, moving, axes[tensor])
     return None

@@ -98,14 +98,14 @@ def _invariant(effects: list[Effects], bound: set[str], changed: set[str]) -> se
     shrunk = True
     while shrunk:
         staying = [e for k, e in enumerate(effects) if k not in moves]
-        own = set().union(*(effects[k].declared for k in moves))
+        declared = set().union(*(effects[k].declared for k in moves))
         fixed = bound.union(*(e.declared | e.assigned for e in staying))
         kept = {
             k
             for k in moves
             if not effects[k].used & fixed
             and not effects[k].declared & fixed
-            and effects[k].assigned <= own
+            and effects[k].assigned <= declared
             and not any(effects[j].used & effects[k].assigned for j in range(k) if j not in moves)
         }
         shrunk = kept != moves

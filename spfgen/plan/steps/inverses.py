@@ -48,13 +48,18 @@ class Inverses(Stores):
     ) -> list[Plan]:
         """The same, where it has to look for what is stored: that drives, and leads to the places whose values it has.
         A value whose loop leaves nothing to be looked for goes first."""
-        own = [self.inverted_index(k, gathers, region, indices, env) for k in gathers]
+        inverted = [self.inverted_index(k, gathers, region, indices, env) for k in gathers]
         plain = not conditions and not region.where and not env.order and self.context.makes(INVERSES)
         self.indices |= {k.name for k in gathers}
-        if plain and all(isinstance(k, Gather) for k in region.links) and all(own) and len({*own}) == len(own):
+        if (
+            plain
+            and all(isinstance(k, Gather) for k in region.links)
+            and all(inverted)
+            and len({*inverted}) == len(inverted)
+        ):
             leading = next((k for k in gathers if not self.looks_for(region, env.knowing([k.name]))), None)
             if leading is None and not self.looks_for(region, env):
-                return self.from_what_is_stored(gathers, [i for i in own if i], region, indices, leaf, env)
+                return self.from_what_is_stored(gathers, [i for i in inverted if i], region, indices, leaf, env)
             if leading is not None:
                 gathers = (leading, *(k for k in gathers if k is not leading))
         return super().led_by_a_value(gathers, region, indices, conditions, leaf, env, distinct)
@@ -79,9 +84,9 @@ class Inverses(Stores):
         gathers = [Gather(p.name, p.value, access) for p in eq.at]
         direct = [s.name for s in eq.subscripts if isinstance(s, Var) and s.name in eq.indices]
         region = Region((lang.Access(eq.target, tuple(map(Var, direct))),))
-        own = [self.inverted_index(k, gathers, region, eq.indices, Env()) for k in gathers]
-        inverted = [i for i in own if i is not None]
-        if len(inverted) < len(own) or len(inverted) + len(direct) < len(eq.subscripts):
+        indices_of_gathers = [self.inverted_index(k, gathers, region, eq.indices, Env()) for k in gathers]
+        inverted = [i for i in indices_of_gathers if i is not None]
+        if len(inverted) < len(indices_of_gathers) or len(inverted) + len(direct) < len(eq.subscripts):
             return None
         if {*inverted, *direct} != {*eq.indices}:
             return None
@@ -107,18 +112,18 @@ class Inverses(Stores):
     def from_what_is_stored(
         self,
         gathers: Sequence[Gather],
-        own: Sequence[str],
+        inverted: Sequence[str],
         region: Region,
         indices: Sequence[str],
         leaf: Leaf,
         env: Env,
     ) -> list[Plan]:
-        lists = [self.inverse(k, i) for k, i in zip(gathers, own, strict=True)]
+        lists = [self.inverse(k, i) for k, i in zip(gathers, inverted, strict=True)]
 
         def inside(inner: Env, level: int = 0) -> Plan:
             if level == len(gathers):
                 return leaf(inner)
-            (first, following), gather, index = lists[level], gathers[level], own[level]
+            (first, following), gather, index = lists[level], gathers[level], inverted[level]
             at, left = Scalar(self.fresh(f"{index}_next"), "int64"), Scalar(self.fresh(f"{index}_before"), "int64")
             lines, start, inner = self.computed(lang.Access(first, (Var(gather.name),)), inner)
             known = inner.knowing([index])
@@ -130,8 +135,8 @@ class Inverses(Stores):
             why = f"the places whose value is {gather.name}"
             return Block((*lines, Let(at.name, "int64", start), Repeat(Block(steps), why)))
 
-        rest = [i for i in indices if i not in own]
-        return self.driven_by(Region(region.accesses), rest, (), inside, env)
+        other_indices = [i for i in indices if i not in inverted]
+        return self.driven_by(Region(region.accesses), other_indices, (), inside, env)
 
     def inverse(self, gather: Gather, index: str) -> tuple[str, str]:
         """The arrays for a value: where each of its numbers stands last, and before each place the one with the same
@@ -156,16 +161,16 @@ class Inverses(Stores):
             lines, number = self.point_value(rename(gather.at, {index: place}), inner)
             known = inner.knowing([value])
             more, old, known = self.computed(head, known)
-            own = lang.Apply("add", (lang.Index(Var(place)), lang.Constant(1)))
+            own_place = lang.Apply("add", (lang.Index(Var(place)), lang.Constant(1)))
             put: list[Plan] = [Let(before.name, "int64", old)]
-            put += self.stored(Equation(first, head.subscripts, (), None), head, own, known)
+            put += self.stored(Equation(first, head.subscripts, (), None), head, own_place, known)
             put += self.stored(Equation(following, tail.subscripts, (), None), tail, before, known)
             inside = Holds(within(Var(value), ZERO, numbers[0]))
             missed = Block((Assign(OUTSIDE, "bool", lang.Constant(True)),)) if gather.checked else None
             return Block((*lines, Let(value, "int64", number), If(inside, Block((*more, *put)), missed)))
 
         self.refuses = self.refuses or gather.checked
-        made = self.nests((), (place,), (), leaf, Env(parallel=False))
-        self.before.append(Block(tuple(made), f"where each number of {index} stands"))
+        nests = self.nests((), (place,), (), leaf, Env(parallel=False))
+        self.before.append(Block(tuple(nests), f"where each number of {index} stands"))
         self.inverses[key] = first, following
         return first, following

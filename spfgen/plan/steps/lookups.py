@@ -106,18 +106,18 @@ class _Lookups:
             known.discard(inner.dim)
             inner = inner.body
 
-        def found(plan: Plan) -> Plan:
+        def where_found(plan: Plan) -> Plan:
             """The plan where the position is known, with what is loaded there."""
             for load in reversed(loads):
                 plan = with_body(load, plan) if load.dim in _free(plan) else plan
             defined = (Define(part.dim, Var(name)),) if part.dim in _free(plan) else ()
             return If(there, Block((*defined, plan)))
 
-        lifted = self.lifted(inner, known, moved, lambda p: around(found(p)))
+        lifted = self.lifted(inner, known, moved, lambda p: around(where_found(p)))
         if lifted is inner:
-            return found(inner)
+            return where_found(inner)
         speaks = _free(lifted) & {part.dim, *(load.dim for load in loads)}
-        return found(lifted) if speaks else lifted
+        return where_found(lifted) if speaks else lifted
 
 
 def _may_move(find: Find, changed: Collection[str]) -> bool:
@@ -141,10 +141,10 @@ def _bound(nodes: Collection[Plan]) -> set[str]:
 def _free(plan: Plan) -> set[str]:
     """The names that a plan speaks of, and tables, but for those of its own."""
     nodes = list(walk(plan))
-    own = _bound([n for n in nodes if isinstance(n, Plan)])
-    own |= {n.name for n in nodes if isinstance(n, Let)} | {n.dim for n in nodes if isinstance(n, Probe)}
+    bound_names = _bound([n for n in nodes if isinstance(n, Plan)])
+    bound_names |= {n.name for n in nodes if isinstance(n, Let)} | {n.dim for n in nodes if isinstance(n, Probe)}
     used = {n.name for n in nodes if isinstance(n, Var | Scalar)}
-    return (used - own) | {n.function.partition(".")[0] for n in nodes if isinstance(n, Call)}
+    return (used - bound_names) | {n.function.partition(".")[0] for n in nodes if isinstance(n, Call)}
 
 
 def _as_one(node: Any) -> Plan | None:

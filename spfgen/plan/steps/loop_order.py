@@ -46,7 +46,7 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
     """Whether iterations of a loop over the indices may run in any order: what they write are updates of which the
     order does not matter, or places of their own, and they read nothing of what others write."""
     inside = [n for s in steps for n in walk(s)]
-    own = {n.name for n in inside if isinstance(n, lang.Let)}
+    local_scalars = {n.name for n in inside if isinstance(n, lang.Let)}
     equations = [n for n in inside if isinstance(n, Equation)]
     if ends_early(steps) or any(blocks(n) and not isinstance(n, lang.For | lang.If) for n in inside):
         return False
@@ -61,11 +61,11 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
         functions = {combiner(e.updates) for e in equations if e.target == target}
         if reads or len(functions) != 1 or "" in functions:
             return False
-    for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
+    for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in local_scalars):
         by = combiner(None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function))
         if not by or combined.setdefault(f"let {step.name}", by) != by:
             return False
-    sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in own}
+    sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in local_scalars}
     return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)
 
 
@@ -133,9 +133,11 @@ def with_gaps_asked(step: lang.For) -> lang.For:
     gaps = [c for c in conditions if not _is_one_range(c)]
     if not gaps:
         return step
-    rest = [c for c in conditions if c not in gaps]
+    ranges = [c for c in conditions if c not in gaps]
     asked: Any = Holds(conjunction(gaps))
-    return replace(step, body=(lang.If(asked, step.body, span=step.span),), where=conjunction(rest) if rest else None)
+    return replace(
+        step, body=(lang.If(asked, step.body, span=step.span),), where=conjunction(ranges) if ranges else None
+    )
 
 
 def _is_one_range(condition: Formula) -> bool:
@@ -151,7 +153,7 @@ def in_sides(step: lang.For, only: lang.If, condition: Formula) -> list[lang.For
     """A loop that does one thing where a condition on its indices holds, and another where not, as two loops."""
     around = [] if step.where is None else [*conjuncts(step.where)]
     sides = ((only.then, condition), (only.otherwise, negated(condition)))
-    return [replace(step, body=body, where=conjunction([*around, *conjuncts(own)])) for body, own in sides]
+    return [replace(step, body=body, where=conjunction([*around, *conjuncts(side)])) for body, side in sides]
 
 
 def in_pieces(step: lang.For) -> list[lang.For]:

@@ -68,8 +68,8 @@ class Loops(Places):
             self.axes,
             self.is_serial,
         )
-        made = Made(tuple(self.before), tuple(parts))
-        return rewritten(given, made, lambda plan: check_steps(plan, self.program))
+        planned = Made(tuple(self.before), tuple(parts))
+        return rewritten(given, planned, lambda plan: check_steps(plan, self.program))
 
     def is_serial(self, dim: str) -> bool:
         """Whether the iterations of a loop run on one thread, whatever is known of them."""
@@ -99,9 +99,9 @@ class Loops(Places):
                 if self.compares_all(products) and self.may_be_by_regions(step):
                     restore = self.kept()
                     with suppress(SpecError, Unsupported):
-                        made = self.by_regions(step, env, asks, while_running)
-                        if not self.compares_all(*self.before, *made):
-                            return made
+                        by_regions = self.by_regions(step, env, asks, while_running)
+                        if not self.compares_all(*self.before, *by_regions):
+                            return by_regions
                     restore()
                 self.sums.add(step)
                 return [Block((products,), step.text)]
@@ -113,18 +113,18 @@ class Loops(Places):
                 match test:
                     case lang.Constant(known):
                         return [*lines, self.block(then if known else otherwise, env)]
-                rest = self.block(otherwise, env) if otherwise else None
-                return [*lines, If(test, self.block(then, env), rest)]
+                otherwise_block = self.block(otherwise, env) if otherwise else None
+                return [*lines, If(test, self.block(then, env), otherwise_block)]
             case lang.Let(name, value):
-                lines, found, _ = self.computed(value, env)
+                lines, computed_value, _ = self.computed(value, env)
                 self.called[name] = self.fresh(name)
-                return [*lines, Let(self.called[name], settled(self.scalars[name]).name, found)]
+                return [*lines, Let(self.called[name], settled(self.scalars[name]).name, computed_value)]
             case lang.Set(name, op, value):
-                lines, found, _ = self.computed(value, env)
-                own = Scalar(self.called[name], settled(self.scalars[name]).name)
+                lines, computed_value, _ = self.computed(value, env)
+                scalar = Scalar(self.called[name], settled(self.scalars[name]).name)
                 if op != "=":
-                    found = lang.Apply(operator_name(op), (own, found), step.span, step.function)
-                return [*lines, Assign(own.name, own.type, found)]
+                    computed_value = lang.Apply(operator_name(op), (scalar, computed_value), step.span, step.function)
+                return [*lines, Assign(scalar.name, scalar.type, computed_value)]
             case lang.While(condition, body):
                 lines, test, inner = self.computed(condition, env)
                 ends = If(lang.Apply("logical_not", (test,)), Break())
@@ -139,10 +139,10 @@ class Loops(Places):
         step = self.once(step)
         asked = self.asked_for_place(step, env) if asks else []
         env = replace(env, earlier=tuple(earlier_writers(self.steps.body, step)))
-        made = Block(tuple(self.equation(step, env)), step.text)
+        computed = Block(tuple(self.equation(step, env)), step.text)
         if not asked or while_running:
-            return [*asked, made]
-        return [*asked, If(lang.Apply("logical_not", (Scalar(LOST, "bool"),)), made)]
+            return [*asked, computed]
+        return [*asked, If(lang.Apply("logical_not", (Scalar(LOST, "bool"),)), computed)]
 
     def compares_all(self, *plans: Plan) -> bool:
         """Whether all that one tensor stores is compared with all that another does, where entries could be looked up
@@ -168,7 +168,7 @@ class Loops(Places):
         asked = self.where_asked(step, effects, env) if self.context.makes(GUARDED) else []
         return asked or self.over(step, effects, env)
 
-    def over(self, step: lang.For, found: Sequence[Region] | None, env: Env) -> list[Plan]:
+    def over(self, step: lang.For, regions_of_body: Sequence[Region] | None, env: Env) -> list[Plan]:
         """A loop whose body does nothing but in these regions."""
         conditions = () if step.where is None else tuple(conjuncts(step.where))
         free_range = set(step.indices) & self.steps.free
@@ -182,20 +182,20 @@ class Loops(Places):
 
         if order_is_free(step.body, step.indices, self.written):
             apart = self.apart(step, env)
-            regions = everywhere if found is None else found
+            regions = everywhere if regions_of_body is None else regions_of_body
             return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
-        if found is not None and self.context.makes(IN_ORDER):
-            in_order = self.in_order(step, found, conditions, leaf, inner)
+        if regions_of_body is not None and self.context.makes(IN_ORDER):
+            in_order = self.in_order(step, regions_of_body, conditions, leaf, inner)
             if in_order is not None:
                 return in_order
         return self.passes(everywhere, step.indices, conditions, leaf, inner)
 
-    def where_asked(self, step: lang.For, found: Sequence[Region] | None, env: Env) -> list[Plan]:
+    def where_asked(self, step: lang.For, regions: Sequence[Region] | None, env: Env) -> list[Plan]:
         """A loop under a condition that is one truth at all points at which nothing is stored along the loop: where it
         is false, as `A[i,k] > A[i,j]` for a positive A[i,j], the loop has only the others. [] where there is no such
         condition, or what is stored along the loop drives it anyway."""
         only = with_lets_inside(step.body)
-        if only is None or only.otherwise or self.is_along(found, step.indices):
+        if only is None or only.otherwise or self.is_along(regions, step.indices):
             return []
         condition = only.condition
         known = env.known | set(step.indices)
@@ -204,15 +204,15 @@ class Loops(Places):
         beyond = self.regions.beyond(condition, step.indices)
         if beyond is None or isinstance(beyond[1], lang.Constant) or not self.is_along(beyond[0], step.indices):
             return []
-        lines, rest, _ = self.computed(beyond[1], env)
-        whole, part = (Block(tuple(self.over(step, f, env))) for f in (found, beyond[0]))
-        return [*lines, If(rest, whole, part, "it is the same at all points where nothing is stored")]
+        lines, holds_elsewhere, _ = self.computed(beyond[1], env)
+        whole, part = (Block(tuple(self.over(step, f, env))) for f in (regions, beyond[0]))
+        return [*lines, If(holds_elsewhere, whole, part, "it is the same at all points where nothing is stored")]
 
     def in_order(
-        self, step: lang.For, found: Sequence[Region], conditions: Sequence[Formula], leaf: Leaf, env: Env
+        self, step: lang.For, regions: Sequence[Region], conditions: Sequence[Formula], leaf: Leaf, env: Env
     ) -> list[Plan] | None:
         """A loop whose order matters, driven by what its body needs; None where that is not proved to come in order."""
-        if any(a.tensor in self.written for r in found for a in r.accesses):
+        if any(a.tensor in self.written for r in regions for a in r.accesses):
             return None  # it could grow meanwhile
         bodies: list[Plan] = []
 
@@ -222,15 +222,15 @@ class Loops(Places):
 
         restore = self.kept()
         try:
-            made = self.passes(found, step.indices, conditions, body, replace(env, order=step.indices))
+            nests = self.passes(regions, step.indices, conditions, body, replace(env, order=step.indices))
         except OutOfOrder:
             restore()
             return None
-        around = [loop for p in made for body in bodies for loop in _loops_around(p, body)]
+        around = [loop for p in nests for body in bodies for loop in _loops_around(p, body)]
         if ends_early(step.body) and (len(around) != 1 or isinstance(around[0], Find)):
             restore()
             return None
-        return made
+        return nests
 
     def taken_apart(self, step: lang.For, env: Env) -> list[lang.For]:
         """A loop that asks in its body where it is, as several that need not: where tensors drive them, each begins and
@@ -238,9 +238,9 @@ class Loops(Places):
         known, changed = env.known | set(step.indices), changed_in(step.body)
         free = order_is_free(step.body, step.indices, self.written)
         only = with_lets_inside(step.body)
-        held: Any = only.condition if only is not None and only.otherwise else None
-        if only is not None and isinstance(held, Holds):
-            condition = held.condition
+        asked: Any = only.condition if only is not None and only.otherwise else None
+        if only is not None and isinstance(asked, Holds):
+            condition = asked.condition
             sparse = any(self.effects(part, known, changed) is not None for part in (only.then, only.otherwise))
             in_any_order = free or are_independent(only.then, only.otherwise)
             if sparse and self.is_affine(condition) and in_any_order:
@@ -252,10 +252,10 @@ class Loops(Places):
         subscript of all that is written, and of what of it is read."""
         accesses = [a for s in step.body for a in accesses_of(s) if a.tensor in self.written]
         accesses += [lang.Access(n.target, n.subscripts) for s in step.body for n in walk(s) if isinstance(n, Equation)]
-        own = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Let)}
+        local_scalars = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Let)}
         sets = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Set)}
         local = {t.name for t in self.program.temporaries} | {*self.collected, *self.collected.values()}
-        if not accesses or not sets <= own or any(a.tensor in local for a in accesses):
+        if not accesses or not sets <= local_scalars or any(a.tensor in local for a in accesses):
             return None
         for index in step.indices:
             places: dict[str, set[int]] = {}
@@ -271,9 +271,9 @@ class Loops(Places):
         return union([self.effect(s, known, changed) for s in steps])
 
     def effect(self, step: Any, known: Set[str], changed: Set[str]) -> list[Region] | None:
-        def outer(found: list[Region] | None, *values: Any) -> list[Region] | None:
+        def outer(regions: list[Region] | None, *values: Any) -> list[Region] | None:
             """The regions of these values."""
-            return self.outer(found, known, {n for v in values for n in led_to(v, changed)})
+            return self.outer(regions, known, {n for v in values for n in led_to(v, changed)})
 
         match step:
             case lang.Let():
@@ -285,8 +285,10 @@ class Loops(Places):
                 if neutral is not None and self.regions.fill(value) == neutral:
                     return outer(self.regions.of(value), value)
             case Equation(target=target, updates=None, value=value) if target in self.entries and not step.at:
-                own = self.regions.fill(value)
-                if own is not None and fill_text(own) == fill_text(self.tensors[target].layout.fill):
+                fill_of_value = self.regions.fill(value)
+                if fill_of_value is not None and fill_text(fill_of_value) == fill_text(
+                    self.tensors[target].layout.fill
+                ):
                     before = [self.entries_of(w, step) for w in earlier_writers(self.steps.body, step)]
                     return outer(union([self.regions.of(value), *before]), value)
             case lang.Set(_, op, value) if op != "=":
@@ -305,13 +307,13 @@ class Loops(Places):
                 return outer(self.effects(body, {*known, *indices}, changed))
         return None
 
-    def outer(self, found: list[Region] | None, known: Set[str], leading: Set[str]) -> list[Region] | None:
+    def outer(self, regions: list[Region] | None, known: Set[str], leading: Set[str]) -> list[Region] | None:
         """Regions in terms of known indices only: accesses with others are left out. Values that lead to an access do
         so before the loop, if they are among those that may."""
-        if found is None:
+        if regions is None:
             return None
         result = []
-        for region in found:
+        for region in regions:
             gathers = [k for k in region.links if isinstance(k, Gather)]
             links = tuple(k for k in gathers if k.name in leading and self.free(k.at) <= known)
             later = {k.name for k in gathers if k not in links}
@@ -324,8 +326,8 @@ class Loops(Places):
         return list(dict.fromkeys(result))
 
 
-def _without_links(found: list[Region] | None) -> list[Region] | None:
-    return None if found is None or any(r.links for r in found) else found
+def _without_links(regions: list[Region] | None) -> list[Region] | None:
+    return None if regions is None or any(r.links for r in regions) else regions
 
 
 def spoken_of(access: lang.Access) -> set[str]:
@@ -355,5 +357,5 @@ def _loops_around(plan: Plan, body: Plan) -> list[Plan]:
     """The loops that stand around a body."""
     if plan is body or not any(n is body for n in walk(plan, Plan)):
         return []
-    own = [plan] if isinstance(plan, LOOPS) else []
-    return own + [loop for n in children(plan) if isinstance(n, Plan) for loop in _loops_around(n, body)]
+    outer = [plan] if isinstance(plan, LOOPS) else []
+    return outer + [loop for n in children(plan) if isinstance(n, Plan) for loop in _loops_around(n, body)]

@@ -117,7 +117,7 @@ class Merging(Driving):
 
     def merged(
         self,
-        found: Sequence[Region],
+        regions: Sequence[Region],
         indices: Sequence[str],
         conditions: Sequence[Formula],
         leaf: Leaf,
@@ -125,21 +125,21 @@ class Merging(Driving):
         distinct: Sequence[Expr] | None,
     ) -> list[Plan] | None:
         """The leaf once at each point that one of the regions has, by a merge; None where they are no streams."""
-        plain = all(r.accesses and not r.links and not r.where for r in found)
-        accesses = list({key_of(a): a for r in found for a in r.accesses}.values())
+        plain = all(r.accesses and not r.links and not r.where for r in regions)
+        accesses = list({key_of(a): a for r in regions for a in r.accesses}.values())
         if not self.context.makes(MERGES) or len(accesses) < 2 or not plain or self.context.order:
             return None
-        said = {*self.context.named, *self.context.forced}
-        if any(name.startswith(f"{a.tensor}.") for a in accesses for name in said):
+        scheduled = {*self.context.named, *self.context.forced}
+        if any(name.startswith(f"{a.tensor}.") for a in accesses for name in scheduled):
             return None  # a merge has no loops over positions
-        alone = all(len(r.accesses) == 1 for r in found)
+        alone = all(len(r.accesses) == 1 for r in regions)
         if not alone and len({frozenset(self.indices_in(a)) for a in accesses}) > 1:
             return None  # going through the shorter ones again and again may take longer than looking up
         if any(key_of(a) in env.values or key_of(a) in env.absent for a in accesses):
             return None
         for index in reversed([i for i in indices if i in self.extents]):
             outer = [i for i in indices if i != index]
-            if self.steps.called.get(index, index) in said:
+            if self.steps.called.get(index, index) in scheduled:
                 continue
             if env.order and env.order != (*outer, index):
                 continue
@@ -156,7 +156,7 @@ class Merging(Driving):
             if not all(self.is_affine(c) for c in around):
                 return None
 
-            advance = partial(self.advancing, streams, () if alone else found, index, inside, leaf)
+            advance = partial(self.advancing, streams, () if alone else regions, index, inside, leaf)
             env = replace(env, order=tuple(outer) if env.order else ())
             if not outer and not around:
                 return [advance(env)]
@@ -176,8 +176,8 @@ class Merging(Driving):
 
     def stream(self, access: lang.Access, index: str, env: Env) -> Stream | None:
         """An access as a stream of the index, the others known."""
-        own = [s for s in access.subscripts if index in variables(s)]
-        if len(own) != 1 or index in env.known or set(variables(own[0])) & self.indices != {index}:
+        subscripts = [s for s in access.subscripts if index in variables(s)]
+        if len(subscripts) != 1 or index in env.known or set(variables(subscripts[0])) & self.indices != {index}:
             return None
         try:
             instances = list(self.instances((access,), (index,), (), env))
@@ -277,12 +277,12 @@ class Merging(Driving):
     ) -> Callable[[Mapping[Key, Any], Sequence[Stream]], Plan]:
         """What is done at a point, given the values of the streams that are there and those that are not."""
 
-        def made(values: Mapping[Key, Any], absent: Sequence[Stream] = ()) -> Plan:
+        def at_point(values: Mapping[Key, Any], absent: Sequence[Stream] = ()) -> Plan:
             known = env.knowing([index]).having(values).where(conditions)
             known = replace(known, absent=known.absent.union(key_of(s.access) for s in absent))
             return self.where(sides.rest, leaf(known))
 
-        return made
+        return at_point
 
     def two_way(
         self,
@@ -315,11 +315,11 @@ class Merging(Driving):
         )
         cases = If(Holds(Compare("=", here, there)), case(here, both, one, other), only)
         together = _while(And((_left(one), _left(other))), (first, second, cases), _reason(streams, index), *streams)
-        rest = [
+        tails = [
             _while(_left(s), case(s.coordinate, alone[s.position], s).parts, f"what is left of {s.access.tensor}", s)
             for s in streams
         ]
-        return Block((together, *rest))
+        return Block((together, *tails))
 
     def least_first(
         self,
@@ -461,7 +461,7 @@ def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sid
     """The conditions: those that bound the index by values known before the merge, and the rest."""
     low: list[Expr] = []
     high: list[Expr] = []
-    rest: list[Formula] = []
+    others: list[Formula] = []
     for condition in (c for f in conditions for c in conjuncts(f)):
         match solved_for(condition, index):
             case (op, bound) if op != "!=" and not bound.names() & inside:
@@ -470,8 +470,8 @@ def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sid
                 if op in ("<=", "<", "="):
                     high.append(expression(bound.plus(op != "<")))
             case _:
-                rest.append(condition)
-    return Sides(tuple(low), tuple(high), tuple(rest))
+                others.append(condition)
+    return Sides(tuple(low), tuple(high), tuple(others))
 
 
 def _once(plan: Plan, done: set[str]) -> Plan:

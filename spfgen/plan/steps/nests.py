@@ -90,16 +90,24 @@ class Nests(State):
         at_hand = self.at_hand(region.accesses, env)
         if at_hand is None:
             return []
-        before, flags, rest, env = at_hand
+        before, flags, unknown_accesses, env = at_hand
         lines += before
         pending = [link for link in links if not set(link.names) <= env.known]
-        own = {v for a in rest for s in a.subscripts for v in variables(s) if v in self.indices}
-        more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
-        reached = self.reached(env.known | own | set(more), pending)
+        indices_of_accesses = {
+            v for a in unknown_accesses for s in a.subscripts for v in variables(s) if v in self.indices
+        }
+        more = [
+            p
+            for k in pending
+            if isinstance(k, Link) and indices_of_accesses & set(k.parts)
+            for p in k.parts
+            if p not in indices_of_accesses
+        ]
+        reached = self.reached(env.known | indices_of_accesses | set(more), pending)
         more += [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
         more += [n for link in pending for n in link.names if n not in reached and n not in more]
-        here = env.known | own | set(more)
+        here = env.known | indices_of_accesses | set(more)
         now = tuple(c for c in conditions if self.is_affine(c) and self.indices_of(c) <= here)
         later = tuple(c for c in conditions if c not in now)
 
@@ -111,13 +119,13 @@ class Nests(State):
                 body = If(joined("logical_and", tests), body)
             return Block((*solved, body)) if solved else body
 
-        if not rest and not more and not now:
-            made: list[Plan] = [inside(env)]
+        if not unknown_accesses and not more and not now:
+            nest: list[Plan] = [inside(env)]
         else:
-            made = self.nests(rest, tuple(more), now, inside, env, None if pending else distinct)
+            nest = self.nests(unknown_accesses, tuple(more), now, inside, env, None if pending else distinct)
         if flags:
-            made = [If(joined("logical_and", flags), Block(tuple(made)))]
-        return [*lines, *made]
+            nest = [If(joined("logical_and", flags), Block(tuple(nest)))]
+        return [*lines, *nest]
 
     def led_by_a_value(
         self,
@@ -139,14 +147,14 @@ class Nests(State):
         after = tuple(c for c in conditions if c not in before)
         if (after and gather.checked) or not names_in(gather.at) & self.indices <= known:
             names = {k.name for k in region.links if isinstance(k, Gather)}
-            rest = tuple(a for a in region.accesses if not names_in(a) & names)
+            remaining = tuple(a for a in region.accesses if not names_in(a) & names)
             where = tuple(c for c in region.where if not names_in(c) & names)
-            return self.driven_by(Region(rest, (), where), indices, conditions, leaf, env, distinct)
+            return self.driven_by(Region(remaining, (), where), indices, conditions, leaf, env, distinct)
 
         def inside(inner: Env) -> Plan:
             lines, inner = self.placed(gather.name, gather.at, gather.access, inner, gather.checked)
-            rest = [i for i in indices if i not in first]
-            return Block((*lines, *self.driven_by(region, rest, after, leaf, inner.where(before))))
+            remaining = [i for i in indices if i not in first]
+            return Block((*lines, *self.driven_by(region, remaining, after, leaf, inner.where(before))))
 
         if not first and not before:
             return [inside(env)]
@@ -163,19 +171,19 @@ class Nests(State):
         question settles: the questions come with what is done for them first. None where one stores nothing."""
         lines: list[Plan] = []
         flags: list[Any] = []
-        rest: list[lang.Access] = []
+        remaining: list[lang.Access] = []
         for access in accesses:
             key = key_of(access)
             if key in env.absent:
                 return None
             is_table = access.tensor in self.tables.values() and self.indices_in(access) <= env.known
             if key not in env.values and not is_table:
-                rest.append(access)
+                remaining.append(access)
                 continue
             more, flag, env = self.looked_up(access, env)
             lines += more
             flags += [] if flag == lang.Constant(True) else [flag]
-        return lines, flags, tuple(rest), env
+        return lines, flags, tuple(remaining), env
 
     def looked_up(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
         """The value of an access where its indices are known; whether anything is stored there: values.py."""
@@ -320,7 +328,7 @@ class Nests(State):
             if value != Var(index):
                 lines.append(Define(index, value))
         assert isinstance(does.value, lang.Apply)
-        found = dict(zip(map(key_of, accesses), does.value.arguments, strict=True))
+        values = dict(zip(map(key_of, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
         loads = {n.dim for n in nodes if isinstance(n, Load | Define)}
         loads |= {loaded.dim for n in nodes if isinstance(n, Find) for loaded in n.loads}
@@ -333,7 +341,7 @@ class Nests(State):
             loaded=env.loaded | loads,
             order=(),
         )
-        body = leaf(inner.knowing(unknown).having(found))
+        body = leaf(inner.knowing(unknown).having(values))
         result: Plan = Block((*lines, body)) if lines else body
         for node in reversed(kept):
             result = with_body(node, result)
@@ -427,12 +435,12 @@ def decided_by(link: Link | Tie, known: set[str]) -> dict[str, Expr]:
                     result = Bin("+", Bin("*", result, extent), Var(part))
                 return {whole: result}
             if whole in known:
-                rest: Expr = Var(whole)
+                quotient: Expr = Var(whole)
                 decided: dict[str, Expr] = {}
                 for part, extent in reversed([*zip(parts[1:], extents[1:], strict=True)]):
-                    decided[part] = Bin("%", rest, extent)
-                    rest = Bin("/", rest, extent)
-                decided[parts[0]] = rest
+                    decided[part] = Bin("%", quotient, extent)
+                    quotient = Bin("/", quotient, extent)
+                decided[parts[0]] = quotient
                 return decided
     return {}
 

@@ -30,12 +30,12 @@ class Places(Equations):
     def asked_for_place(self, eq: Equation, env: Env) -> list[Plan]:
         """What is done before the equation to see that all that it computes has a place."""
         target = self.tensors[eq.target]
-        own = {t.name for t in self.program.temporaries}
-        if eq.within or eq.target in own or eq.target in self.collected or not is_given(target) or _is_shared(target):
+        local = {t.name for t in self.program.temporaries}
+        if eq.within or eq.target in local or eq.target in self.collected or not is_given(target) or _is_shared(target):
             return []
         access = lang.Access(eq.target, eq.subscripts, eq.span)
-        found = regions_of(eq, access, target, self.regions)
-        regions = [r for r in [Region(())] if found is None] if found is None else found
+        value_regions = regions_of(eq, access, target, self.regions)
+        regions = [r for r in [Region(())] if value_regions is None] if value_regions is None else value_regions
         regions = [r for r in regions if not self._has_place(r, access, target)]
         if not regions:
             return []

@@ -67,24 +67,24 @@ def with_copies(
 def _copies(scan: Scan, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exactly: bool) -> tuple[Copy, ...]:
     """What a loop updates; nothing where it does more than that."""
     nodes = [*walk(scan.body)]
-    own = {n.name for n in nodes if isinstance(n, Let)}
+    local_scalars = {n.name for n in nodes if isinstance(n, Let)}
     stores = [n for n in nodes if isinstance(n, Store)]
     for node in nodes:
         kept = isinstance(node, Find | Segment) and bool(node.place)
         if isinstance(node, Plan) and (kept or not isinstance(node, MOVABLE | Store) or _combines(node)):
             return ()
-        if isinstance(node, Assign) and node.name not in own and node.name not in FLAGS:
+        if isinstance(node, Assign) and node.name not in local_scalars and node.name not in FLAGS:
             return ()
     if ends_loop(scan.body):
         return ()
-    found: dict[tuple[str, str], Copy] = {}
+    copies: dict[tuple[str, str], Copy] = {}
     for store in stores:
         copy = _copy(store, kinds, sizes, exactly)
         key = store.target.tensor, store.target.array
-        if copy is None or found.setdefault(key, copy).monoid != copy.monoid:
+        if copy is None or copies.setdefault(key, copy).monoid != copy.monoid:
             return ()
-    reads = sum(isinstance(n, Operand) and (n.tensor, n.array) in found for n in nodes)
-    return tuple(found.values()) if reads == 2 * len(stores) else ()  # in each store: its place, and what was there
+    reads = sum(isinstance(n, Operand) and (n.tensor, n.array) in copies for n in nodes)
+    return tuple(copies.values()) if reads == 2 * len(stores) else ()  # in each store: its place, and what was there
 
 
 def _copy(store: Store, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exactly: bool) -> Copy | None:

@@ -40,25 +40,25 @@ def with_own_totals(plan: Plan, totals: Sequence[Total], fresh: Callable[[str], 
             return replace(node, parallel=False, because="")
         if not isinstance(node, Scan) or not node.parallel or node.private:  # those of a reduction inside
             return None
-        own = {t.scalar.name: Scalar(fresh(f"{t.scalar.name}_part"), t.scalar.type) for t in totals}
-        private = [Let(own[t.scalar.name].name, t.scalar.type, number_of(t.neutral, t.scalar.type)) for t in totals]
-        joined = [_combined(t, own[t.scalar.name]) for t in totals]
-        body = rewrite(lambda n: _renamed(n, own), node.body)
+        parts = {t.scalar.name: Scalar(fresh(f"{t.scalar.name}_part"), t.scalar.type) for t in totals}
+        private = [Let(parts[t.scalar.name].name, t.scalar.type, number_of(t.neutral, t.scalar.type)) for t in totals]
+        joined = [_combined(t, parts[t.scalar.name]) for t in totals]
+        body = rewrite(lambda n: _renamed(n, parts), node.body)
         return replace(node, body=body, private=tuple(private), combined=Block(tuple(joined)))
 
     result: Plan = rewrite(rule, plan, Plan)
     return result
 
 
-def _combined(total: Total, own: Scalar) -> Plan:
-    value = replace(total.operator, arguments=(total.scalar, own))
+def _combined(total: Total, part: Scalar) -> Plan:
+    value = replace(total.operator, arguments=(total.scalar, part))
     return Assign(total.scalar.name, total.scalar.type, value)
 
 
-def _renamed(node: Any, own: dict[str, Scalar]) -> Any:
+def _renamed(node: Any, parts: dict[str, Scalar]) -> Any:
     match node:
-        case Scalar(name) if name in own:
-            return own[name]
-        case Assign(name) if name in own:
-            return replace(node, name=own[name].name)
+        case Scalar(name) if name in parts:
+            return parts[name]
+        case Assign(name) if name in parts:
+            return replace(node, name=parts[name].name)
     return None

@@ -41,12 +41,12 @@ def in_one_nest(planner: Equations, eq: Equation, env: Env) -> list[Plan] | None
     if node is None:
         return None
     restore, names = planner.kept(), set(planner.names)
-    made = _planned(planner, eq, node, env)
-    if made is None or any(_repeats(p, eq.target) for p in made):
+    nest = _planned(planner, eq, node, env)
+    if nest is None or any(_repeats(p, eq.target) for p in nest):
         restore()
-        made = None
+        nest = None
         planner.names = names
-    return made
+    return nest
 
 
 def _repeats(plan: Plan, target: str) -> bool:
@@ -55,8 +55,8 @@ def _repeats(plan: Plan, target: str) -> bool:
     for scan in (n for n in walk(plan, PLANS) if isinstance(n, Scan)):
         *inside, last = chain(scan.body)
         if isinstance(last, Store) and not any(isinstance(n, Scan) for n in inside):
-            own = {scan.dim, *(s.name for n in inside for s in n.computed())}
-            if last.monoid is not None and last.target.tensor == target and not variables(last.value) & own:
+            moving = {scan.dim, *(s.name for n in inside for s in n.computed())}
+            if last.monoid is not None and last.target.tensor == target and not variables(last.value) & moving:
                 return True
     return False
 
@@ -134,23 +134,23 @@ def _in_memory(
     if planner.kinds[eq.target] != kind.name or planner.context.named or not instances:
         return None
     neutral = number_of(planner.types.identity(node), kind.name)
-    made = planner.filled(eq, target, neutral, env)
+    parts = planner.filled(eq, target, neutral, env)
     for instance in instances:
-        made += plan_instance(instance, _context(planner, instance), store=False)
+        parts += plan_instance(instance, _context(planner, instance), store=False)
     total: Any = target
     if counts.rest is not None:
         name = planner.fresh("visited")
         planner.own(name, "int64", 0, planner.tensors[eq.target].extents)
         visited = lang.Access(name, eq.subscripts)
-        made += _counted(planner, visited, node, counts)
+        parts += _counted(planner, visited, node, counts)
         assert counts.points is not None
         points = lang.Index(counts.points)
         left = lang.Apply("subtract", (points, visited))
-        rest = cast(planner.power(node, counts.rest, left, kind.name), kind.name)
-        whole = cast(replace(operator_of_reduction(node), arguments=(total, rest)), kind.name)
+        fill_part = cast(planner.power(node, counts.rest, left, kind.name), kind.name)
+        whole = cast(replace(operator_of_reduction(node), arguments=(total, fill_part)), kind.name)
         total = lang.Apply("where", (lang.Apply("less", (visited, points)), whole, total))
     value = rewrite(lambda n: total if n == node else None, eq.value)
-    return made if value == target else [*made, *planner.equation(replace(eq, value=value), env)]
+    return parts if value == target else [*parts, *planner.equation(replace(eq, value=value), env)]
 
 
 def _counted(planner: Equations, visited: lang.Access, node: lang.Reduce, counts: Combined) -> list[Plan]:
@@ -162,10 +162,10 @@ def _counted(planner: Equations, visited: lang.Access, node: lang.Reduce, counts
     unknown = [*names, *node.indices]
     (region,) = counts.regions
     where = (*counts.conditions, *(c for c in region.where if c not in counts.conditions))
-    made: list[Plan] = []
+    nests: list[Plan] = []
     for instance in planner.instances(region.accesses, unknown, where, Env(), visited):
-        made += plan_instance(replace(instance, value=one, monoid=monoid), _context(planner, instance), store=False)
-    return made
+        nests += plan_instance(replace(instance, value=one, monoid=monoid), _context(planner, instance), store=False)
+    return nests
 
 
 def _accesses(planner: Equations, node: lang.Reduce, region: Region) -> list[lang.Access] | None:
@@ -186,8 +186,8 @@ def _finish(planner: Equations, eq: Equation, node: lang.Reduce, total: Scalar, 
     lines = [] if counts.rest is None else _rest(planner, node, total, counts, env)
     planner.called[total.name], planner.scalars[total.name] = total.name, TYPES[total.type]
     planner.constants.add(total.name)
-    made = rewrite(lambda n: lang.Local(total.name, node.span) if n is node or n == node else None, eq.value)
-    more, value = planner.point_value(made, env)
+    value_of_total = rewrite(lambda n: lang.Local(total.name, node.span) if n is node or n == node else None, eq.value)
+    more, value = planner.point_value(value_of_total, env)
     target = lang.Access(eq.target, eq.subscripts, eq.span)
     return Block((*lines, *more, *planner.stored(eq, target, value, env)))
 

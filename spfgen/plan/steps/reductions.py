@@ -102,12 +102,12 @@ class Reductions(Values):
 
         shares = neutral is not None and may_share(operator, kind, self.context.deterministic)
         inner = replace(env, parallel=env.parallel and shares, own=True)
-        made = self.in_their_order(node, counts.regions, counts.conditions, leaf, inner)
+        nests = self.in_their_order(node, counts.regions, counts.conditions, leaf, inner)
         if self.context.makes(REDUCTION_EXITS) and neutral is not None:
-            made = [shortened(p, total) for p in made]
+            nests = [shortened(p, total) for p in nests]
         totals = [Total(total, neutral, operator)]
         totals += [] if counted is None else [Total(counted, 0, lang.Apply("add", ()))]
-        lines += [with_own_totals(p, totals, self.fresh) for p in made]
+        lines += [with_own_totals(p, totals, self.fresh) for p in nests]
         if counted is not None:
             lines.append(self.rest_combined(node, counts, counted, combined, env))
         return lines, total
@@ -115,21 +115,21 @@ class Reductions(Values):
     def what_counts(self, node: lang.Reduce, env: Env) -> Combined:
         """Where a reduction combines values, and with what else."""
         fill = self.regions.fill(node.value)
-        found = self.regions.of(node.value)
+        regions = self.regions.of(node.value)
         conditions = conditions_of(node)
         neutral = self.types.identity(node)
         points = self.points(node.indices, conditions)
-        beyond = None if self.is_along(found, node.indices) and fill is not None else self.beyond(node, env)
+        beyond = None if self.is_along(regions, node.indices) and fill is not None else self.beyond(node, env)
         if beyond is not None and points is not None and self.has_power(node):
-            found, rest = beyond
-            is_nothing = isinstance(rest, lang.Constant) and neutral is not None and rest.value == neutral
-            return Combined(found, conditions, None if is_nothing else rest, points)
-        if found is None or fill is None:
+            regions, fill_value = beyond
+            is_nothing = isinstance(fill_value, lang.Constant) and neutral is not None and fill_value.value == neutral
+            return Combined(regions, conditions, None if is_nothing else fill_value, points)
+        if regions is None or fill is None:
             return Combined(None, conditions)
         if neutral is not None and fill == neutral:
-            return Combined(found, conditions)
+            return Combined(regions, conditions)
         if points is not None and self.has_power(node):
-            return Combined(found, conditions, number_of(fill, settled(self.types.kind(node.value)).name), points)
+            return Combined(regions, conditions, number_of(fill, settled(self.types.kind(node.value)).name), points)
         return Combined(None, conditions)
 
     def rest_combined(
@@ -144,23 +144,23 @@ class Reductions(Values):
         return If(lang.Apply("less", (counted, points)), last)
 
     def in_their_order(
-        self, node: lang.Reduce, found: Sequence[Region] | None, conditions: Sequence[Formula], leaf: Leaf, env: Env
+        self, node: lang.Reduce, regions: Sequence[Region] | None, conditions: Sequence[Formula], leaf: Leaf, env: Env
     ) -> list[Plan]:
         """The leaf at each point of a reduction: where its operator asks for their order, in that."""
         everywhere = [Region(())]
-        if found is None or self.types.is_orderless(node):
-            return self.passes(everywhere if found is None else found, node.indices, conditions, leaf, env)
+        if regions is None or self.types.is_orderless(node):
+            return self.passes(everywhere if regions is None else regions, node.indices, conditions, leaf, env)
         restore = self.kept()
         try:
-            return self.passes(found, node.indices, conditions, leaf, replace(env, order=node.indices))
+            return self.passes(regions, node.indices, conditions, leaf, replace(env, order=node.indices))
         except OutOfOrder:
             restore()
             return self.passes(everywhere, node.indices, conditions, leaf, env)
 
-    def is_along(self, found: Sequence[Region] | None, indices: Sequence[str]) -> bool:
+    def is_along(self, regions: Sequence[Region] | None, indices: Sequence[str]) -> bool:
         """Whether something that is stored along the indices leads to all points of the regions."""
-        return found is not None and all(
-            r.links or any({*indices} & self.indices_in(a) for a in r.accesses) for r in found
+        return regions is not None and all(
+            r.links or any({*indices} & self.indices_in(a) for a in r.accesses) for r in regions
         )
 
     def beyond(self, node: lang.Reduce, env: Env) -> tuple[list[Region], Any] | None:
@@ -255,8 +255,8 @@ class Reductions(Values):
         decided = joined("logical_and", (lang.Apply("greater_equal", (at, lang.Constant(0))), other))
         if kind.kind in "fc":
             decided = joined("logical_or", (decided, lang.Apply("isnan", (best,))))
-        rest = lang.Apply("less", (counted, lang.Index(self.extents[index])))
-        open_ = joined("logical_and", (rest, lang.Apply("logical_not", (decided,))))
+        some_are_missing = lang.Apply("less", (counted, lang.Index(self.extents[index])))
+        open_ = joined("logical_and", (some_are_missing, lang.Apply("logical_not", (decided,))))
 
         def leaf(inner: Env) -> Plan:
             more, value = self.point_value(node.value, inner)

@@ -66,9 +66,9 @@ class Given:
     is_serial: Callable[[str], bool]
 
 
-def _without_tables(given: Given, made: Made) -> Made:
-    whole = streamed(made.plan, given.tables, given.tells_apart).parts
-    first = tuple(p for p in whole if any(p is own for own in made.first))
+def _without_tables(given: Given, planned: Made) -> Made:
+    whole = streamed(planned.plan, given.tables, given.tells_apart).parts
+    first = tuple(p for p in whole if any(p is part for part in planned.first))
     return Made(first, whole[len(first) :])
 
 
@@ -123,19 +123,19 @@ CHANGING = frozenset({"tables as scalars", "unswitching", "index-set splitting",
 """Those that change what nodes say; all others move them, and name what they read."""
 
 
-def rewritten(given: Given, made: Made, verify: Callable[[Plan], None]) -> Block:
+def rewritten(given: Given, planned: Made, verify: Callable[[Plan], None]) -> Block:
     """The plan after all of them, each looked at by `verify`; as it is where planning ends before."""
-    note_planned(made.plan)
-    if not made.first and all(map(_is_product, made.parts)):
-        return made.plan
+    note_planned(planned.plan)
+    if not planned.first and all(map(_is_product, planned.parts)):
+        return planned.plan
     last = given.context.stop_after
     if last and last not in _names((*STEPS, *WHOLE)):
-        return made.plan
+        return planned.plan
     for step in STEPS:
-        made = passed((step,), given, made, given.context, partial(_compare, step.name, made, verify))
+        planned = passed((step,), given, planned, given.context, partial(_compare, step.name, planned, verify))
         if step.name == last:
             break
-    return made.plan
+    return planned.plan
 
 
 def _compare(name: str, before: Made, verify: Callable[[Plan], None], after: Made) -> None:

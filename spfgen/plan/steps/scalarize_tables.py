@@ -68,11 +68,11 @@ def streamed(plan: Block, tables: Sequence[Grouped], apart: Apart) -> Block:
         def rule(node: Any, table: Grouped = table) -> Plan | None:
             return _fused(node, table, apart) if isinstance(node, Block) else None
 
-        made: Block = rewrite(rule, plan, Plan)
-        if made is not plan:
-            kept = (p for p in made.parts if not (isinstance(p, Collect) and p.name in table.names))
-            made = replace(made, parts=tuple(kept))
-            plan = plan if _mentions(made, table.names) else made
+        fused: Block = rewrite(rule, plan, Plan)
+        if fused is not plan:
+            kept = (p for p in fused.parts if not (isinstance(p, Collect) and p.name in table.names))
+            fused = replace(fused, parts=tuple(kept))
+            plan = plan if _mentions(fused, table.names) else fused
     return plan
 
 
@@ -87,7 +87,7 @@ def _fused(block: Block, table: Grouped, apart: Apart) -> Block | None:
     nest = parts[first]
     if isinstance(nest, Collect):
         nest = nest.body.parts[0] if isinstance(nest.body, Block) and len(nest.body.parts) == 1 else nest
-    after = [(k, found) for k in range(last + 1, len(parts)) for found in _loops_over(parts[k], table.name)]
+    after = [(k, candidate) for k in range(last + 1, len(parts)) for candidate in _loops_over(parts[k], table.name)]
     if len(after) != 1:
         return None
     place, (loop, before) = after[0]
@@ -95,10 +95,10 @@ def _fused(block: Block, table: Grouped, apart: Apart) -> Block | None:
     if _changed(between) & _read(nest):
         return None
     completing = None if first == last else parts[last]
-    made = _nest(nest, completing, loop, table, apart)
-    if made is None:
+    fused_nest = _nest(nest, completing, loop, table, apart)
+    if fused_nest is None:
         return None
-    parts[place] = rewrite(lambda n: made if n is loop else None, parts[place], Plan)
+    parts[place] = rewrite(lambda n: fused_nest if n is loop else None, parts[place], Plan)
     return replace(block, parts=tuple(p for k, p in enumerate(parts) if k not in filling))
 
 
@@ -121,11 +121,11 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
     entries = [n for n in walk(nest, Plan) if isinstance(n, Entry) and n.name in table.names]
     if done is None or (completing is not None and completed is None) or len(entries) != len(table.names):
         return None
-    own = next(n for n in entries if n.name == table.name)
+    entry = next(n for n in entries if n.name == table.name)
     seen = Scalar(table.counts or table.seen, "int64" if table.counts else "bool")
     why = "all its terms come together: the outer loops visit each coordinate once"
     lets = (
-        Let(own.name, own.type, number_of(own.fill, own.type), why),
+        Let(entry.name, entry.type, number_of(entry.fill, entry.type), why),
         Let(seen.name, seen.type, lang.Constant(0) if table.counts else lang.Constant(False)),
     )
     some = lang.Apply("less", (lang.Constant(0), seen)) if table.counts else seen
@@ -136,10 +136,10 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
         return Block((*lets, _assigning(part, table), If(some, Block((*more, done)))))
 
     needed = {v for e in table.at for v in variables(e)} & bound
-    made = _within(nest, needed, table.at, apart, together)
-    if made is None or not loop.parallel:
-        return made
-    return _shared(made, loop)
+    fused_nest = _within(nest, needed, table.at, apart, together)
+    if fused_nest is None or not loop.parallel:
+        return fused_nest
+    return _shared(fused_nest, loop)
 
 
 def _within(
@@ -171,8 +171,8 @@ def _shared(nest: Plan, loop: Scan) -> Plan | None:
         return None
     match nest:
         case Scan():
-            own = replace(nest, private=loop.private, combined=loop.combined, partition=loop.partition)
-            return replace(own, parallel=True, because=loop.because)
+            shared = replace(nest, private=loop.private, combined=loop.combined, partition=loop.partition)
+            return replace(shared, parallel=True, because=loop.because)
         case Load() | Define() | Guard():
             inner = _shared(nest.body, loop)
             return None if inner is None else with_body(nest, inner)
@@ -221,8 +221,8 @@ def _assigning(plan: Plan, table: Grouped) -> Plan:
     def rule(node: Any) -> Any:
         match node:
             case Entry(name, kind, value=value, old=old) if name in table.names:
-                own = Scalar(name, kind)
-                new = rewrite(lambda n: own if n == Scalar(old, kind) else None, value)
+                scalar = Scalar(name, kind)
+                new = rewrite(lambda n: scalar if n == Scalar(old, kind) else None, value)
                 combined = Assign(name, kind, new)
                 return combined if table.counts else Block((combined, Assign(table.seen, "bool", lang.Constant(True))))
             case Read(Operand(tensor=name)) if name in table.names:

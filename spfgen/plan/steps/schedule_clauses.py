@@ -82,22 +82,22 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
     ordered = _ordered(steps, written)
     errors = []
     for mark in context.marks:
-        own = named(mark.dim, loops)
+        marked_loops = named(mark.dim, loops)
         looked_for = named(mark.dim, searches)
         if mark.word == "order":
-            if not own and not looked_for and not named(mark.dim, known) and mark.dim not in ordered:
+            if not marked_loops and not looked_for and not named(mark.dim, known) and mark.dim not in ordered:
                 errors.append(_no_loop(mark.dim, mark.span, NO_LOOP, loops, written))
-        elif not own:
+        elif not marked_loops:
             name = dict(context.outside).get(mark.dim, mark.dim)
             why = SOUGHT if looked_for else KNOWN if named(name, known) else NO_LOOP
             errors.append(_no_loop(name, mark.span, why, loops, written))
         elif mark.word == "levels":
-            errors += [] if any(isinstance(n, Levels) for n in own) else [_no_levels(mark, own)]
-        elif mark.word == "serial" and any(n.parallel for n in own if isinstance(n, Scan)):
+            errors += [] if any(isinstance(n, Levels) for n in marked_loops) else [_no_levels(mark, marked_loops)]
+        elif mark.word == "serial" and any(n.parallel for n in marked_loops if isinstance(n, Scan)):
             errors.append(SpecError(f"expected a loop over `{mark.dim}` that can be serial", mark.span, (OTHERWISE,)))
         elif mark.word == "parallel":  # of sums of products it has been asked where they were planned (legal.py)
             among = {id(n) for p in nodes if isinstance(p, Products) for n in walk(p, PLANS)}
-            scans = [n for n in own if isinstance(n, Scan) and id(n) not in among]
+            scans = [n for n in marked_loops if isinstance(n, Scan) and id(n) not in among]
             errors += _not_parallel(plan, scans, mark.dim, mark.span, written)
     for name, forced in context.forced.items():
         finds = [n for n in named(name, searches) if isinstance(n, Find)]
@@ -165,15 +165,15 @@ def _no_loop(
 
 
 def _not_parallel(
-    plan: Plan, own: Sequence[Scan], name: str, span: Span | None, written: Mapping[str, str]
+    plan: Plan, marked_loops: Sequence[Scan], name: str, span: Span | None, written: Mapping[str, str]
 ) -> Iterator[SpecError]:
     for outer in (n for n in _run(plan) if isinstance(n, Scan) and n.parallel):
-        if any(n is inner for n in own for inner in walk(outer.body, PLANS)):
+        if any(n is inner for n in marked_loops for inner in walk(outer.body, PLANS)):
             around = written.get(outer.dim, outer.dim)
             message = f"expected a loop that is not within another parallel one, but `{name}` is within `{around}`"
             yield SpecError(message, span, (f"make the outer loop parallel, or `serial {around}; parallel {name}`",))
             return
-    if not all(n.parallel for n in own):
+    if not all(n.parallel for n in marked_loops):
         message = f"expected a loop whose iterations can run in any order, but that is not proved of `{name}`"
         why = "they would have to write different places, or combine values by a commutative and associative function"
         yield SpecError(message, span, (why, OTHERWISE))
@@ -188,8 +188,8 @@ def _run(plan: Any) -> Iterator[object]:
             yield from _run(child)
 
 
-def _no_levels(mark: Mark, own: Sequence[Plan]) -> SpecError:
-    if any(map(_adds_behind, (n for scan in own for n in walk(scan, PLANS)))):
+def _no_levels(mark: Mark, marked_loops: Sequence[Plan]) -> SpecError:
+    if any(map(_adds_behind, (n for scan in marked_loops for n in walk(scan, PLANS)))):
         message = f"expected a loop that reads what others have written, but `{mark.dim}` adds to what others read"
         hint = "iterations that add to one place cannot run at once: convert to a layout by rows, such as csr"
     else:
@@ -203,5 +203,5 @@ def _adds_behind(node: object) -> bool:
     if not isinstance(node, Block):
         return False
     ops = [[n.op for n in stores_in(part)] for part in node.parts]
-    first = next((k for k, found in enumerate(ops) if "=" in found), len(ops))
-    return any("+=" in found for found in ops[first + 1 :])
+    first = next((k for k, ops_of_part in enumerate(ops) if "=" in ops_of_part), len(ops))
+    return any("+=" in ops_of_part for ops_of_part in ops[first + 1 :])

@@ -68,9 +68,9 @@ class Stores(Reductions):
             value = cast(inner.values[key_of(access)], self.tensors[name].entry_type)
             if name not in self.rewritten:
                 return Append(name, access.subscripts, value)
-            own = Scalar(self.fresh("value"), self.tensors[name].entry_type)
-            kept = If(self.differs(own, tensor.layout.fill), Append(name, access.subscripts, own))
-            return Block((Let(own.name, own.type, value), kept))
+            new_value = Scalar(self.fresh("value"), self.tensors[name].entry_type)
+            kept = If(self.differs(new_value, tensor.layout.fill), Append(name, access.subscripts, new_value))
+            return Block((Let(new_value.name, new_value.type, value), kept))
 
         return self.nests((access,), indices, (), leaf, Env())
 
@@ -93,12 +93,12 @@ class Stores(Reductions):
         zero = isinstance(value, lang.Constant) and fill_text(value.value) in ("0", "0.0", "False")
         return given and zero and writes_all(eq) and not env.known and not env.again
 
-    def emptied(self, name: str, rest: Any = None) -> list[Plan]:
+    def emptied(self, name: str, number: Any = None) -> list[Plan]:
         """All of a tensor becomes its fill, or this number."""
         tensor = self.tensors[name]
         indices = self.indices_for(tensor)
         access = lang.Access(name, tuple(Var(i) for i in indices))
-        eq = Equation(name, access.subscripts, indices, lang.Constant(tensor.layout.fill if rest is None else rest))
+        eq = Equation(name, access.subscripts, indices, lang.Constant(tensor.layout.fill if number is None else number))
         return self.filled(eq, access, eq.value, Env())
 
     def differs(self, value: Scalar, fill: Any) -> Any:

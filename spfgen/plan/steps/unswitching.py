@@ -30,10 +30,10 @@ def _asked_before(scan: Scan) -> Plan | None:
     it was: what it reads may not be there otherwise."""
     if scan.parallel or scan.collapse or scan.private:
         return None
-    found = _condition(scan.body)
-    if found is None:
+    condition_and_body = _condition(scan.body)
+    if condition_and_body is None:
         return None
-    condition, body = found
+    condition, body = condition_and_body
     names = {n.name for n in walk(condition) if isinstance(n, Var | Scalar)}
     read = {n.tensor for n in walk(condition) if isinstance(n, Operand)}
     if names & changed_in_iterations(scan) or read & set(written(walk(scan))):
@@ -47,19 +47,29 @@ def _condition(node: Plan) -> tuple[Any, Plan] | None:
     """A condition without which the plan does nothing, and the plan where it holds."""
     match node:
         case Load() | Define():
-            found = _condition(node.body)
-            return None if found is None else (found[0], with_body(node, found[1]))
+            condition_and_plan = _condition(node.body)
+            return (
+                None if condition_and_plan is None else (condition_and_plan[0], with_body(node, condition_and_plan[1]))
+            )
         case Block((*defined, last)) if all(map(goes_on, defined)):
-            found = _condition(last)
-            return None if found is None else (found[0], replace(node, parts=(*defined, found[1])))
+            condition_and_plan = _condition(last)
+            return (
+                None
+                if condition_and_plan is None
+                else (condition_and_plan[0], replace(node, parts=(*defined, condition_and_plan[1])))
+            )
         case Block((first, If(then=Break(), otherwise=None) as ends)):  # where nothing changes, it may as well end
-            found = _condition(first)
-            return None if found is None else (found[0], replace(node, parts=(found[1], ends)))
+            condition_and_plan = _condition(first)
+            return (
+                None
+                if condition_and_plan is None
+                else (condition_and_plan[0], replace(node, parts=(condition_and_plan[1], ends)))
+            )
         case If(condition, then, None):
             return condition, then
         case Store(target, lang.Apply(op, (Read(old), value)) as combined, monoid=None) if old == target:
             return _of_value(node, combined, op, value)
-        case Assign(name, _, lang.Apply(op, (Scalar(own), value)) as combined) if own == name:
+        case Assign(name, _, lang.Apply(op, (Scalar(combined_name), value)) as combined) if combined_name == name:
             return _of_value(node, combined, op, value)
     return None
 
@@ -72,16 +82,16 @@ def _of_value(node: Store | Assign, combined: lang.Apply, op: str, value: Any) -
         value = value.arguments[0]
     if op != "logical_or" or not isinstance(value, lang.Apply) or value.op != "logical_and":
         return None
-    condition, rest = _first(value)
+    condition, others = _first(value)
     for cast in reversed(casts):
-        rest = replace(cast, arguments=(rest,))
-    return condition, replace(node, value=replace(combined, arguments=(combined.arguments[0], rest)))
+        others = replace(cast, arguments=(others,))
+    return condition, replace(node, value=replace(combined, arguments=(combined.arguments[0], others)))
 
 
 def _first(value: lang.Apply) -> tuple[Any, Any]:
     """What is asked first of several things, and the others."""
     one, other = value.arguments
     if isinstance(one, lang.Apply) and one.op == "logical_and":
-        condition, rest = _first(one)
-        return condition, replace(value, arguments=(rest, other))
+        condition, others = _first(one)
+        return condition, replace(value, arguments=(others, other))
     return one, other

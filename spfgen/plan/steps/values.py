@@ -29,7 +29,7 @@ class Values(Merging):
 
     def passes(
         self,
-        found: Sequence[Region],
+        regions: Sequence[Region],
         indices: Sequence[str],
         conditions: Sequence[Formula],
         leaf: Leaf,
@@ -37,36 +37,36 @@ class Values(Merging):
         distinct: Sequence[Expr] | None = None,
     ) -> list[Plan]:
         """The leaf once at each point of the indices that any of the regions has and where the conditions hold."""
-        common = tuple(c for c in found[0].where if all(c in r.where for r in found)) if found else ()
-        if common and not any(r.links for r in found):
+        common = tuple(c for c in regions[0].where if all(c in r.where for r in regions)) if regions else ()
+        if common and not any(r.links for r in regions):
             conditions = (*conditions, *(c for c in common if c not in conditions))
-            found = [replace(r, where=tuple(c for c in r.where if c not in common)) for r in found]
-        merged = self.merged(found, indices, conditions, leaf, env, distinct)
+            regions = [replace(r, where=tuple(c for c in r.where if c not in common)) for r in regions]
+        merged = self.merged(regions, indices, conditions, leaf, env, distinct)
         if merged is not None:
             return merged
-        if env.order and len(found) > 1:
+        if env.order and len(regions) > 1:
             raise OutOfOrder
         parts: list[Plan] = []
-        for k, region in enumerate(found):
-            earlier = [r for r in found[:k] if not apart(r, region)]
+        for k, region in enumerate(regions):
+            earlier = [r for r in regions[:k] if not apart(r, region)]
 
             def once(inner: Env, earlier: Sequence[Region] = tuple(earlier)) -> Plan:
                 return self.unless(earlier, leaf, inner)
 
-            made = self.driven_by(region, indices, conditions, once, env, distinct)
-            shared = len(found) > 1 and any(isinstance(p, Let) or goes_on(p) for p in made)
-            parts += [Block(tuple(made))] if shared else made  # another region may find the same by a loop
+            nest = self.driven_by(region, indices, conditions, once, env, distinct)
+            shared = len(regions) > 1 and any(isinstance(p, Let) or goes_on(p) for p in nest)
+            parts += [Block(tuple(nest))] if shared else nest  # another region may find the same by a loop
         return parts
 
     def unless(self, earlier: Sequence[Region], leaf: Leaf, env: Env) -> Plan:
         """The leaf, where none of these regions is at the point."""
         if not earlier:
             return leaf(env)
-        first, *rest = earlier
+        first, *others = earlier
         lines, present, env, alone = self.present(first, env)
         if alone:
             env = replace(env, absent=env.absent | {key_of(a) for a in first.accesses})
-        inner = self.unless(rest, leaf, env)
+        inner = self.unless(others, leaf, env)
         return Block(
             (*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier nest has computed the others"))
         )
@@ -76,11 +76,11 @@ class Values(Merging):
         a condition nothing is looked up where it does not hold: it may be what keeps the places within their arrays."""
         if region.where:
             lines, env = self.linked(region.links, env)  # which the condition may speak of
-            here, found, _, _ = self.present(replace(region, where=()), env)
-            own = Scalar(self.fresh("present"), "bool")
-            held = joined("logical_and", [Holds(c) for c in region.where])
-            inside = Block((*here, Assign(own.name, "bool", found)))
-            return [*lines, Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
+            here, is_there, _, _ = self.present(replace(region, where=()), env)
+            present = Scalar(self.fresh("present"), "bool")
+            holds = joined("logical_and", [Holds(c) for c in region.where])
+            inside = Block((*here, Assign(present.name, "bool", is_there)))
+            return [*lines, Let(present.name, "bool", lang.Constant(False)), If(holds, inside)], present, env, False
         lines, env = self.linked(region.links, env)
         flags: list[Any] = []
         for access in region.accesses:
@@ -92,8 +92,8 @@ class Values(Merging):
 
     def point_value(self, value: Any, env: Env) -> tuple[list[Plan], Any]:
         """The value at a point, and what is done for it first."""
-        lines, found, _ = self.computed(value, env)
-        return lines, found
+        lines, computed, _ = self.computed(value, env)
+        return lines, computed
 
     def computed(self, value: Any, env: Env) -> tuple[list[Plan], Any, Env]:
         match value:
@@ -117,8 +117,8 @@ class Values(Merging):
                     more, one, env = self.computed(argument, env)
                     lines += more
                     values.append(one)
-                made = replace(value, arguments=tuple(values))
-                return lines, made if env.plain else self.decided(value, made, env), env
+                applied = replace(value, arguments=tuple(values))
+                return lines, applied if env.plain else self.decided(value, applied, env), env
             case Chosen(condition, then, otherwise):
                 match env.decided(condition, None):
                     case lang.Constant(known):
@@ -131,10 +131,10 @@ class Values(Merging):
                 if not first and not second:
                     return [], lang.Apply("where", (Holds(condition), one, other), value.span), env
                 kind = self.types.of(value).name
-                own = Scalar(self.fresh("chosen"), kind)
-                yes = Block((*first, Assign(own.name, kind, one)))
-                no = Block((*second, Assign(own.name, kind, other)))
-                return [Let(own.name, kind, number_of(0, kind)), If(Holds(condition), yes, no)], own, env
+                chosen = Scalar(self.fresh("chosen"), kind)
+                yes = Block((*first, Assign(chosen.name, kind, one)))
+                no = Block((*second, Assign(chosen.name, kind, other)))
+                return [Let(chosen.name, kind, number_of(0, kind)), If(Holds(condition), yes, no)], chosen, env
             case Linked(link, inner):
                 lines, env = self.linked((link,), env)
                 more, found_value, env = self.computed(inner, env)
@@ -154,25 +154,25 @@ class Values(Merging):
     def short(self, value: lang.Apply, env: Env) -> tuple[list[Plan], Any, Env]:
         """`and`, `or` and `where`: what is done for an argument that the first one excludes is not done."""
         lines, first, env = self.computed(value.arguments[0], env)
-        rest = [self.computed(a, env)[:2] for a in value.arguments[1:]]
-        if not any(more for more, _ in rest):
-            made = replace(value, arguments=(first, *(v for _, v in rest)))
-            return lines, made if env.plain else self.decided(value, made, env), env
+        others = [self.computed(a, env)[:2] for a in value.arguments[1:]]
+        if not any(more for more, _ in others):
+            applied = replace(value, arguments=(first, *(v for _, v in others)))
+            return lines, applied if env.plain else self.decided(value, applied, env), env
         kind = self.types.of(value).name
-        own = Scalar(self.fresh("chosen"), kind)
-        then, *otherwise = [Block((*more, Assign(own.name, kind, cast(v, kind)))) for more, v in rest]
+        chosen = Scalar(self.fresh("chosen"), kind)
+        then, *otherwise = [Block((*more, Assign(chosen.name, kind, cast(v, kind)))) for more, v in others]
         asked, start = cast(first, "bool"), number_of(0, kind)
         if value.op == "where":
-            return [*lines, Let(own.name, kind, start), If(asked, then, otherwise[0])], own, env
-        told: Any = own if value.op == "logical_and" else lang.Apply("logical_not", (own,))
-        return [*lines, Let(own.name, kind, asked), If(told, then)], own, env
+            return [*lines, Let(chosen.name, kind, start), If(asked, then, otherwise[0])], chosen, env
+        told: Any = chosen if value.op == "logical_and" else lang.Apply("logical_not", (chosen,))
+        return [*lines, Let(chosen.name, kind, asked), If(told, then)], chosen, env
 
-    def decided(self, value: lang.Apply, made: Any, env: Env) -> Any:
+    def decided(self, value: lang.Apply, computed: Any, env: Env) -> Any:
         """What an operator makes of its arguments, or what one of them alone decides by convention where nothing is
         stored of it: 0 times x is 0 there, also if x is infinite."""
         by_convention = self.types.conventions(value)
         if not by_convention:
-            return made
+            return computed
         kind = self.types.of(value).name
         for place, result in self.regions.deciding(value, [self.regions.fill(a) for a in value.arguments]):
             others = [a for k, a in enumerate(value.arguments) if k != place]
@@ -184,8 +184,8 @@ class Values(Merging):
                 case None:
                     continue
                 case gone:
-                    made = lang.Apply("where", (gone, number_of(result, kind), made), value.span)
-        return made
+                    computed = lang.Apply("where", (gone, number_of(result, kind), computed), value.span)
+        return computed
 
     def is_harmless(self, value: lang.Apply, other: Any) -> bool:
         """Whether the operator makes nothing else of the other argument than what the convention says: it is finite,
@@ -248,17 +248,17 @@ class Values(Merging):
                 read = lang.Apply("add", (old, read))
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
-        found = self.nests((access,), (), (), leaf, replace(env, parallel=False, order=()))
+        nests = self.nests((access,), (), (), leaf, replace(env, parallel=False, order=()))
         if access.tensor in self.collected.values():
             return self.probed(access, env)
         if access.tensor not in self.written and any(
-            looks_at_all(n, self.nest_context.stored) for p in found for n in walk(p, Plan)
+            looks_at_all(n, self.nest_context.stored) for p in nests for n in walk(p, Plan)
         ):
             return self.probed(access, env)
-        plain = self.plainly(found, name)
+        plain = self.plainly(nests, name)
         if plain is not None:
             return [], lang.Constant(True), env.having({key: plain})
-        lines: list[Plan] = [Let(name, kind, fill), Let(flag_name, "bool", lang.Constant(False)), *found]
+        lines: list[Plan] = [Let(name, kind, fill), Let(flag_name, "bool", lang.Constant(False)), *nests]
         return lines, there, env.having({key: value, (f"{access.tensor}?", access.subscripts): there})
 
     def probed(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
@@ -271,19 +271,19 @@ class Values(Merging):
         place = Operand(table, table, value.name, (Var(entry),), (Var(f"{table}.{COUNT}"),), (), (), True)
         there = Holds(Compare(">=", Var(entry), ZERO))
         name = self.fresh(f"{access.tensor}_value")
-        found = Scalar(name, tensor.value_type)
+        probed_value = Scalar(name, tensor.value_type)
         lines: list[Plan] = [
             Probe(entry, table, access.subscripts),
             Let(name, tensor.value_type, number_of(tensor.layout.fill, tensor.value_type)),
             If(there, Assign(name, tensor.value_type, Read(place))),
         ]
         key = key_of(access)
-        return lines, there, env.having({key: found, (f"{access.tensor}?", access.subscripts): there})
+        return lines, there, env.having({key: probed_value, (f"{access.tensor}?", access.subscripts): there})
 
-    def plainly(self, found: Sequence[Plan], name: str) -> Any:
+    def plainly(self, nests: Sequence[Plan], name: str) -> Any:
         """The value itself, where nothing has to be looked for and nothing asked."""
-        if len(found) == 1 and isinstance(found[0], Block):
-            first = found[0].parts[0]
+        if len(nests) == 1 and isinstance(nests[0], Block):
+            first = nests[0].parts[0]
             if isinstance(first, Assign) and isinstance(first.value, Read):
                 return first.value
         return None

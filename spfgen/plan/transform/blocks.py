@@ -50,12 +50,12 @@ def blocked(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[S
     block = fresh(f"{subscript.name}_block", {*instance.domain.space.names, *instance.indices})
     start = Bin("*", Num(tuning.BLOCK_PLACES), Var(block))
     change = Change((subscript.name,), (block,), within(subscript, start, Bin("+", start, Num(tuning.BLOCK_PLACES))))
-    made = changed(instance, change)
-    found = steps_in_order(made, scan_order(made, (block, *(s.dim for s in scans))))
-    same = [s.dim for s in found if s.kind == "scan"] == [block, *(s.dim for s in scans)]
-    if not same or any(s.guards for s in found) or not distinct_places(made, block):
+    blocked_instance = changed(instance, change)
+    blocked_steps = steps_in_order(blocked_instance, scan_order(blocked_instance, (block, *(s.dim for s in scans))))
+    same = [s.dim for s in blocked_steps if s.kind == "scan"] == [block, *(s.dim for s in scans)]
+    if not same or any(s.guards for s in blocked_steps) or not distinct_places(blocked_instance, block):
         return None
-    return made, found
+    return blocked_instance, blocked_steps
 
 
 def _runs_along(instance: Instance, steps: Sequence[Step], subscript: Var, scans: Sequence[Step]) -> bool:

@@ -67,14 +67,14 @@ def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | Non
         return None
     loop = nodes[place]
     assert isinstance(loop, Scan | Find)
-    rest, result = (_cleared_inside(instance, loop) if isinstance(loop, Scan) else None) or ((), None)
+    before, result = (_cleared_inside(instance, loop) if isinstance(loop, Scan) else None) or ((), None)
     if result is None:
         result = _cleared_with_copies(instance, loop, nodes[-1]) if with_copies else None
     if result is None:
         return None
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
-    return Block((*rest, result)) if rest else result
+    return Block((*before, result)) if before else result
 
 
 def _cleared_inside(instance: Instance, scan: Scan) -> tuple[tuple[Plan, ...], Plan] | None:
@@ -83,10 +83,10 @@ def _cleared_inside(instance: Instance, scan: Scan) -> tuple[tuple[Plan, ...], P
     disjoint = scan.parallel and not adds
     if scan.vector or scan.collapse or not (disjoint or _worth(scan)):
         return None
-    found = _part(instance, scan) if disjoint else None
-    if found is not None:
-        part, rest = found
-        return rest, _with_clearing(scan, Clear(instance.target.tensor, WHY, part))
+    part_and_rest = _part(instance, scan) if disjoint else None
+    if part_and_rest is not None:
+        part, before = part_and_rest
+        return before, _with_clearing(scan, Clear(instance.target.tensor, WHY, part))
     return None if adds and not _by_rows(scan.partition) else _gaps(instance, scan, disjoint)
 
 
@@ -222,10 +222,13 @@ def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
         return None
     numerator, divisor = value
     space = Space((*instance.sizes, *_quotients(instance), scan.dim, *names))
-    rest = numerator - Affine(((scan.dim, divisor),))
+    remainder = numerator - Affine(((scan.dim, divisor),))
     box = space.of([*_box(names, limits, instance.sizes), *_meanings(instance)])
     part = box.with_constraints(
-        [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]  # scan.dim is the quotient
+        [
+            Constraint(False, remainder),
+            Constraint(False, remainder.scaled(-1).plus(divisor - 1)),
+        ]  # scan.dim is the quotient
     )
     try:
         wanted = list(_bounds(scan))
@@ -237,8 +240,8 @@ def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
         if len(words) == 1 or not of_sizes or not proved_equal(instance, instance.target.place[0], Var(scan.dim)):
             return None  # a row of one place is as well cleared with all others
         beside = _beside(instance.target, scan)
-    found = _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))
-    return None if found is None else (found, beside)
+    loops = _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))
+    return None if loops is None else (loops, beside)
 
 
 def _beside(target: Operand, scan: Scan) -> tuple[Plan, ...]:
@@ -303,11 +306,11 @@ def _meanings(instance: Instance) -> Iterator[Constraint]:
 
 def _bounds(scan: Scan) -> Iterator[Constraint]:
     """That the loop runs over its value."""
-    own = Affine(((scan.dim, 1),))
+    position = Affine(((scan.dim, 1),))
     for e in scan.low:
-        yield Constraint(False, own - linear(with_floors(e)))
+        yield Constraint(False, position - linear(with_floors(e)))
     for e in scan.high:
-        yield Constraint(False, (linear(with_floors(e)) - own).plus(-1))
+        yield Constraint(False, (linear(with_floors(e)) - position).plus(-1))
 
 
 def _needed(constraints: list[Constraint], known: Piece) -> list[Constraint]:

@@ -57,17 +57,17 @@ def _target(scan: Scan, tensor: str) -> Operand | None:
 def _differ(instance: Instance, scan: Scan, target: Operand, above: Sequence[Plan]) -> bool:
     """Whether two iterations of the loop add to different places, by what is declared of the arrays it reads."""
     inside = [n for n in chain(scan.body) if isinstance(n, Load | Define)]
-    own = {scan.dim, *(n.dim for n in inside)}
+    varying = {scan.dim, *(n.dim for n in inside)}
     one = [f for node in (scan, *inside) for f in known_in(node)]
-    spoken = {v for f in one for v in variables(f)} - own
+    spoken = {v for f in one for v in variables(f)} - varying
     outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     for node in reversed(above):  # what the bounds are made of
         if isinstance(node, Load | Define | Scan) and node.dim in spoken:
-            found = known_in(node)
-            outside += found
-            spoken |= {v for f in found for v in variables(f)}
-    other = {n: f"{n}'" for n in own}
-    same = [Compare("=", e, rename(e, other)) for e in target.place if variables(e) & own]
+            conditions = known_in(node)
+            outside += conditions
+            spoken |= {v for f in conditions for v in variables(f)}
+    other = {n: f"{n}'" for n in varying}
+    same = [Compare("=", e, rename(e, other)) for e in target.place if variables(e) & varying]
     two = [rename(f, other) for f in one]
     assumptions = [*outside, *one, *two, Compare("<", Var(scan.dim), Var(other[scan.dim])), *same]
     about = f"iterations of {scan.dim} that add to one place of {target.tensor}"

@@ -54,15 +54,15 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
     """Whether, where the condition holds, it holds in all earlier iterations of the last loop of `around` too."""
     loop = around[-1]
     assert isinstance(loop, Scan)
-    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Load | Define))}
-    if not own & variables(condition):
+    varying = {loop.dim, *(n.dim for n in inside if isinstance(n, Load | Define))}
+    if not varying & variables(condition):
         return False
     outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     outside += [f for f in instance.facts if variables(f) <= {*instance.sizes}]
     for node in around[:-1]:
         outside += known_in(node)
     one = [f for node in (loop, *inside) for f in known_in(node)]
-    later = {n: f"{n}'" for n in own}
+    later = {n: f"{n}'" for n in varying}
     assumptions = [
         *outside,
         *one,

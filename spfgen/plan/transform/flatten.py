@@ -62,13 +62,13 @@ def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
     if not pointer or used & {v for e in (*inner.low, *inner.high) for v in variables(e)}:
         return None
     if not used & {outer.dim, *(n.dim for n in above)}:
-        made = Flatten(pointer, inner.dim)
+        flattened = Flatten(pointer, inner.dim)
     elif inner.ahead is not None and isinstance(inner.ahead.long, Compare) and inner.ahead.begins is not None:
         short = Compare("<=", inner.ahead.long.left, Bin("*", Num(tuning.FLATTENED_SEGMENT), inner.ahead.rows))
-        made = Flatten(pointer, inner.dim, short, inner.ahead.rows)
+        flattened = Flatten(pointer, inner.dim, short, inner.ahead.rows)
     else:
         return None
-    return replace(outer, flatten=made) if _segments_rise(instance, outer, pointer) else None
+    return replace(outer, flatten=flattened) if _segments_rise(instance, outer, pointer) else None
 
 
 def with_flattened_searches(instance: Instance, plan: Plan) -> Plan:
@@ -78,11 +78,11 @@ def with_flattened_searches(instance: Instance, plan: Plan) -> Plan:
     scans = [k for k, n in enumerate(nodes) if isinstance(n, Scan | Find)]
     if len(scans) < 3:
         return plan
-    outer, inner, found = scans[-3:]
-    rows, positions, find = nodes[outer], nodes[inner], nodes[found]
+    outer, inner, innermost = scans[-3:]
+    rows, positions, find = nodes[outer], nodes[inner], nodes[innermost]
     if not (isinstance(rows, Scan) and isinstance(positions, Scan) and isinstance(find, Find)):
         return plan
-    between, before = nodes[outer + 1 : inner], nodes[inner + 1 : found]
+    between, before = nodes[outer + 1 : inner], nodes[inner + 1 : innermost]
     if not (_is_plain(rows) and _is_plain(positions)) or not _asks_bitmap(find, before, positions.dim):
         return plan
     pointer = segments(rows, positions, between)
@@ -93,14 +93,14 @@ def with_flattened_searches(instance: Instance, plan: Plan) -> Plan:
         return plan  # what all rows add up is in a register
     if rows.partition is not None and rows.partition.adds not in ("", "copies"):
         return plan
-    stored = next((n for n in nodes[:found] if is_sum(n)), None)
+    stored = next((n for n in nodes[:innermost] if is_sum(n)), None)
     whole = rows.partition and replace(rows.partition, slice=None, row="")
-    made: dict[int, Plan] = {
+    rewritten_nodes: dict[int, Plan] = {
         outer: replace(rows, partition=whole, flatten=Flatten(pointer, positions.dim, hits=find.place))
     }
     result = find.hit
-    for k in reversed(range(found + 1)):
-        node = replace(find, hit=result) if k == found else made.get(k, nodes[k])
+    for k in reversed(range(innermost + 1)):
+        node = replace(find, hit=result) if k == innermost else rewritten_nodes.get(k, nodes[k])
         result = result if is_sum(node) else with_body(node, result)
     if stored is not None and stored.op == "=":
         return Block((Clear(stored.target.tensor, "what is found is added at once"), result))

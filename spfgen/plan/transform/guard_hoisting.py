@@ -75,8 +75,8 @@ class _Loop:
     def answered(self, end: Guard, part: Guard, side: str) -> bool | None:
         """True or False if the guard of `part` provably holds at all, or at no, positions on `side` of the one where
         the guard of `end` holds; None if neither is proved."""
-        own = {self.scan.dim, *(n.dim for n in self.looked_up)}
-        there = {n: f"{n}'" for n in own}
+        varying = {self.scan.dim, *(n.dim for n in self.looked_up)}
+        there = {n: f"{n}'" for n in varying}
         here = [f for node in (self.scan, *self.looked_up) for f in known_in(node)]
         assumptions = [
             *self.known,
@@ -109,14 +109,18 @@ class _Loop:
         there: dict[str, Expr] = {scan.dim: place}
         for node in self.looked_up:
             there[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, there)
-        rest = replace(scan, body=self.above([p.body for p, runs in zip(self.parts, others, strict=True) if runs]))
-        rest = replace(rest, low=(Bin("+", low, ONE),)) if scan.down else replace(rest, high=(place,))
-        at_end = [found for p in self.parts if (found := self.at_end(end, p)) is not None]
+        others_loop = replace(
+            scan, body=self.above([p.body for p, runs in zip(self.parts, others, strict=True) if runs])
+        )
+        others_loop = (
+            replace(others_loop, low=(Bin("+", low, ONE),)) if scan.down else replace(others_loop, high=(place,))
+        )
+        at_end = [body_at_end for p in self.parts if (body_at_end := self.at_end(end, p)) is not None]
         last = substitute(self.above(at_end), {scan.dim: place})
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
         why = f"the last entry has {asked}: the others need no test"
-        return specialised(when, without_unused(Block((rest, last))), scan, why, by_order=True)
+        return specialised(when, without_unused(Block((others_loop, last))), scan, why, by_order=True)
 
     def above(self, parts: Sequence[Plan]) -> Plan:
         """The parts behind what is looked up."""

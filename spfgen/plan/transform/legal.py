@@ -58,37 +58,40 @@ def parallel_loop(instance: Instance, steps: Sequence[Step], context: Context) -
         hint = "threads share out the iterations of one loop: the outer one, or both as one with `fuse`"
         raise SpecError(f"expected one parallel loop in a nest, but {names} are in one", wanted[1].span, (hint,))
     (mark,) = wanted
-    found = meetings(instance, steps, mark.dim)
-    if found.kind == DEPENDENCE:
-        raise refused(steps, mark, found, "run in any order")
+    meeting = meetings(instance, steps, mark.dim)
+    if meeting.kind == DEPENDENCE:
+        raise refused(steps, mark, meeting, "run in any order")
     fused = context.marked("fuse", mark.dim)
     for dim in fused.inner if fused is not None else ():
-        if found.kind == INDEPENDENT and any(s.dim == dim and s.kind == "scan" for s in steps):
+        if meeting.kind == INDEPENDENT and any(s.dim == dim and s.kind == "scan" for s in steps):
             inner = meetings(instance, steps, dim)
             if inner.kind != INDEPENDENT:
                 raise refused(steps, replace(mark, dim=dim), inner, "run in any order")
-    return found
+    return meeting
 
 
 def check_order(instance: Instance, steps: Sequence[Step], context: Context) -> None:
     """Raises SpecError when the loops read a place of the target before it is written."""
-    found = read_too_early(instance, steps)
-    if found is not None:
-        said = [m for m in context.marks if m.dim in {*found.outer, found.loop}]
+    dependence = read_too_early(instance, steps)
+    if dependence is not None:
+        marks = [m for m in context.marks if m.dim in {*dependence.outer, dependence.loop}]
         raise SpecError(
-            f"expected a loop order in which elements are written before they are read, but {in_words(found)}",
-            said[0].span if said else None,
-            (f"the dependence: {relation(steps, found)}", "leave the order of these loops to spfgen, or reverse it"),
+            f"expected a loop order in which elements are written before they are read, but {in_words(dependence)}",
+            marks[0].span if marks else None,
+            (
+                f"the dependence: {relation(steps, dependence)}",
+                "leave the order of these loops to spfgen, or reverse it",
+            ),
         )
 
 
-def refused(steps: Sequence[Step], mark: Mark, found: Meeting, what: str) -> SpecError:
+def refused(steps: Sequence[Step], mark: Mark, meeting: Meeting, what: str) -> SpecError:
     """The loop cannot be what the schedule wants."""
-    carries = "a dependence" if found.kind == DEPENDENCE else "a reduction"
+    carries = "a dependence" if meeting.kind == DEPENDENCE else "a reduction"
     return SpecError(
-        f"expected a loop whose iterations can {what}, but `{mark.dim}` carries {carries}: {in_words(found)}",
+        f"expected a loop whose iterations can {what}, but `{mark.dim}` carries {carries}: {in_words(meeting)}",
         mark.span,
-        (f"the dependence: {relation(steps, found)}",),
+        (f"the dependence: {relation(steps, meeting)}",),
     )
 
 
@@ -115,7 +118,7 @@ def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Co
     return annotated_by(sharing, nest, context)
 
 
-def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collection[str] = ()) -> Plan:
+def annotated_by(sharing: Sharing, nest: Plan, context: Context, own_sums: Collection[str] = ()) -> Plan:
     """The same, where it is known what iterations share. `made` are sums that the kernel keeps for itself."""
     nothing: dict[Mark, bool] = {}
     inspecting = {id(n) for c in walk(nest, PLANS) if isinstance(c, Levels) for n in walk(c.inspect, PLANS)}
@@ -134,7 +137,7 @@ def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collectio
                 case "fuse":
                     result = _fused(result, mark)
                 case "prefetch":
-                    fetching = _fetching(result, mark, made)
+                    fetching = _fetching(result, mark, own_sums)
                     nothing[mark] = fetching is None and nothing.get(mark, True)
                     result = fetching or result
         return None if result is node else result
@@ -148,11 +151,11 @@ def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collectio
     return result
 
 
-def _fetching(scan: Scan, mark: Mark, made: Collection[str]) -> Plan | None:
+def _fetching(scan: Scan, mark: Mark, own_sums: Collection[str]) -> Plan | None:
     if scan.down:
         message = f"expected a loop that runs upwards, but `{mark.dim}` runs downwards: what is ahead was read before"
         raise SpecError(message, mark.span, ("leave `prefetch` out",))
-    return fetched_as_said(scan, mark.number, made)
+    return fetched_as_said(scan, mark.number, own_sums)
 
 
 def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:

@@ -63,8 +63,8 @@ def with_partial_sums(plan: Plan, types: Mapping[str, str]) -> Plan:
 def _within(plan: Plan, sums: _Sums, types: Mapping[str, str]) -> Plan:
     match plan:
         case Accumulate(target, op, body, Variable()):
-            own = TYPES[types[target.tensor]]
-            kind = own if not op else sum_type(body, own, types)
+            target_type = TYPES[types[target.tensor]]
+            kind = target_type if not op else sum_type(body, target_type, types)
             if plan.monoid is not None:
                 kind = TYPES[plan.monoid.type]
             place = target.place if op else None
@@ -81,17 +81,17 @@ def _in_parts(scan: Scan, types: Mapping[str, str]) -> Scan:
     partition = scan.partition
     if partition is None or partition.slice is None or partition.adds != "segments":
         return scan
-    if any(rest != ZERO for rest in partition.slice.rest):
+    if any(offset != ZERO for offset in partition.slice.rest):
         return scan  # there are several places
     target = next(n.target for n in stores_in(scan))
     body = rewrite(
         lambda n: replace(n, op="+=") if isinstance(n, Accumulate) and n.op == "=" else None, scan.body, PLANS
     )
-    own = Scan(scan.dim, scan.low, scan.high, body)
-    kind = sum_type(own, TYPES[types[target.tensor]], types)
-    summed = _within(own, {(target.tensor, None): _Sum(kind, falls=False)}, types)
-    found = tuple((n.dim, n.partial) for n in walk(summed, PLANS) if isinstance(n, Scan) and n.partial)
-    return replace(scan, partition=replace(partition, partial=found))
+    part_loop = Scan(scan.dim, scan.low, scan.high, body)
+    kind = sum_type(part_loop, TYPES[types[target.tensor]], types)
+    summed = _within(part_loop, {(target.tensor, None): _Sum(kind, falls=False)}, types)
+    partial = tuple((n.dim, n.partial) for n in walk(summed, PLANS) if isinstance(n, Scan) and n.partial)
+    return replace(scan, partition=replace(partition, partial=partial))
 
 
 def _partial(scan: Scan, sums: _Sums) -> str:
@@ -100,11 +100,11 @@ def _partial(scan: Scan, sums: _Sums) -> str:
         return ""
     *nodes, last = chain(scan.body)
     if isinstance(last, Store):
-        found = _sum(last.target, sums)
-        if found is None or not _combines(last, found.type) or found.type.kind not in "fc":
+        total = _sum(last.target, sums)
+        if total is None or not _combines(last, total.type) or total.type.kind not in "fc":
             return ""
-        if found.falls:
-            return _taken_off(scan, nodes, found)
+        if total.falls:
+            return _taken_off(scan, nodes, total)
         short = any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in scan.high)
         if short or not all(map(_is_plain, nodes)):
             return ""
@@ -122,12 +122,12 @@ def _combines(does: Store, kind: ElementType) -> bool:
     return does.op == "+=" or (does.monoid is not None and does.monoid.operator.operator.is_orderless(kind))
 
 
-def _taken_off(scan: Scan, nodes: list[Plan], found: _Sum) -> str:
+def _taken_off(scan: Scan, nodes: list[Plan], total: _Sum) -> str:
     """A loop that is known to be short gains only where one around goes on with the sum."""
     if not all(isinstance(n, Load | Define) for n in nodes):
         return ""
     if any(isinstance(e, Num) and e.value < tuning.PREFETCH_LONG for e in scan.high):
-        return FEW_LEFT if found.carried else ""
+        return FEW_LEFT if total.carried else ""
     return LEFT
 
 

@@ -88,12 +88,14 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     first = next((k for k in loops if wanted is None or wanted.dim == nodes[k].dim), None)  # type: ignore[attr-defined]
     if first is None:
         return plan
-    found = work(counts, nodes[first], by_algorithm, vectors=True)
+    loop_work = work(counts, nodes[first], by_algorithm, vectors=True)
     loop = nodes[first]
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None
     uneven = weight is None and isinstance(loop, Scan) and _is_uneven(loop)
-    result: Plan = replace(loop, partition=Partition(found.nanoseconds, weight, uneven, additions=found.additions))
+    result: Plan = replace(
+        loop, partition=Partition(loop_work.nanoseconds, weight, uneven, additions=loop_work.additions)
+    )
     return _around(nodes[:first], result)
 
 
@@ -116,10 +118,10 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
 
     Raises Unsupported when the schedule wants a loop parallel that adds to one place in a way that cannot be.
     """
-    found = _shared_out(plan)
-    if found is None:
+    shared_out = _shared_out(plan)
+    if shared_out is None:
         return plan
-    nodes, first, loop, partition = found
+    nodes, first, loop, partition = shared_out
     if loop.parallel:
         return plan
     if not any(isinstance(n, Store) for n in chain(loop)):
@@ -143,10 +145,10 @@ def with_split_rows(instance: Instance, plan: Plan, context: Context) -> Plan:
     of which threads split an iteration that is long, where that is right."""
     if isinstance(plan, Block):
         return Block(tuple(with_split_rows(instance, p, context) for p in plan.parts))
-    found = _shared_out(plan)
-    if found is None:
+    shared_out = _shared_out(plan)
+    if shared_out is None:
         return plan
-    nodes, first, loop, partition = found
+    nodes, first, loop, partition = shared_out
     if not loop.parallel or partition.adds:
         return plan
     partition = replace(partition, fixed=context.deterministic, weight=_counted(partition.weight, ZERO))
@@ -194,8 +196,8 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
     copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Define)}
     near = [n for n in walk(scan.body, PLANS) if isinstance(n, Bound) and n.near]
     begun: dict[tuple[Expr, ...], tuple[Expr, ...]] = {(Var(n.name),): n.low for n in near}
-    own = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
-    found: list[str] = []
+    positions = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
+    pointers: list[str] = []
     price: Expr = ONE
     for node in walk(scan.body, PLANS):
         if not isinstance(node, Scan | Find) or len(node.low) != 1:
@@ -203,17 +205,17 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
         begin, further = shifted(begun.get(node.low, node.low)[0])
         low, ends = loaded.get(begin), (name for name, as_far in map(shifted, node.high) if as_far == further)
         highs = [loaded[n] for n in ends if n in loaded]
-        function = next((h.function for h in highs if low is not None and are_neighbours(low, h, own)), None)
+        function = next((h.function for h in highs if low is not None and are_neighbours(low, h, positions)), None)
         if function is not None:
-            if found and not _in_reach(instance, scan, found, function):
+            if pointers and not _in_reach(instance, scan, pointers, function):
                 break
-            if not found and counts is not None:
+            if not pointers and counts is not None:
                 price = plus(ONE, work(counts, body(node) or node, by_algorithm).nanoseconds)
-            found.append(function)
-            own = {node.dim, *(d for d, v in copies.items() if v == Var(node.dim))}
-        elif variables(node.low[0]) & own:
+            pointers.append(function)
+            positions = {node.dim, *(d for d, v in copies.items() if v == Var(node.dim))}
+        elif variables(node.low[0]) & positions:
             break
-    return Weight(found[0], tuple(found[1:]), price=price) if found else None
+    return Weight(pointers[0], tuple(pointers[1:]), price=price) if pointers else None
 
 
 def _in_reach(instance: Instance, scan: Scan, outer: Sequence[str], function: str) -> bool:
@@ -237,7 +239,7 @@ def _is_uneven(scan: Scan) -> bool:
     known = {scan.dim}
     for node in chain(scan.body):
         match node:
-            case Load(dim, made) | Define(dim, made) if variables(made) & known:
+            case Load(dim, value) | Define(dim, value) if variables(value) & known:
                 known.add(dim)
             case Scan(low=low, high=high) | Find(low=low, high=high):
                 if any(variables(e) & known for e in (*low, *high)) and _span(low, high) is None:
@@ -303,24 +305,28 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
         return partition
     if _divides(instance, inner, outer):
         return replace(partition, row=inner.dim)
-    found = _slice(instance, loop, target)
-    if found is None or not _one_behind_the_other(found, target) or not _may_be_in_parts(instance, loop, context):
+    row_slice = _slice(instance, loop, target)
+    if (
+        row_slice is None
+        or not _one_behind_the_other(row_slice, target)
+        or not _may_be_in_parts(instance, loop, context)
+    ):
         return partition
-    return replace(partition, slice=found, row=inner.dim)
+    return replace(partition, slice=row_slice, row=inner.dim)
 
 
 def _may_be_in_parts(instance: Instance, loop: Scan, context: Context) -> bool:
     """Whether what parts have of a place may be combined after the loop: in any order; and, where something is made of
     the total then, that speaks of the iteration alone, and the place can hold what parts have."""
     finish = next((n.finish for n in chain(loop) if isinstance(n, Accumulate)), None)
-    own = TYPES[context.types[instance.target.tensor]]
+    target_type = TYPES[context.types[instance.target.tensor]]
     if instance.monoid is not None and not _is_orderless(instance.monoid):
         return False
     if finish is None:
-        return instance.monoid is None or TYPES[instance.monoid.type] == own
-    kind = sum_type(loop, own, context.types) if instance.monoid is None else TYPES[instance.monoid.type]
+        return instance.monoid is None or TYPES[instance.monoid.type] == target_type
+    kind = sum_type(loop, target_type, context.types) if instance.monoid is None else TYPES[instance.monoid.type]
     known = {*instance.sizes, loop.dim, *(s.name for n in walk(finish, PLANS) for s in n.computed())}
-    return kind == own and variables(finish) <= known  # type: ignore[arg-type]
+    return kind == target_type and variables(finish) <= known  # type: ignore[arg-type]
 
 
 def _is_orderless(monoid: Monoid, exactly: bool = False) -> bool:
@@ -336,10 +342,10 @@ def _divides(instance: Instance, inner: Scan, between: Sequence[Plan]) -> bool:
     return loops and plain and distinct_places(instance, inner.dim)
 
 
-def _one_behind_the_other(found: Slice, target: Operand) -> bool:
+def _one_behind_the_other(row_slice: Slice, target: Operand) -> bool:
     """Whether the places of a row lie in the target's array as they do in an array of their own."""
-    several = next((k for k, rest in enumerate(found.rest) if rest != ZERO), len(found.rest))
-    return found.extents[several + 1 :] == target.extents[several + 1 :]
+    several = next((k for k, offset in enumerate(row_slice.rest) if offset != ZERO), len(row_slice.rest))
+    return row_slice.extents[several + 1 :] == target.extents[several + 1 :]
 
 
 def _above_loop(loop: Loop) -> Iterable[Plan]:
@@ -383,26 +389,26 @@ def _slice(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
                 above = False
     located = {d: v for d, v in values.items() if d not in fixed}
     base: list[Expr] = []
-    rest: list[Expr] = []
+    offsets: list[Expr] = []
     extents: list[Expr] = []
     for place, extent in zip(target.place, target.extents, strict=True):
-        own = variables(substitute(place, located))
+        names = variables(substitute(place, located))
         parts: tuple[Expr, Expr, Expr]
-        if own <= fixed:
+        if names <= fixed:
             parts = (place, ZERO, ONE)
-        elif not own & (fixed - set(instance.sizes)):
+        elif not names & (fixed - set(instance.sizes)):
             parts = (ZERO, place, extent)
         else:
-            found = _split(substitute(place, located), fixed, ranges)
-            if found is None:
+            split = _split(substitute(place, located), fixed, ranges)
+            if split is None:
                 return None
-            parts = found
+            parts = split
         base.append(substitute(parts[0], values))
-        rest.append(parts[1])
+        offsets.append(parts[1])
         extents.append(parts[2])
     if target.place and all(b == ZERO for b in base):
         return None  # it could be all of the array
-    return Slice(tuple(base), tuple(rest), tuple(extents))
+    return Slice(tuple(base), tuple(offsets), tuple(extents))
 
 
 def _split(place: Expr, fixed: set[str], ranges: dict[str, Expr]) -> tuple[Expr, Expr, Expr] | None:
@@ -448,10 +454,10 @@ def _adding(
     if any(isinstance(n, Accumulate) and n.op == "=" for n in nodes[first:]):
         return None
     assert isinstance(loop, Loop)
-    found = _in_order(instance, loop, target)
-    if found is not None:
+    key_slice = _in_order(instance, loop, target)
+    if key_slice is not None:
         why = f"{only}, element after element in order: two parts share an element only where one ends"
-        return replace(partition, adds="segments", slice=found), why
+        return replace(partition, adds="segments", slice=key_slice), why
     kinds = {context.types.get(o.tensor, "") for o in (instance.target, *instance.reads)}
     is_atomic = len(kinds) == 1 and kinds <= ATOMIC and _scattered(nodes, do) and not context.deterministic
     is_atomic = is_atomic and do.monoid is None
@@ -469,10 +475,10 @@ def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
         return None
     if not all(isinstance(n, Load | Define | Guard | Prefetch) or is_sum(n) for n in _above_loop(loop)):
         return None
-    found = _slice(instance, loop, target)
-    if found is None:
+    key_slice = _slice(instance, loop, target)
+    if key_slice is None:
         return None
-    subscripts = list(zip(found.base, found.rest, found.extents, strict=True))
+    subscripts = list(zip(key_slice.base, key_slice.rest, key_slice.extents, strict=True))
     keys = [_divisions(b) for b, _, _ in subscripts if b != ZERO]
     apart = [e if r != ZERO else ONE for b, r, e in subscripts if b != ZERO]
     if not keys or not any(loop.dim in variables(k) for k in keys):
@@ -496,7 +502,7 @@ def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
         rising += [And((*same, s)) if same else s for s in steps]
     goal = rising[0] if len(rising) == 1 else Or(tuple(rising))
     about = f"places of {target.tensor} along {loop.dim} come in order"
-    return found if implied(known, instance.axioms, goal, about=about).proved else None
+    return key_slice if implied(known, instance.axioms, goal, about=about).proved else None
 
 
 def _divisions(expr: Expr) -> Expr:

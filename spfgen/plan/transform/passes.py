@@ -79,8 +79,8 @@ class Given:
     @property
     def names(self) -> tuple[str, ...]:
         """Loops that keep their names."""
-        own = self.instance.indices if self.within is None else self.within.indices
-        return *own, *self.context.named
+        indices = self.instance.indices if self.within is None else self.within.indices
+        return *indices, *self.context.named
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ def passed(
     be is left out then. Where there is an example of what they do wrong (Difference), that is an InternalError."""
     for step in passes:
         if step.level <= context.level and (step.fixed or not context.fixed):
-            made = step.rewrite(given, plans)
+            rewritten = step.rewrite(given, plans)
             try:
-                verify(made)
-                plans = made
+                verify(rewritten)
+                plans = rewritten
             except Fault as fault:
                 if step.level == 0 or isinstance(fault, Difference) or unproved_passes.STRICT:
                     raise InternalError(f"after the pass `{step.name}`: {fault}") from None
@@ -200,7 +200,7 @@ def _initialised(given: Given, nests: Nests) -> Nests:
     inside = [initialised(given.instance, nest, copies) for nest in nests.nests]
     if not any(inside):
         return nests
-    done = [own or Block((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
+    done = [cleared or Block((*nests.before, nest)) for cleared, nest in zip(inside, nests.nests, strict=True)]
     return replace(nests.with_nests(done), before=())
 
 

@@ -74,7 +74,7 @@ def fetched_ahead(plan: Plan) -> Plan:
     return result
 
 
-def fetched_as_said(scan: Scan, ahead: int, made: Collection[str] = ()) -> Plan | None:
+def fetched_as_said(scan: Scan, ahead: int, own_sums: Collection[str] = ()) -> Plan | None:
     """The loop that fetches what the iteration `ahead` will read through index arrays; where it reads nothing so, what
     it reads at its own position. None when there is no such thing; sums that are `made` in variables are none."""
     starts: dict[str, Expr] = {}
@@ -85,8 +85,10 @@ def fetched_as_said(scan: Scan, ahead: int, made: Collection[str] = ()) -> Plan 
             break
     later = Bin("+", Var(scan.dim), Num(ahead))
     body = scan.body
-    positions = {p: (call, found) for p, call in starts.items() if (found := _reached(scan, p, made))}
-    for position, (call, arrays) in (positions or {scan.dim: (Var(scan.dim), _reached(scan, scan.dim, made))}).items():
+    positions = {p: (call, reads) for p, call in starts.items() if (reads := _reached(scan, p, own_sums))}
+    for position, (call, arrays) in (
+        positions or {scan.dim: (Var(scan.dim), _reached(scan, scan.dim, own_sums))}
+    ).items():
         if arrays:
             start = substitute(call, {scan.dim: later})
             body = Prefetch(scan.dim, ahead, scan.high, position, start, arrays, body)
@@ -115,9 +117,9 @@ class _First:
 
     def of(self, body: Plan) -> tuple[Call | Operand, ...]:
         self.visit(body, sure=True)
-        found = tuple(self.arrays.values())
-        loaded = {c for f in found for e in places_of(f) for c in calls(e)}  # read to know where that is
-        return tuple(f for f in found if f not in loaded)
+        reads = tuple(self.arrays.values())
+        loaded = {c for f in reads for e in places_of(f) for c in calls(e)}  # read to know where that is
+        return tuple(f for f in reads if f not in loaded)
 
     def visit(self, plan: Plan, sure: bool) -> None:
         match plan:
@@ -167,14 +169,14 @@ def places_of(read: Call | Operand) -> tuple[Expr, ...]:
     return read.arguments if isinstance(read, Call) else read.place
 
 
-def _reached(scan: Scan, position: str, made: Collection[str]) -> tuple[Call | Operand, ...]:
+def _reached(scan: Scan, position: str, own_sums: Collection[str]) -> tuple[Call | Operand, ...]:
     """What is read at a position, at the beginning of each loop inside."""
     first = {n: Num(0) for n in _defined(scan.body) - {position}}
     arrays: dict[Call | Operand, None] = {}
     for node in walk(scan.body):
         match node:
             case Load(call=Call(arguments=places) as read) | Read(operand=Operand(place=places) as read):
-                kept = isinstance(read, Operand) and read.tensor in made
+                kept = isinstance(read, Operand) and read.tensor in own_sums
                 if any(position in variables(p) for p in places) and not kept:
                     arrays[substitute(read, first)] = None
     return tuple(arrays)
@@ -195,11 +197,11 @@ def _streamed(outer: Scan) -> Plan | None:
                 after = substitute(loaded[begin], {outer.dim: Bin("+", Var(outer.dim), ONE)})
                 if not any(loaded.get(end) == after and as_far == further for end, as_far in map(shifted, high)):
                     return None
-                found = _stream(outer, node, (Var(node.dim),))
-                if found is not None and found.ahead is not None and outer.low == (Num(0),):
+                stream = _stream(outer, node, (Var(node.dim),))
+                if stream is not None and stream.ahead is not None and outer.low == (Num(0),):
                     begins = _first(loaded[begin], outer.dim)
-                    found = replace(found, ahead=replace(found.ahead, begins=begins))
-                return _inside((outer, *nodes), found)
+                    stream = replace(stream, ahead=replace(stream.ahead, begins=begins))
+                return _inside((outer, *nodes), stream)
             case Scan(low=(Num(0),)):
                 return _inside((outer, *nodes), _stream(outer, node, (Var(outer.dim), Var(node.dim))))
             case _:
@@ -245,11 +247,11 @@ def _first(begin: Call, dim: str) -> Call | None:
     return replace(begin, arguments=(Num(0),)) if begin.arguments == (Var(dim),) else None
 
 
-def _inside(above: Sequence[Plan], found: Plan | None) -> Plan | None:
+def _inside(above: Sequence[Plan], plan: Plan | None) -> Plan | None:
     """The plan in those above it."""
     for node in reversed(above):
-        found = None if found is None else with_body(node, found)
-    return found
+        plan = None if plan is None else with_body(node, plan)
+    return plan
 
 
 def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Scan | None:
@@ -300,8 +302,8 @@ def _ahead(outer: Scan) -> Plan | None:
             case Define(dim, value):
                 loaded[dim] = substitute(value, loaded)
             case Scan(low=(Var(begin),)) if begin in loaded:
-                found = _segment(outer, node, loaded[begin], loaded)
-                return None if found is None else with_body(outer, found)
+                segment = _segment(outer, node, loaded[begin], loaded)
+                return None if segment is None else with_body(outer, segment)
             case Accumulate(storage=Variable()):
                 pass
             case _:
@@ -329,5 +331,5 @@ def _segment(outer: Scan, inner: Scan, begin: Expr, loaded: Mapping[str, Expr]) 
 
 def _defined(plan: Plan) -> set[str]:
     """The dimensions that get their value in the plan."""
-    found = {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Define | Find)}
-    return found | {d for n in walk(plan) if isinstance(n, Find) for d, _ in n.loads}
+    names = {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Define | Find)}
+    return names | {d for n in walk(plan) if isinstance(n, Find) for d, _ in n.loads}

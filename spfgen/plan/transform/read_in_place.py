@@ -28,11 +28,11 @@ def _in_place(node: object) -> Plan | None:
         case Find(loads=loads, hit=hit):
             conditions = (node.meaning or node).conditions
             used = {x.dim: sum(_uses(f, x.dim) for f in conditions) for x in loads}
-            found = tuple(
+            loaded = tuple(
                 replace(x, in_place=used[x.dim] <= 1 and x.dim not in variables(hit))  # type: ignore[arg-type]
                 for x in loads
             )
-            return replace(node, loads=found) if any(x.in_place for x in found) else None
+            return replace(node, loads=loaded) if any(x.in_place for x in loaded) else None
     return None
 
 

@@ -66,13 +66,15 @@ def with_sums(plan: Plan, disjoint: Disjoint) -> Plan:
         if not isinstance(node, Scan):
             return None
         counted, origin = _from_zero(node)
-        found = _sums(counted)
-        if found is None:
+        sums = _sums(counted)
+        if sums is None:
             return None
         above = defined - _defined(node)
-        dim = _registers(found).dim
-        own = origin.get(dim, dim)
-        return _in_wholes(found, node) if all(disjoint(found, own, d, above) for d in shared if d in above) else None
+        dim = _registers(sums).dim
+        block_loop = origin.get(dim, dim)
+        return (
+            _in_wholes(sums, node) if all(disjoint(sums, block_loop, d, above) for d in shared if d in above) else None
+        )
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result
@@ -122,8 +124,8 @@ def _counted(scan: Scan, dim: str) -> Scan | None:
             case Var(name) if name == scan.dim:
                 return expression(place)
             case Bin("%" | "rem", left, Num(count)) if dim in variables(left) and count >= min(numbers):
-                rest = linear(left) - Affine(((dim, 1),))
-                return None if any(k % count for _, k in rest.terms) or rest.constant % count else Var(dim)
+                offset = linear(left) - Affine(((dim, 1),))
+                return None if any(k % count for _, k in offset.terms) or offset.constant % count else Var(dim)
             case Bin(op, _, _) if op in ("+", "-") and dim in variables(node):
                 return expression(linear(node))
         return None
@@ -156,14 +158,14 @@ def _sums(outer: Scan) -> Accumulate | None:
     small = [n for n in inside if isinstance(n, Scan) and n.dim in named]
     if len(small) != 1 or named & defined != {small[0].dim}:
         return None
-    (own,) = small
-    count = _count(own)
-    if count is None or {v for e in own.high for v in variables(e)} & {*defined, *located}:
+    (block_loop,) = small
+    count = _count(block_loop)
+    if count is None or {v for e in block_loop.high for v in variables(e)} & {*defined, *located}:
         return None
-    added = replace(do.target, array="", place=(Var(own.dim),))
+    added = replace(do.target, array="", place=(Var(block_loop.dim),))
     nest = without_unused(rewrite(lambda n: added if n == do.target else None, outer))
     why = f"{do.target.tensor} has at most {count} places there"
-    registers = Registers(own.dim, count, own.high, added)
+    registers = Registers(block_loop.dim, count, block_loop.high, added)
     return Accumulate(replace(do.target, place=place), do.op, nest, registers, why, monoid=do.monoid)
 
 
@@ -177,11 +179,11 @@ def _stored(clear: Clear) -> Plan | None:
         node = node.body
     if not isinstance(node, Versions) or node.by_cost or len(node.versions) != 2:
         return None
-    whole, rest = node.versions
+    whole, edges = node.versions
     if not isinstance(whole.body, Accumulate) or not _are_places(clear.part, whole, whole.body):
         return None
     stored = replace(whole, body=replace(whole.body, op="="))
-    result: Plan = replace(node, versions=(stored, replace(rest, body=replace(clear, body=rest.body))))
+    result: Plan = replace(node, versions=(stored, replace(edges, body=replace(clear, body=edges.body))))
     for outer in reversed(above):
         result = with_body(outer, result)
     return result
@@ -224,9 +226,9 @@ def _written_out(expr: Expr, located: Mapping[str, Expr]) -> Expr:
 def _in_wholes(sums: Accumulate, given: Scan) -> Plan:
     """The sums where blocks are whole, those at the edges apart."""
     registers = _registers(sums)
-    own = next(n for n in chain(sums.body) if isinstance(n, Scan) and n.dim == registers.dim)
-    needs = _needs(own)
-    inner = _wholes_inside(_with_count(sums.body, own), own.dim)
+    block_loop = next(n for n in chain(sums.body) if isinstance(n, Scan) and n.dim == registers.dim)
+    needs = _needs(block_loop)
+    inner = _wholes_inside(_with_count(sums.body, block_loop), block_loop.dim)
     whole = replace(sums, storage=replace(registers, high=(Num(registers.count),)), body=inner)
     return specialised(needs, whole, given, WHY)
 
@@ -268,14 +270,14 @@ def _wholes_inside(plan: Plan, dim: str) -> Plan:
         defined = {node.dim, *(n.dim for n in inside if isinstance(n, Scan | Load | Define))}
         needs: tuple[Formula, ...] = ()
         whole: Plan = node
-        rest: Plan = node
+        edges: Plan = node
         for scan in inside:
             if isinstance(scan, Scan) and _count(scan) is not None and _needs(scan):
                 more = _needs(scan)
                 if not {v for f in more for v in variables(f)} & defined:
                     needs += more
-                    whole, rest = _with_count(whole, scan), _guarded(rest, scan)
-        return specialised(needs, whole, rest, WHY) if needs else None
+                    whole, edges = _with_count(whole, scan), _guarded(edges, scan)
+        return specialised(needs, whole, edges, WHY) if needs else None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -75,8 +75,12 @@ def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None
 
 def _comes_from(instance: Instance, steps: Sequence[Step], step: Step, loop: str, around: set[str]) -> bool:
     """Whether the step is known from the loop, and from others further outside."""
-    found = sources(steps, [step.dim])
-    return step.kind in ("scan", "locate") and loop in found and found <= {*instance.sizes, *around, step.dim, loop}
+    known_from = sources(steps, [step.dim])
+    return (
+        step.kind in ("scan", "locate")
+        and loop in known_from
+        and known_from <= {*instance.sizes, *around, step.dim, loop}
+    )
 
 
 def tiled(plan: Plan, types: Mapping[str, str]) -> Plan:
@@ -178,8 +182,8 @@ def _may_be_cut(tile: Accumulate, tiles: RegisterTile, types: Mapping[str, str])
     """Whether the loop inside is the only one, nothing else is said of it, and sums lose nothing when they are stored
     in between."""
     scan, *others = chain(tile.body)
-    own = TYPES[types[tile.target.tensor]]
-    if not isinstance(scan, Scan) or sum_type(tile.body, own, types) != own:
+    target_type = TYPES[types[tile.target.tensor]]
+    if not isinstance(scan, Scan) or sum_type(tile.body, target_type, types) != target_type:
         return False
     if scan != Scan(scan.dim, scan.low, scan.high, scan.body, because=scan.because):
         return False

@@ -164,15 +164,15 @@ def _(plan: Segment, known: _Known) -> Plan:
 
 @_renamed.register
 def _(plan: Bound, known: _Known) -> Plan:
-    name, own = known.named(plan.dim, plan.body)
+    name, inner = known.named(plan.dim, plan.body)
     return replace(
         plan,
         dim=name,
         low=known.many(plan.low),
         high=known.many(plan.high),
-        call=own.new(plan.call),
+        call=inner.new(plan.call),
         value=known.new(plan.value),
-        condition=rename(plan.condition, own.names),
+        condition=rename(plan.condition, inner.names),
         body=_renamed(plan.body, known),
     )
 
@@ -192,13 +192,13 @@ def _(plan: Reach, known: _Known) -> Plan:
 
 @_renamed.register
 def _(plan: Table, known: _Known) -> Plan:
-    own = known.naming(plan.dim, plan.dim)
+    inner = known.naming(plan.dim, plan.dim)
     return replace(
         plan,
         low=known.many(plan.low),
         high=known.many(plan.high),
-        call=own.new(plan.call),
-        values=None if plan.values is None else _placed(rename(plan.values, own.names)),
+        call=inner.new(plan.call),
+        values=None if plan.values is None else _placed(rename(plan.values, inner.names)),
         body=_renamed(plan.body, known),
     )
 
@@ -224,15 +224,15 @@ def _copy_of(dim: str, body: Plan, indices: frozenset[str]) -> str:
     """The index that copies `dim`, if there is one and it is free, else `dim`. Where several sums share loops an index
     may be one thing in this sum and another in that: then it is not free."""
     copies = {dim}
-    found: list[str] = []
+    candidates: list[str] = []
     others: set[str] = set()
     for node in walk(body, PLANS) if dim not in indices else ():
         if isinstance(node, Define) and isinstance(node.value, Var) and node.value.name in copies:
             copies.add(node.dim)
-            found += [node.dim] if node.dim in indices and node.value.name == dim else []
+            candidates += [node.dim] if node.dim in indices and node.value.name == dim else []
         else:
             others |= _bound(node)
-    return next((name for name in found if name not in others), dim)
+    return next((name for name in candidates if name not in others), dim)
 
 
 def _bound(node: object) -> set[str]:

@@ -34,11 +34,11 @@ def with_transposed(instance: Instance, variants: Sequence[Version], context: Co
     faster for some sizes."""
     result: list[Version] = []
     for variant in variants:
-        found = _across(variant.body)
-        if found is None:
+        operand_and_axis = _across(variant.body)
+        if operand_and_axis is None:
             result.append(variant)
             continue
-        operand, axis = found
+        operand, axis = operand_and_axis
         reads = times(*_trips(instance, variant.body))
         size = times(*operand.extents)
         far = plus(ONE, _above(size, NEAR))

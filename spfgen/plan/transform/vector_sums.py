@@ -61,9 +61,9 @@ def _as_vectors(instance: Instance, sums: Accumulate, registers: Registers, know
     def whole(node: object) -> Plan | None:
         match node:
             case Versions((Version(when=tuple() as when, body=Scan(registers.dim) as scan), Version(when=()))):
-                found = [_by_size(instance, inside, f) for f in when]
-                needs.update((f, None) for f in found if f is not None)
-                return None if None in found else scan
+                conditions = [_by_size(instance, inside, f) for f in when]
+                needs.update((f, None) for f in conditions if f is not None)
+                return None if None in conditions else scan
         return None
 
     def by_vectors(node: object) -> Plan | None:

@@ -60,8 +60,8 @@ def with_marks(plan: Plan, context: Context) -> Plan:
         return plan
     plain = _bare(plan)
 
-    def unchanged(made: Plan) -> None:
-        if _bare(made) != plain:
+    def unchanged(marked: Plan) -> None:
+        if _bare(marked) != plain:
             raise Fault("more than a mark was changed")
 
     return passed(WHOLE, context, plan, context, unchanged)

@@ -63,9 +63,9 @@ class WrongPlan(InternalError):
 def title(node: Plan) -> str:
     """The kind of a node, and what it is about."""
     for name in ("dim", "name", "tensor", "row", "start"):
-        found = getattr(node, name, None)
-        if isinstance(found, str):
-            return f"{type(node).__name__} {found}"
+        subject = getattr(node, name, None)
+        if isinstance(subject, str):
+            return f"{type(node).__name__} {subject}"
     target = getattr(node, "target", None)
     return type(node).__name__ if target is None else f"{type(node).__name__} {target.tensor}"
 
@@ -112,8 +112,8 @@ class Scope:
         """Where these hold. One that says which iteration of the innermost parallel loop it is leaves that alone."""
         loop = self.parallel[-1].dim if self.parallel else None  # type: ignore[attr-defined]
         sides = [s for c in _compared(conditions) if c.op == "=" for s in ((c.left, c.right), (c.right, c.left))]
-        said = any(one == Var(loop) and not variables(other) & self.varies for one, other in sides if loop)
-        return replace(self, alone=True) if said else self
+        is_one_iteration = any(one == Var(loop) and not variables(other) & self.varies for one, other in sides if loop)
+        return replace(self, alone=True) if is_one_iteration else self
 
 
 def _compared(conditions: Iterable[Any]) -> Iterator[Compare]:
@@ -176,8 +176,8 @@ class _Checker:
                 return replace(self.new(plan, scope, [name]), scalars=scalars)
             case If(condition, then, otherwise):
                 self.value(plan, scope, condition)
-                found = replace(self.statement(then, scope.where(condition)), alone=scope.alone)
-                return self.made(scope, found if otherwise is None else self.statement(otherwise, found))
+                behind = replace(self.statement(then, scope.where(condition)), alone=scope.alone)
+                return self.made(scope, behind if otherwise is None else self.statement(otherwise, behind))
             case Repeat(body):
                 return self.made(scope, self.statement(body, scope.within(plan)))
             case Array(name, _, extents):
@@ -188,10 +188,10 @@ class _Checker:
                 self.known(plan, scope, *extents)
                 self.above_loops(plan, scope)
                 tables = {**scope.tables, name: len(scope.parallel)}
-                found = self.made(scope, self.statement(body, replace(scope, tables=tables)))
-                found = replace(found, tables={**found.tables, **tables})
-                arrays, functions = found.arrays | {(name, HELD)}, found.functions | {f"{name}.{AT}"}
-                return replace(found.knowing([f"{name}.{COUNT}"]), arrays=arrays, functions=functions)
+                behind = self.made(scope, self.statement(body, replace(scope, tables=tables)))
+                behind = replace(behind, tables={**behind.tables, **tables})
+                arrays, functions = behind.arrays | {(name, HELD)}, behind.functions | {f"{name}.{AT}"}
+                return replace(behind.knowing([f"{name}.{COUNT}"]), arrays=arrays, functions=functions)
             case Probe(dim, name, at):
                 self.known(plan, scope, *at)
                 self.table(plan, scope, name)
@@ -265,8 +265,8 @@ class _Checker:
                 return self.nest(plan.meaning, scope)
             case Accumulate(target, body=body, finish=finish):
                 inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})
-                found = self.statement(body, inner)
-                return found if finish is None else self.made(found, self.statement(finish, scope))
+                behind = self.statement(body, inner)
+                return behind if finish is None else self.made(behind, self.statement(finish, scope))
             case Load(dim, call, body):
                 self.known(plan, scope, call)
                 return self.statement(body, self.new(plan, scope, [dim], [call]))
@@ -302,8 +302,8 @@ class _Checker:
         inside = [part for part in children(plan) if isinstance(part, Plan)]
         if plan.writes and not inside:
             raise fault(plan, f"nothing says when it may change {plan.writes}")
-        own = [getattr(plan, f.name) for f in fields(plan)]  # type: ignore[arg-type]
-        inner = replace(scope, names=scope.names | {n for n in own if isinstance(n, str)})
+        values = [getattr(plan, f.name) for f in fields(plan)]  # type: ignore[arg-type]
+        inner = replace(scope, names=scope.names | {n for n in values if isinstance(n, str)})
         for part in inside:
             scope = self.made(scope, self.statement(part, inner))
         return scope
@@ -388,8 +388,8 @@ class _Checker:
         if plan.private and not plan.parallel:
             raise fault(plan, "it has no parts, but scalars for each of them")
         self.new(plan, scope, [p.name for p in plan.private])
-        for own in plan.private:
-            self.value(own, scope, own.value)
+        for scalar in plan.private:
+            self.value(scalar, scope, scalar.value)
         return {p.name: (p.type, loops) for p in plan.private}
 
     def says_why(self, plan: Scan | Find) -> None:
@@ -404,8 +404,8 @@ class _Checker:
 
     def combined(self, plan: Store, scope: Scope) -> None:
         """Iterations of a parallel loop that combine values in one place say how."""
-        own = scope.totals.get(plan.target.tensor, 0)
-        together = (p for p in scope.parallel[own:] if isinstance(p, Scan | Find))
+        depth = scope.totals.get(plan.target.tensor, 0)
+        together = (p for p in scope.parallel[depth:] if isinstance(p, Scan | Find))
         if any(p.partition is None or not p.partition.adds for p in together):
             if plan.target.tensor in scope.totals:
                 raise fault(plan, "iterations of a parallel loop have it in common")

@@ -82,12 +82,12 @@ def _is_compared(group: Group, plan: Plan, compared: Compared) -> bool:
         plain = rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS)
         stores = finishing(plain)
         every = [*paths(plain), *(paths(stores) if stores != plain else ())]
-        found = [p if p in compared.paths else without_unused(p) for p in every]
+        compared_paths = [p if p in compared.paths else without_unused(p) for p in every]
     except Fault:
         return False
-    instances = [i for path in found for i in compared.paths.get(path, ())]
+    instances = [i for path in compared_paths for i in compared.paths.get(path, ())]
     distinct = [i for k, i in enumerate(instances) if i not in instances[:k]]
-    return all(p in compared.paths for p in found) and len(distinct) >= len(group.all)
+    return all(p in compared.paths for p in compared_paths) and len(distinct) >= len(group.all)
 
 
 def _of_steps(plan: Plan, whole: bool) -> Iterator[str]:

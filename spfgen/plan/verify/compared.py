@@ -44,11 +44,11 @@ class Compared:
     @property
     def instances(self) -> list[Instance]:
         """All of them, each once."""
-        return [*{id(i): i for found in self.paths.values() for i in found}.values()]
+        return [*{id(i): i for compared in self.paths.values() for i in compared}.values()]
 
     def of(self, group: Group) -> list[Instance]:
         """Those of one statement: what was compared for another one does not stand in."""
-        return [i for own, i in self.statements if own == group]
+        return [i for statement, i in self.statements if statement == group]
 
 
 _RECORDS: ContextVar[tuple[Compared, ...]] = ContextVar("_RECORDS", default=())
@@ -70,10 +70,10 @@ def about(group: Group) -> Iterator[None]:
 @contextmanager
 def recorded() -> Iterator[Compared]:
     """All that is compared meanwhile in this thread."""
-    found = Compared()
-    token = _RECORDS.set((*_RECORDS.get(), found))
+    record = Compared()
+    token = _RECORDS.set((*_RECORDS.get(), record))
     try:
-        yield found
+        yield record
     finally:
         _RECORDS.reset(token)
 
@@ -89,12 +89,12 @@ def note(path: Hashable, instance: Instance) -> None:
             known.append(instance)
 
 
-def note_nest(paths: list[Hashable], made: Made) -> None:
+def note_nest(paths: list[Hashable], nest: Made) -> None:
     """A nest of steps, by its paths, and how it is used."""
     for record in _RECORDS.get():
         known = bool(paths) and all(p in record.paths for p in paths)
         record.nests.append(known)
-        record.made.append(replace(made, is_known=known))
+        record.made.append(replace(nest, is_known=known))
 
 
 def note_apart(instance: Instance, loop: str) -> None:

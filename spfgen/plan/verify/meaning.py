@@ -103,8 +103,8 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, Scan(dim, low, high, NOTHING)), when)
         case Find(dim, low, high, loads, conditions, _, hit, None, key=key, given=given):
             plain = tuple(Loaded(*x) for x in loads)
-            found = Find(dim, low, high, plain, conditions, "", NOTHING, key=key, given=given)
-            yield from paths(hit, (*above, found), when)
+            plain_find = Find(dim, low, high, plain, conditions, "", NOTHING, key=key, given=given)
+            yield from paths(hit, (*above, plain_find), when)
         case Define(dim, value, body):
             yield from paths(body, (*above, Define(dim, value, NOTHING)), when)
         case Load(dim, call, body):
@@ -162,11 +162,13 @@ def begins(plan: Plan, tensor: str) -> bool:
     """Whether a plan clears the tensor, or stores what it sums in place of adding it."""
     for node in walk(plan, PLANS):
         match node:
-            case Clear(tensor=found) if found == tensor:
+            case Clear(tensor=cleared) if cleared == tensor:
                 return True
             case Store(target, op="=") | Accumulate(target, "=") if target.tensor == tensor:
                 return True
-            case Scan(partition=Partition(clears=found)) | Find(partition=Partition(clears=found)) if found == tensor:
+            case Scan(partition=Partition(clears=cleared)) | Find(partition=Partition(clears=cleared)) if (
+                cleared == tensor
+            ):
                 return True
     return False
 
@@ -223,18 +225,18 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
     missing = [replace(w.instance, target=w.does.target, value=w.does.value) for w in wanted]
     for path in every:
         tensor = path.does.target.tensor
-        found: Fault | None = Fault(f"the plan does what was not asked for with {tensor}")
-        for own in [i for i in missing if i.target.tensor == tensor]:
-            found = None
+        mismatch: Fault | None = Fault(f"the plan does what was not asked for with {tensor}")
+        for instance in [i for i in missing if i.target.tensor == tensor]:
+            mismatch = None
             try:
-                _Comparison(own, path, sizes).compare()
+                _Comparison(instance, path, sizes).compare()
             except Fault as fault:
-                found = fault
+                mismatch = fault
                 continue
-            missing.remove(own)
+            missing.remove(instance)
             break
-        if found is not None:
-            raise found
+        if mismatch is not None:
+            raise mismatch
     if missing:
         raise Fault(f"the plan leaves out what is added to {missing[0].target.tensor}")
     known.add(every)
@@ -245,13 +247,13 @@ class _Comparison:
 
     def __init__(self, instance: Instance, path: Path, sizes: Sequence[str] = ()) -> None:
         """`sizes` are those of what runs beside."""
-        own = instance.domain.space.names
-        made = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
-        made += [n for n in sizes if n not in instance.domain.space.position]
-        self.instance, self.path, self.made = instance, path, frozenset(made)
-        self.space = Space(dict.fromkeys((*own, *made))) if made else instance.domain.space
+        instance_names = instance.domain.space.names
+        defined = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
+        defined += [n for n in sizes if n not in instance.domain.space.position]
+        self.instance, self.path, self.made = instance, path, frozenset(defined)
+        self.space = Space(dict.fromkeys((*instance_names, *defined))) if defined else instance.domain.space
         self.facts = self.space.of(comparisons(instance.facts))
-        domain = instance.domain.reordered(self.space) if made else instance.domain
+        domain = instance.domain.reordered(self.space) if defined else instance.domain
         self.wanted = self.with_all(domain.intersect(self.facts), comparisons(path.when))
         self.done = self.space.universe()
         self.sizes = {*instance.sizes, *sizes}
@@ -276,11 +278,11 @@ class _Comparison:
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
         self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
-        own = {*self.instance.domain.space.names, *self.sizes}
-        self.is_within(self.wanted, both, own, "the plan leaves out a point")
+        own_names = {*self.instance.domain.space.names, *self.sizes}
+        self.is_within(self.wanted, both, own_names, "the plan leaves out a point")
         for known, what in (
             (self.defined, "an iteration stands for several points"),
-            (own, "a point is visited twice"),
+            (own_names, "a point is visited twice"),
         ):
             left = self.undetermined(both, known)
             if left:
@@ -311,20 +313,20 @@ class _Comparison:
 
     def undetermined(self, points: Piece, known: set[str]) -> set[str]:
         """The dimensions that may have several values where these have one."""
-        found = set(known)
-        left = [n for n in self.space.names if n not in found]
+        determined = set(known)
+        left = [n for n in self.space.names if n not in determined]
         equal = [c for c in points.constraints() if c.equality] if left else []
         while left:
-            told = [n for n in left if self.is_told(equal, n, found)]
+            told = [n for n in left if self.is_told(equal, n, determined)]
             if told:
-                found |= {*told}
-                left = [n for n in left if n not in found]
+                determined |= {*told}
+                left = [n for n in left if n not in determined]
                 continue
-            more = [n for n in left if self.is_determined(points, n, found)]
+            more = [n for n in left if self.is_determined(points, n, determined)]
             if not more:
                 return set(left)
-            found |= {*more}
-            left = [n for n in left if n not in found]
+            determined |= {*more}
+            left = [n for n in left if n not in determined]
         return set()
 
     def is_told(self, equal: Sequence[Constraint], name: str, known: set[str]) -> bool:
@@ -410,21 +412,21 @@ class _Comparison:
     def within(self, dim: str, segment: Segment) -> None:
         """All positions of a segment hold its key."""
         self.between(dim, segment.low, segment.high)
-        for name, own in self.instance.calls.items():
-            if own == rename(segment.call, {segment.dim: dim}) and name not in self.defined:
+        for name, instance_call in self.instance.calls.items():
+            if instance_call == rename(segment.call, {segment.dim: dim}) and name not in self.defined:
                 self.require(Compare("=", Var(name), segment.key.value))
                 self.linked.add(name)
 
     def load(self, dim: str, call: Call) -> None:
         """It is one of the instance's calls, whose arguments lie within the array by what is known here."""
         self.use(call)
-        name, own = self.same_call(dim, call)
-        for mine, theirs in zip(call.arguments, own.arguments, strict=True):
+        name, instance_call = self.same_call(dim, call)
+        for mine, theirs in zip(call.arguments, instance_call.arguments, strict=True):
             self.tie(dim, mine, theirs)
         known = self.known()
         for formula in self.instance.domains[name]:
-            made = sorted(variables(formula) & self.defined)  # a quotient that the plan computes has to be it here
-            meanings = [c for n in made for c in self.instance.meaning(n, self.defined)]
+            quotients = sorted(variables(formula) & self.defined)  # a quotient that the plan computes has to be it here
+            meanings = [c for n in quotients for c in self.instance.meaning(n, self.defined)]
             for constraint in (*comparisons(conjuncts(formula)), *meanings):
                 if not known.implies(constraint):
                     raise Fault(f"{dim} may be read outside its array: {show(formula)} is not enforced")
@@ -437,18 +439,22 @@ class _Comparison:
     def same_call(self, dim: str, call: Call) -> tuple[str, Call]:
         """Which of the instance's calls it is. A loop that the instance does not know is tied to the points so."""
         names = self.instance.domain.space.position
-        alike = [(name, own) for name, own in self.instance.calls.items() if own.function == call.function]
-        for name, own in alike:
-            same = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=True) if a != b]
+        alike = [
+            (name, instance_call)
+            for name, instance_call in self.instance.calls.items()
+            if instance_call.function == call.function
+        ]
+        for name, instance_call in alike:
+            same = [Compare("=", a, b) for a, b in zip(call.arguments, instance_call.arguments, strict=True) if a != b]
             same += [Compare("=", Var(dim), Var(name))] if dim in names and dim != name else []
             if self.holds(*same):
-                return name, own
-        for name, own in alike:
-            ties = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=True) if a != b]
+                return name, instance_call
+        for name, instance_call in alike:
+            ties = [Compare("=", a, b) for a, b in zip(call.arguments, instance_call.arguments, strict=True) if a != b]
             unknown = dim in (name, *self.made) and all(variables(t.left) - names.keys() for t in ties)
             if unknown and all(c.value.constant == 0 for c in comparisons(ties)):
                 self.wanted = self.wanted.with_constraints(comparisons(ties))
-                return name, own
+                return name, instance_call
         raise Fault(f"{dim} is read from {show(call)}")
 
     def tie(self, dim: str, mine: Expr, theirs: Expr) -> None:
@@ -467,10 +473,10 @@ class _Comparison:
         quotient is one which the plan computes in some other way."""
         names = {*self.defined, *self.linked}
         left = [q for q in self.instance.quotients if q not in self.defined]
-        made = [c for q in left for c in self.instance.meaning(q, names)]
+        meanings = [c for q in left for c in self.instance.meaning(q, names)]
         names |= {q for q, (numerator, _) in self.instance.quotients.items() if variables(numerator) <= names}
         declared = [c for c in comparisons(self.instance.facts) if c.value.names() <= names]
-        return self.with_all(self.done, [*made, *declared])
+        return self.with_all(self.done, [*meanings, *declared])
 
     def left_out(self) -> list[Constraint]:
         """What the quotients are that the plan does not compute: what is declared may speak of them."""
@@ -485,10 +491,10 @@ class _Comparison:
         """Whether all points that are asked for satisfy these. What is not affine has to be the same word for word, by
         one name for what is equal."""
         for formula in formulas:
-            found = comparisons([formula])
-            if not all(map(self.wanted.implies, found)):
+            constraints = comparisons([formula])
+            if not all(map(self.wanted.implies, constraints)):
                 return False
-            if not found and self.named_once(formula.left) != self.named_once(formula.right):
+            if not constraints and self.named_once(formula.left) != self.named_once(formula.right):
                 return False
         return True
 
@@ -503,9 +509,9 @@ class _Comparison:
             if self.named_once(guard) not in asked:
                 raise Fault(f"the plan does not ask for {show(guard)}")
         known = {self.named_once(f) for c in (*self.instance.guards, *self.path.when) for f in conjuncts(c)}
-        for formula, own in asked.items():
-            if formula not in known and not comparisons([own]):
-                raise Fault(f"the plan asks for {show(own)}, which was not asked for")
+        for formula, formula_of_plan in asked.items():
+            if formula not in known and not comparisons([formula_of_plan]):
+                raise Fault(f"the plan asks for {show(formula_of_plan)}, which was not asked for")
 
     def named_once(self, expr: N) -> N:
         """The expression or condition with the first of all names that are equal at the points that are asked for."""
@@ -559,9 +565,9 @@ class _Comparison:
         if mine == theirs:
             return
         if isinstance(mine, Call):
-            for name, own in self.instance.calls.items():
-                if own.function == mine.function and self.holds(Compare("=", theirs, Var(name))):
-                    for argument, asked in zip(mine.arguments, own.arguments, strict=True):
+            for name, instance_call in self.instance.calls.items():
+                if instance_call.function == mine.function and self.holds(Compare("=", theirs, Var(name))):
+                    for argument, asked in zip(mine.arguments, instance_call.arguments, strict=True):
                         self.same_place(tensor, argument, asked)
                     return
         equal = Compare("=", mine, theirs)

@@ -66,7 +66,7 @@ class Unknown:
 
     def is_more_than(self, other: Unknown) -> bool:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return any(own > others for own, others in pairs)
+        return any(count > others for count, others in pairs)
 
 
 def made_of(nodes: Sequence[Plan], does: Store) -> Made:
@@ -150,9 +150,9 @@ class _Nests:
     def __post_init__(self) -> None:
         self.whole: dict[Pending, list[int]] = {}
         self.begun: set[Pending] = set()
-        for k, made in enumerate(self.made):
-            self.whole.setdefault(made.nodes, []).append(k)
-            self.begun |= {made.nodes[:n] for n in range(len(made.nodes))}
+        for k, nest in enumerate(self.made):
+            self.whole.setdefault(nest.nodes, []).append(k)
+            self.begun |= {nest.nodes[:n] for n in range(len(nest.nodes))}
         self.operands = {_key(o) for m in self.made for o in m.reads}
         self.coordinates |= {o.subscripts for m in self.made for o in m.reads}
 
@@ -185,19 +185,19 @@ class _Nests:
                 if otherwise is not None:
                     self.visit(otherwise, around)
                 return
-        found = header(node) if isinstance(node, Plan) else None
-        if found is not None:
+        head = header(node) if isinstance(node, Plan) else None
+        if head is not None:
             assert isinstance(node, Plan)
-            around = replace(around, pending=frozenset(self.within(found, around.pending, node)))
+            around = replace(around, pending=frozenset(self.within(head, around.pending, node)))
         if isinstance(node, EFFECTS) and getattr(node, "monoid", None) is None:  # else it is a path of its nest
             self.statement(node, around)
         for inner in children(node):
             if isinstance(inner, Plan | Version):
                 self.visit(inner, around)
 
-    def within(self, found: Hashable, pending: frozenset[Pending], node: Plan) -> Iterator[Pending]:
+    def within(self, head: Hashable, pending: frozenset[Pending], node: Plan) -> Iterator[Pending]:
         for before in pending:
-            now = (*before, found)
+            now = (*before, head)
             if now in self.begun:
                 yield now
             if now in self.whole:
@@ -214,8 +214,8 @@ class _Nests:
             self.at(node.at)
         elif isinstance(node, Append):
             self.at(node.coordinates)
-        own = [getattr(node, n) for n in ("value", "condition", "target") if hasattr(node, n)]
-        for operand in (n for part in own for n in walk(part) if isinstance(n, Operand)):
+        expressions = [getattr(node, n) for n in ("value", "condition", "target") if hasattr(node, n)]
+        for operand in (n for part in expressions for n in walk(part) if isinstance(n, Operand)):
             key = _key(_plain(operand, around.means))
             self.met.add(key)
             if operand.place and key not in self.operands and not self.is_entry(operand, around):
@@ -251,15 +251,15 @@ def _found(condition: Any) -> Iterator[str]:
 
 def _meanings(nodes: Sequence[Plan], means: Mapping[str, Expr] | None = None) -> dict[str, Expr]:
     """What the names are that nodes read or compute."""
-    found: dict[str, Expr] = dict(means or {})
+    meanings: dict[str, Expr] = dict(means or {})
     for node in nodes:
         match node:
             case Load(dim, value) | Define(dim, value):
-                found[dim] = substitute(value, found)
+                meanings[dim] = substitute(value, meanings)
             case Find(loads=loads):
                 for dim, call in loads:
-                    found[dim] = substitute(call, found)
-    return found
+                    meanings[dim] = substitute(call, meanings)
+    return meanings
 
 
 def _plain(operand: Operand, means: Mapping[str, Expr]) -> Operand:

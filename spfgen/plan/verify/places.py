@@ -106,8 +106,8 @@ def _check_state(node: Find | Segment, state: State, around: _Around, loops: int
         moving = {v for e in (*node.low, *node.high) for v in variables(around.plain(e))} & (around.names - names)
         if moving:
             raise Fault(f"{state.name} is kept while the bounds change with {', '.join(sorted(moving))}")
-    for op, own, bounds in (("low", state.low, node.low), ("high", state.high, node.high)):
-        if own and {around.plain(e) for e in own} != {around.plain(e) for e in bounds}:
+    for op, ends, bounds in (("low", state.low, node.low), ("high", state.high, node.high)):
+        if ends and {around.plain(e) for e in ends} != {around.plain(e) for e in bounds}:
             raise Fault(f"{state.name} begins at another {op} end than what is looked for")
 
 
@@ -115,8 +115,8 @@ def _check_table(node: Find | Segment | Bound, table: Table, around: _Around, me
     def within(part: Any) -> Any:
         return substitute(part, means)
 
-    for op, own, bounds in (("low", table.low, node.low), ("high", table.high, node.high)):
-        if {within(e) for e in own} != {around.plain(e) for e in bounds}:
+    for op, ends, bounds in (("low", table.low, node.low), ("high", table.high, node.high)):
+        if {within(e) for e in ends} != {around.plain(e) for e in bounds}:
             raise Fault(f"{table.name} has other positions than those that are looked for, at the {op} end")
     call = node.calls()[node.key.dim] if isinstance(node, Find) and node.key is not None else None
     call = node.call if isinstance(node, Segment | Bound) else call
@@ -128,12 +128,14 @@ def _check_table(node: Find | Segment | Bound, table: Table, around: _Around, me
 
 def _check_values(node: Find, table: Table, around: _Around, place: tuple[Expr, ...]) -> None:
     """A scatter copies what the find reads."""
-    own = table.values
-    assert own is not None
+    copied = table.values
+    assert copied is not None
     reads = [n.operand for d in stores_in(node.hit) for n in walk(d.value) if isinstance(n, Read)]
-    found = [o for o in reads if _is_of(o, own)]
+    reads_of_copied = [o for o in reads if _is_of(o, copied)]
     same = {node.dim: table.dim}
-    if found and not any(tuple(around.plain(rename(e, same)) for e in o.place) == place for o in found):
+    if reads_of_copied and not any(
+        tuple(around.plain(rename(e, same)) for e in o.place) == place for o in reads_of_copied
+    ):
         raise Fault(f"{table.name} copies other values than those that are read")
 
 

@@ -62,12 +62,12 @@ class _Forms:
                 return tuple([self.of(v, known) for v in value])
         if not is_dataclass(value):
             return type(value), repr(value)
-        own = tuple([self.of(getattr(value, name), known) for name in _FIELDS[type(value)]])
-        return self.numbers.setdefault((type(value), own), len(self.numbers))
+        parts = tuple([self.of(getattr(value, name), known) for name in _FIELDS[type(value)]])
+        return self.numbers.setdefault((type(value), parts), len(self.numbers))
 
     def number(self, value: Any, known: Mapping[str, int]) -> int:
-        found = self.of(value, known)
-        return found if isinstance(found, int) else self.numbers.setdefault(found, len(self.numbers))
+        form = self.of(value, known)
+        return form if isinstance(form, int) else self.numbers.setdefault(form, len(self.numbers))
 
 
 @dataclass
@@ -85,14 +85,14 @@ class _Facts:
         self.moving = {n.name for n in assigned}
         times = Counter(n.name for n in assigned)
         finds = [n for n in walk(self.plan, Plan | Version) if isinstance(n, Find) and _is_held(n)]
-        own = Counter(n.hit.name for n in finds if isinstance(n.hit, Assign))
+        hits = Counter(n.hit.name for n in finds if isinstance(n.hit, Assign))
         self.held = {
-            n.hit.name: n.dim for n in finds if isinstance(n.hit, Assign) and own[n.hit.name] == times[n.hit.name]
+            n.hit.name: n.dim for n in finds if isinstance(n.hit, Assign) and hits[n.hit.name] == times[n.hit.name]
         }
 
     def counted(self) -> Counter[Hashable]:
-        found = Counter(self.of(self.plan, {}))
-        return Counter({f: n for f, n in found.items() if f not in self.some})
+        counts = Counter(self.of(self.plan, {}))
+        return Counter({f: n for f, n in counts.items() if f not in self.some})
 
     def of(self, node: Any, known: Mapping[str, int]) -> Iterator[Hashable]:
         match node:
@@ -122,8 +122,8 @@ class _Facts:
                 self.some.add((If, self.forms.of(Holds(some), known)))
         inner = self.naming(node, known)
         if not isinstance(node, BARE | NAMES) and not self.is_name(node):
-            own = [n for n in _FIELDS[type(node)] if not _is_plan(getattr(node, n))]
-            yield type(node), tuple(self.forms.of(getattr(node, n), inner) for n in own)
+            names = [n for n in _FIELDS[type(node)] if not _is_plan(getattr(node, n))]
+            yield type(node), tuple(self.forms.of(getattr(node, n), inner) for n in names)
         for name in _FIELDS[type(node)]:
             value = getattr(node, name)
             for part in value if isinstance(value, tuple) else (value,):
@@ -181,8 +181,8 @@ class _Names(dict[type, tuple[str, ...]]):
     """The fields of each class of nodes that say what it does."""
 
     def __missing__(self, kind: type) -> tuple[str, ...]:
-        found = self[kind] = tuple(f.name for f in fields(kind) if f.name not in FAST)
-        return found
+        names = self[kind] = tuple(f.name for f in fields(kind) if f.name not in FAST)
+        return names
 
 
 _FIELDS = _Names()

@@ -32,16 +32,16 @@ def check_plan(plan: Plan, program: Program, compared: Compared) -> Unknown:
         check_places(plan)
         check_gathers(plan, program)
         nests = [n for n in walk(plan, PLANS) if isinstance(n, Products)]
-        found = Unknown(sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests))
+        unknown = Unknown(sum(_unknown_of_products(n.asked.group, n.body, compared).statements for n in nests))
         if isinstance(plan, Products):
-            return found
+            return unknown
         check_steps(plan, program)
         steps = unknown_of(plan, compared, program.steps)
         if steps.changed and not compared.rewritten:
             raise Fault(f"{counted(steps.changed, 'node')} of the plan are not those that were planned")
-        found = replace(steps, statements=steps.statements + found.statements)
-        note_unknown(found.statements + found.values, found.changed)
-        return found
+        unknown = replace(steps, statements=steps.statements + unknown.statements)
+        note_unknown(unknown.statements + unknown.values, unknown.changed)
+        return unknown
     except Fault as fault:
         raise InternalError(str(fault)) from None
 
@@ -52,10 +52,10 @@ def _unknown_of_products(group: Group, plan: Plan, compared: Compared) -> Unknow
     asked = [i for i in every if group.op != "=" or i.value != ZERO_VALUE]  # a stored 0 is seen as a place cleared
     if every and group.op == "=":
         check_cleared(plan, group.target)
-    own = compared.of(group)
-    if not asked or len(_each_once(own)) < len(asked):
+    compared_instances = compared.of(group)
+    if not asked or len(_each_once(compared_instances)) < len(asked):
         return Unknown(statements=1)
-    _Sums(group, asked, own, compared).check(plan)
+    _Sums(group, asked, compared_instances, compared).check(plan)
     return Unknown(statements=int(len(asked) < len(every)))
 
 
@@ -63,8 +63,10 @@ class _Sums:
     """The instances `asked` of a statement; its `own`, which its nests were compared with while they were made; those
     of which there is a nest again."""
 
-    def __init__(self, group: Group, asked: Sequence[Instance], own: Sequence[Instance], compared: Compared) -> None:
-        self.group, self.asked, self.own, self.compared = group, asked, own, compared
+    def __init__(
+        self, group: Group, asked: Sequence[Instance], instances: Sequence[Instance], compared: Compared
+    ) -> None:
+        self.group, self.asked, self.own, self.compared = group, asked, instances, compared
         self.met: list[Instance] = []
         self.sizes = tuple(dict.fromkeys(s for i in group.all for s in i.sizes))
 
@@ -79,9 +81,10 @@ class _Sums:
 
     def apart(self, done: Sequence[Instance], loop: Scan | Find, tensor: str) -> bool:
         """Whether iterations of a loop are known to write different places of a tensor."""
-        own = [i for i in done if i.target.tensor == tensor]
+        written = [i for i in done if i.target.tensor == tensor]
         return any(
-            dim == loop.dim and any(i.domain is instance.domain for i in own) for instance, dim in self.compared.apart
+            dim == loop.dim and any(i.domain is instance.domain for i in written)
+            for instance, dim in self.compared.apart
         )
 
     def done(self, plan: Plan) -> list[Instance]:
@@ -90,8 +93,8 @@ class _Sums:
             case Block(parts):
                 return [i for part in parts for i in self.done(part)]
             case Versions(versions) if any(isinstance(v.body, Block) for v in versions):
-                found = [self.done(v.body) for v in versions if not v.by_order]
-                return found[0]
+                parts_of_versions = [self.done(v.body) for v in versions if not v.by_order]
+                return parts_of_versions[0]
             case Clear(body=None):
                 return []
         return [self.of(path) for path in paths(plan)]
@@ -105,15 +108,15 @@ class _Sums:
     def of(self, path: Path) -> Instance:
         """The instance whose points a way through the plan has."""
         for known in (path, without_unused(path)):
-            found = [i for i in self.compared.paths.get(known, ()) if i in self.own]
-            if found:
-                return self.next_of(found)
+            matches = [i for i in self.compared.paths.get(known, ()) if i in self.own]
+            if matches:
+                return self.next_of(matches)
         fault = Fault(f"the plan does what was not asked for with {path.does.target.tensor}")
-        for own in self.own:
-            if own.target.tensor == path.does.target.tensor:
+        for instance in self.own:
+            if instance.target.tensor == path.does.target.tensor:
                 try:
-                    compare_path(own, path, self.sizes)
-                    return own
+                    compare_path(instance, path, self.sizes)
+                    return instance
                 except Fault as told:
                     fault = told
         raise fault

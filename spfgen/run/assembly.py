@@ -73,40 +73,44 @@ class Assembly:
         layout = self.layout
         sizes = {n: int(getattr(struct, field_name(n))) for n in (*layout.parameters, *layout.sizes)}
         types = {n: np.dtype(k) for n, k in kinds.items()} | {v.name: dtype for v in layout.values}
-        held = {n: _Memory(getattr(struct, field_name(n))) for n in layout.arrays}
-        arrays = {n: m.array(extents_of(layout, n, sizes), types[n]) for n, m in held.items()}
+        memories = {n: _Memory(getattr(struct, field_name(n))) for n in layout.arrays}
+        arrays = {n: m.array(extents_of(layout, n, sizes), types[n]) for n, m in memories.items()}
         if layout.is_pattern and layout.fill_text == "0":  # all that it stores is true
             arrays |= {v.name: np.ones(1, bool) for v in layout.values}
         return trusted(layout, sizes, arrays)
 
-    def finished(self, name: str, made: Tensor, threads: int) -> Tensor:
+    def finished(self, name: str, tensor: Tensor, threads: int) -> Tensor:
         """Packed where that is left to do, without what equals the fill value where that is asked for. Raises DataError
         where the layout has no place for an entry."""
         if self.target is not None:
             try:
-                made = self.target.packed(name, made.to_coo(), threads)
+                tensor = self.target.packed(name, tensor.to_coo(), threads)
             except DataError as error:
                 raise named(error, name) from error
-            return self.target.finished(name, made, threads)
+            return self.target.finished(name, tensor, threads)
         plain = not self.layout.is_pattern and not self.layout.value_transforms
-        if not self.prune or (plain and all(differ(made.arrays[v.name], self.layout.fill) for v in self.layout.values)):
-            return made
-        found = made.to_coo()  # with what the layout stores along with others: it may be there for a fill value alone
-        kept = differs(found.values, self.layout.fill)
-        return made if kept.all() else self.packed(name, _those(found, kept), threads)
+        if not self.prune or (
+            plain and all(differ(tensor.arrays[v.name], self.layout.fill) for v in self.layout.values)
+        ):
+            return tensor
+        stored = (
+            tensor.to_coo()
+        )  # with what the layout stores along with others: it may be there for a fill value alone
+        kept = differs(stored.values, self.layout.fill)
+        return tensor if kept.all() else self.packed(name, _those(stored, kept), threads)
 
     def packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         """What equals the fill value need not be stored: where the layout has no place for all, it is left out."""
         from spfgen.run.calls.bind import packed
 
-        own = self.index_types, self.is_fixed, "sum", threads
+        settings = self.index_types, self.is_fixed, "sum", threads
         try:
-            return packed(self.layout, entries, name, *own)
+            return packed(self.layout, entries, name, *settings)
         except DataError:
             kept = differs(entries.values, self.layout.fill)
             if kept.all():
                 raise
-            return packed(self.layout, _those(entries, kept), name, *own)
+            return packed(self.layout, _those(entries, kept), name, *settings)
 
 
 def _those(entries: Coordinates, kept: Array) -> Coordinates:
@@ -125,9 +129,9 @@ class _Memory:
         data, count = (self.pointer, False), (prod(shape),)
         self.__array_interface__ = {"data": data, "shape": count, "typestr": dtype.str, "version": 3}
         whole: Array = np.asarray(self)
-        found = whole[:].reshape(shape)  # whose base is an array, as scipy takes for granted
+        array = whole[:].reshape(shape)  # whose base is an array, as scipy takes for granted
         whole.flags.writeable = False
-        return found
+        return array
 
     def __del__(self) -> None:
         _free()(self.pointer)

@@ -42,8 +42,8 @@ class Copy:
             bound()
         except SpfgenError as error:
             raise NoPlace from error
-        made = bound.tensors["B"]
-        return Packed(dict(made.sizes), dict(made.arrays))
+        packed = bound.tensors["B"]
+        return Packed(dict(packed.sizes), dict(packed.arrays))
 
 
 def _without_place(status: int) -> Any:
@@ -51,7 +51,13 @@ def _without_place(status: int) -> Any:
 
 
 def copy_of(
-    source: Layout, own: Kinds, target: Layout, kinds: Kinds, value: str, without_fill: bool, combining: str = ""
+    source: Layout,
+    source_types: Kinds,
+    target: Layout,
+    kinds: Kinds,
+    value: str,
+    without_fill: bool,
+    combining: str = "",
 ) -> Copy:
     """Compiled, or from the disk. `combining`: the reduction of the first coordinate of the source, which numbers
     entries. Raises SpfgenError."""
@@ -59,7 +65,7 @@ def copy_of(
     copied = f"{combining}(n: A[n, {at}])" if combining else f"A[{at}]"
     statements = tuple(parse_statements(f"B[{at}] = {copied}", functions={}))
     tensors = (
-        lang.TensorDecl("A", lang.LayoutUse(source.name, value, None, own, source.constants)),
+        lang.TensorDecl("A", lang.LayoutUse(source.name, value, None, source_types, source.constants)),
         lang.TensorDecl("B", lang.LayoutUse(target.name, value, None, kinds, target.constants), assembled=True),
     )
     text = lang.Kernel("copy", tensors, (), statements, without_fill=without_fill)

@@ -29,8 +29,8 @@ def table(layout: Layout) -> Table | None:
     form = form_of(layout)
     if form.table is False:
         form.table = table_of(layout)
-    found: Table | None = form.table
-    return found
+    known: Table | None = form.table
+    return known
 
 
 def by_table(
@@ -61,15 +61,15 @@ def by_table(
 
 def _shaped(layout: Layout, shape: tuple[int, ...], values: Array, kinds: tuple[tuple[str, str], ...]) -> Shaped | None:
     """The table for these extents, if there is one and all indices fit these types."""
-    found = table(layout)
-    if found is None or len(shape) != layout.rank or values.ndim != 1:
+    layout_table = table(layout)
+    if layout_table is None or len(shape) != layout.rank or values.ndim != 1:
         return None
-    shaped = found.at(tuple([int(n) for n in shape]))
+    shaped = layout_table.at(tuple([int(n) for n in shape]))
     if shaped is None:
         return None
-    if values.dtype.char not in found.fills:
+    if values.dtype.char not in layout_table.fills:
         check_fill(layout, values.dtype)
-        found.fills.add(values.dtype.char)
+        layout_table.fills.add(values.dtype.char)
     if kinds not in shaped.fits:
         shaped.fits[kinds] = fit(shaped, kinds)
     return shaped if shaped.fits[kinds] else None
@@ -158,18 +158,18 @@ def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...]) -> Packed | N
     room = _room(shaped, kinds, entries.values.dtype, entries.found[3::2], entries.found[4::2])
     if room is None:
         return None
-    made = Packed(dict(room.sizes), room.made(layout))
+    filled = Packed(dict(room.sizes), room.made(layout))
     numbers: list[int] = []
     for name in shaped.arrays:
-        array = made.arrays[name]
+        array = filled.arrays[name]
         numbers += (address(array), array.itemsize, *array.shape, *NOTHING[array.ndim :])
     rows = np.array(numbers, np.int64)
     values = np.ascontiguousarray(entries.values)
     words = (address(shaped.words), len(values), address(entries.pointers), entries.narrow, address(values))
     if shared("table_fill")(*words, address(rows), address(entries.counts)):
         raise Fall
-    _end(shaped, made.arrays, entries.found[3::2])
-    return made
+    _end(shaped, filled.arrays, entries.found[3::2])
+    return filled
 
 
 def _room(
@@ -185,8 +185,8 @@ def _room(
         key = shaped.table.key
         sizes = solved_sizes(key, shaped.numbers.sizes, totals, widths)
         remember(shaped.rooms, name, None if sizes is None else room_of(key, kinds, dtype.name, sizes, totals))
-    found: Room | None = shaped.rooms[name]
-    return found
+    room: Room | None = shaped.rooms[name]
+    return room
 
 
 def _end(shaped: Shaped, arrays: Mapping[str, Array], totals: Sequence[int]) -> None:

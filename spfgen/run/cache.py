@@ -140,15 +140,15 @@ def has(key: str) -> bool:
 
 def entries(folder: Path) -> tuple[Entry, ...]:
     """The shared objects in the folder, the newest first."""
-    found = []
+    listed = []
     for file in folder.glob("*.so"):
         # Another process may clear the folder while this one looks.
         with contextlib.suppress(OSError):
             if _OURS.fullmatch(file.name) and file.is_file():
                 status = file.stat()
                 about = str(_record(file).get("about", ""))
-                found.append(Entry(file.stem, about, status.st_size, status.st_mtime))
-    return tuple(sorted(found, key=lambda e: (-e.made, e.key)))
+                listed.append(Entry(file.stem, about, status.st_size, status.st_mtime))
+    return tuple(sorted(listed, key=lambda e: (-e.made, e.key)))
 
 
 def clear(*, tuned: bool = False) -> int:
@@ -162,7 +162,7 @@ def clear(*, tuned: bool = False) -> int:
 
     folder = path()
     count = 0
-    keys = {found[1] for file in folder.iterdir() if (found := _OURS.fullmatch(file.name))}
+    keys = {match[1] for file in folder.iterdir() if (match := _OURS.fullmatch(file.name))}
     for one in sorted(keys):
         lock = folder / f"{one}.lock"
         try:

@@ -185,8 +185,8 @@ def companion(code: str, environment: Mapping[str, str]) -> subprocess.Popen[byt
 
 def _about(source: str) -> str:
     """What a C text says of itself: the first sentence of the comment that it begins with."""
-    found = re.match(r"/\*\s*(.+?)\s*(?:\.\s|\*/|\n|$)", source)
-    return found[1][:ABOUT] if found else ""
+    match = re.match(r"/\*\s*(.+?)\s*(?:\.\s|\*/|\n|$)", source)
+    return match[1][:ABOUT] if match else ""
 
 
 def load(path: str | os.PathLike[str]) -> ctypes.CDLL:
@@ -233,10 +233,10 @@ def doctor() -> dict[str, str]:
 
 def _tried(version: str) -> str:
     """With which compilers tests passed, and what to do where this is another one."""
-    found = re.search(r"(?<!Apple )clang version (\d+\.\d+)", version)
-    name = f"clang {found[1]}" if found else ""
-    if not found and (found := re.fullmatch(r"\S*cc\S* \(.*\) (\d+\.\d+)\S*.*", version)):
-        name = f"gcc {found[1]}"
+    match = re.search(r"(?<!Apple )clang version (\d+\.\d+)", version)
+    name = f"clang {match[1]}" if match else ""
+    if not match and (match := re.fullmatch(r"\S*cc\S* \(.*\) (\d+\.\d+)\S*.*", version)):
+        name = f"gcc {match[1]}"
     known = ", ".join(TRIED)
     if name in TRIED:
         return f"{known}; this is one of them"
@@ -287,10 +287,10 @@ def _ask(text: str, origin: str) -> Compiler | None:
         words = shlex.split(text)
     except ValueError as error:
         raise ToolError(f"expected a command line in {origin}, but {text!r}: {error}") from error
-    found = shutil.which(words[0]) if words else None
-    if found is None:
+    program = shutil.which(words[0]) if words else None
+    if program is None:
         return None
-    command = (found, *words[1:])
+    command = (program, *words[1:])
     _refuse_fast_math(command[1:], origin)
     try:
         code, answer = _run((*command, "--version"), QUESTION_TIMEOUT)
@@ -301,7 +301,7 @@ def _ask(text: str, origin: str) -> Compiler | None:
         return None
     version = next(iter(answer.splitlines()), "")
     target = machine.strip() if code == 0 else ""
-    bare = Compiler(found, version, target, (), command[1:])
+    bare = Compiler(program, version, target, (), command[1:])
     openmp = next((flags for flags in _openmp_spellings() if _accepts(bare, flags, OPENMP_TEST)), ())
     if not openmp:
         warnings.warn(
@@ -309,17 +309,19 @@ def _ask(text: str, origin: str) -> Compiler | None:
             "(Debian: apt-get install gcc, or libomp-dev for clang; macOS: brew install libomp)",
             stacklevel=4,
         )
-    return Compiler(found, version, target, openmp, command[1:])
+    return Compiler(program, version, target, openmp, command[1:])
 
 
 def _openmp_spellings() -> tuple[tuple[str, ...], ...]:
     """The flags to try; those that name a folder, where libomp is there."""
     places = []
     for folder in (Path(name) for name in LIBOMP_FOLDERS):
-        found = next((f for f in (folder / "include", folder / "include" / "libomp") if (f / "omp.h").is_file()), None)
-        if found is not None:
-            library = folder / "lib" / "libomp" if found.name == "libomp" else folder / "lib"
-            linked = (f"-I{found}", f"-L{library}", f"-Wl,-rpath,{library}", "-lomp")
+        include = next(
+            (f for f in (folder / "include", folder / "include" / "libomp") if (f / "omp.h").is_file()), None
+        )
+        if include is not None:
+            library = folder / "lib" / "libomp" if include.name == "libomp" else folder / "lib"
+            linked = (f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-lomp")
             places.append(("-Xpreprocessor", "-fopenmp", *linked))
     return (*OPENMP_SPELLINGS, *places)
 

@@ -71,29 +71,34 @@ def prepared(
             _KNOWN.clear()
         known = _KNOWN[name] = _Known(source, target)
     if known.copy is None:
-        said = (source, target, tuple(t.name for t in types), kinds, packs, combining)
+        task = (source, target, tuple(t.name for t in types), kinds, packs, combining)
 
         def mark() -> str:
-            return hash_of("conversion", source.structure, target.structure, repr(said[2:]), fingerprint())
+            return hash_of("conversion", source.structure, target.structure, repr(task[2:]), fingerprint())
 
         least, at_once = tuning.PACK_BY_NUMPY, tuning.CONVERT_COMPILED
-        if not is_ready(name, mark, lambda: ("conversion", said), entries, least, at_once):
+        if not is_ready(name, mark, lambda: ("conversion", task), entries, least, at_once):
             raise Fall
         check_fill(target, types[len(source.indexes)])
-        known.copy = compiled(*said)
+        known.copy = compiled(*task)
     return known.copy
 
 
 def compiled(
-    source: Layout, target: Layout, own: tuple[str, ...], kinds: tuple[str, ...], packs: bool, combining: str = ""
+    source: Layout,
+    target: Layout,
+    source_types: tuple[str, ...],
+    kinds: tuple[str, ...],
+    packs: bool,
+    combining: str = "",
 ) -> Copy:
     """Raises Fall where places are known without a kernel, or what is stored nowhere differs; NoKey."""
     if not key_plan(target, key_orders(target)).levels or fill_text(source.fill) != fill_text(target.fill):
         raise Fall
     names, wanted = [a.name for a in source.indexes], [a.name for a in target.indexes]
-    types, others = tuple(zip(names, own, strict=False)), tuple(zip(wanted, kinds, strict=True))
+    types, others = tuple(zip(names, source_types, strict=False)), tuple(zip(wanted, kinds, strict=True))
     try:
-        return copy_of(source, types, target, others, own[len(names)], not packs and pads(source), combining)
+        return copy_of(source, types, target, others, source_types[len(names)], not packs and pads(source), combining)
     except (SpfgenError, NoPlace) as error:
         raise Fall from error
 
@@ -123,22 +128,22 @@ class Room:
     def made(self, layout: Layout, given: Mapping[str, Array] = MappingProxyType({})) -> dict[str, Array]:
         """New arrays; those that are `given` are used where they are of that type and shape. Raises DataError when they
         do not fit in memory."""
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         try:
-            for name, shape, kind, rest in self.arrays:
-                own = given.get(name)
-                if own is not None and (own.dtype, own.shape) == (kind, shape):
-                    found[name] = own
-                elif rest is None:
-                    found[name] = empty(shape, kind)
-                elif fill_text(rest) == "0":
-                    found[name] = zeros(shape, kind)
+            for name, shape, kind, filler in self.arrays:
+                array = given.get(name)
+                if array is not None and (array.dtype, array.shape) == (kind, shape):
+                    arrays[name] = array
+                elif filler is None:
+                    arrays[name] = empty(shape, kind)
+                elif fill_text(filler) == "0":
+                    arrays[name] = zeros(shape, kind)
                 else:
-                    found[name] = empty(shape, kind)
-                    found[name].fill(rest)
+                    arrays[name] = empty(shape, kind)
+                    arrays[name].fill(filler)
         except (MemoryError, ValueError):
             raise DataError(f"expected arrays of layout `{layout.name}` that fit in memory, but they do not") from None
-        return found
+        return arrays
 
 
 def room_of(
@@ -150,14 +155,14 @@ def room_of(
 ) -> Room:
     """Raises Fall when a position might not fit its type, of the `kinds` of index arrays."""
     layout = key.plan.encoded.layout
-    found = list[tuple[str, tuple[int, ...], np.dtype[Any], Any]]()
+    arrays = list[tuple[str, tuple[int, ...], np.dtype[Any], Any]]()
     for name, kind in kinds:
         if max(totals, default=0) > np.iinfo(kind).max:
             raise Fall
         shape = shape_of(layout.index(name).extents, sizes)
-        found.append((name, shape, np.dtype(kind), None if prod(shape) in totals else key.rest(name, sizes)))
+        arrays.append((name, shape, np.dtype(kind), None if prod(shape) in totals else key.rest(name, sizes)))
     (value,) = layout.values
     shape, dtype = shape_of(value.extents, sizes), np.dtype(value_type)
     is_full = not key.pads and prod(shape) in totals
-    found.append((value.name, shape, dtype, None if is_full else typed_fill(layout.fill, dtype)))
-    return Room(sizes, tuple(found))
+    arrays.append((value.name, shape, dtype, None if is_full else typed_fill(layout.fill, dtype)))
+    return Room(sizes, tuple(arrays))

@@ -34,10 +34,10 @@ def to_torch(tensor: Tensor, form: str | None = None) -> Any:
     if form == DENSE:
         return torch.from_numpy(np.ascontiguousarray(np.asarray(tensor)))
     if tensor.ndim == 2 and (form is None or form in COMPRESSED) and tensor.fill_value == 0:
-        made = tensor.to_scipy(form)
-        if made.format in COMPRESSED:
-            parts = (torch.from_numpy(np.array(a)) for a in (made.indptr, made.indices, made.data))
-            return getattr(torch, f"sparse_{made.format}_tensor")(*parts, size=tensor.shape)
+        matrix = tensor.to_scipy(form)
+        if matrix.format in COMPRESSED:
+            parts = (torch.from_numpy(np.array(a)) for a in (matrix.indptr, matrix.indices, matrix.data))
+            return getattr(torch, f"sparse_{matrix.format}_tensor")(*parts, size=tensor.shape)
     entries = own_entries(tensor)
     if entries.fill != 0:
         raise DataError(f"expected the fill value 0, which torch has, but it is {entries.fill}")
@@ -70,11 +70,13 @@ def _for_jax(array: Any, name: str) -> Any:
     if array.dtype.itemsize <= narrow.itemsize:
         return array
     with np.errstate(over="ignore"):
-        found = array.astype(narrow)
-    if np.array_equal(found, array, equal_nan=array.dtype.kind in "fc"):
-        return found
+        narrowed = array.astype(narrow)
+    if np.array_equal(narrowed, array, equal_nan=array.dtype.kind in "fc"):
+        return narrowed
     remedy = "jax has 64 bits after jax.config.update('jax_enable_x64', True)"
     if array.dtype.kind in "iu":
-        raise DataError(f"expected {name} that fit {narrow}, but there is {array[found != array][0]}", None, (remedy,))
+        raise DataError(
+            f"expected {name} that fit {narrow}, but there is {array[narrowed != array][0]}", None, (remedy,)
+        )
     warn_of_copy(f"the {name} are rounded to {narrow}: {remedy}")
-    return found
+    return narrowed

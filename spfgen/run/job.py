@@ -140,8 +140,8 @@ def run_job(kernel: Kernel, job: Job) -> Report:
     bound = kernel.bind(sizes=job.sizes, **operands(program, job))
     before = {t.name: values_of(bound.tensors[t.name]) for t in program.tensors if t.is_output}
     seconds = timed(bound, before, job.repeat)
-    found = verdict(kernel, bound.tensors, passed(bound), before) if job.check else None
-    written = {} if found is not None and found.failure else job.outputs
+    checked = verdict(kernel, bound.tensors, passed(bound), before) if job.check else None
+    written = {} if checked is not None and checked.failure else job.outputs
     for name, path in written.items():
         write(path, in_file(bound.tensors[name], path), force=job.force)
     return Report(
@@ -152,7 +152,7 @@ def run_job(kernel: Kernel, job: Job) -> Report:
         count_operations(kernel, bound),
         moved := _moved(bound),
         read_rate(moved, kernel.threads or 0),
-        found,
+        checked,
         tuple(written.values()),
     )
 

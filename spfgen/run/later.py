@@ -36,13 +36,13 @@ Task = tuple[str, Any]
 
 def mode() -> str:
     """Raises UsageError when the environment says something else."""
-    said = os.environ.get(VARIABLE, "").strip().lower() or MODES[0]
-    if said not in (*MODES, WARM):
+    setting = os.environ.get(VARIABLE, "").strip().lower() or MODES[0]
+    if setting not in (*MODES, WARM):
         known = ", ".join(MODES)
-        raise UsageError(f"expected one of {known} in the environment variable {VARIABLE}, but it is {said!r}")
-    if said == "background" and (folder.cache_setting() == "off" or not sys.executable):
+        raise UsageError(f"expected one of {known} in the environment variable {VARIABLE}, but it is {setting!r}")
+    if setting == "background" and (folder.cache_setting() == "off" or not sys.executable):
         return "eager"  # there is no way from one process to another
-    return said
+    return setting
 
 
 @dataclass(slots=True)
@@ -79,31 +79,31 @@ def is_ready(
         state = _STATES[name] = _State()
     if state.is_ready:
         return True
-    said = mode()
-    if said == "eager":
+    setting = mode()
+    if setting == "eager":
         return work >= min(least, at_once)
-    if said == WARM:
+    if setting == WARM:
         state.is_ready = True
         marked(mark())
         return True
     if not state.is_looked_for:
         state.is_looked_for, state.mark = True, mark()
         state.is_ready = folder.load(MARKS, state.mark) is not None
-    if state.is_ready or said == "never" or state.is_refused:
+    if state.is_ready or setting == "never" or state.is_refused:
         return state.is_ready
     if work >= at_once:
         return True
     state.worked += work + tuning.LATER_START
     if state.worked >= tuning.LATER_WORK:
-        found = _worker().asked(state.mark, task)
-        state.is_ready, state.is_refused = found is True, found is False
+        answer = _worker().asked(state.mark, task)
+        state.is_ready, state.is_refused = answer is True, answer is False
     return state.is_ready
 
 
 def numpy_serves(work: int) -> bool:
     """Whether numpy does this much work where nobody can know before whether there is a kernel for it."""
-    said = mode()
-    return said == "never" or (said == "background" and work < tuning.LATER_AT_ONCE)
+    setting = mode()
+    return setting == "never" or (setting == "background" and work < tuning.LATER_AT_ONCE)
 
 
 def marked(mark: str) -> None:

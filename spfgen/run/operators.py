@@ -68,8 +68,8 @@ class _Place(Protocol[R, K]):
 
 
 def _elementwise(name: str, reflected: bool = False) -> _Sign:
-    found: Any = _binary(name, reflected)
-    sign: _Sign = found
+    method: Any = _binary(name, reflected)
+    sign: _Sign = method
     return sign
 
 
@@ -99,8 +99,8 @@ def _unary(name: str) -> Callable[[S], S]:
     def operator(self: S) -> S:
         import numpy as np
 
-        found: S = self._called(getattr(np, name), (self,), {})
-        return found
+        result: S = self._called(getattr(np, name), (self,), {})
+        return result
 
     operator.__doc__ = f"numpy.{name}."
     return operator
@@ -292,8 +292,8 @@ class Operators(Public, Generic[R, K]):
         if self.dtype.kind != "c":
             return self
 
-        found: Self = self._called(np.conjugate, (self,), {})
-        return found
+        result: Self = self._called(np.conjugate, (self,), {})
+        return result
 
     @overload
     def sum(

@@ -52,10 +52,10 @@ def pack_entries(
     values = np.asarray(values)
     form, count = form_of(layout), len(values)
     if count < small or (small and form.in_order + count < tuning.CONVERT_COMPILED):
-        found = by_table(layout, shape, coords, values, index_types or {}, duplicates, small)
-        if found is not None:
+        small_result = by_table(layout, shape, coords, values, index_types or {}, duplicates, small)
+        if small_result is not None:
             form.in_order += count if count >= small else 0
-            return found
+            return small_result
     with suppress(Fall, NoKey, ToolError):
         return _packed(layout, shape, coords, values, index_types or {}, duplicates, threads, small)
     wide = tuple(np.asarray(c).astype(np.int64, copy=False) for c in coords)
@@ -116,8 +116,8 @@ def team(wanted: int, entries: int) -> int:
 
 @lru_cache(maxsize=64)
 def _unpacking(layout: Layout, types: Types) -> list[Function]:
-    made = [code.count_function(layout, types), code.coordinates_function(layout, types)]
-    return loaded(made, f"Unpacking {layout.name}")
+    compiled = [code.count_function(layout, types), code.coordinates_function(layout, types)]
+    return loaded(compiled, f"Unpacking {layout.name}")
 
 
 def given_of(form: LayoutSignature, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, int]:
@@ -136,11 +136,11 @@ def _coordinates(
     layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int
 ) -> tuple[tuple[Array, ...], Array]:
     form = form_of(layout)
-    own = _contiguous(form, arrays)
-    kinds = tuple((a.name, own[a.name].dtype.name) for a in layout.indexes)
-    dtype = own[layout.values[0].name].dtype
+    contiguous = _contiguous(form, arrays)
+    kinds = tuple((a.name, contiguous[a.name].dtype.name) for a in layout.indexes)
+    dtype = contiguous[layout.values[0].name].dtype
     counting, writing = _unpacking(layout, Types(dtype.name, kinds))
-    given = given_of(form, sizes, own)
+    given = given_of(form, sizes, contiguous)
     start = np.zeros(threads + 1, np.int64)
     counting({**given, "parts": threads, "count": address(start[1:])})
     np.cumsum(start, out=start)
@@ -173,9 +173,9 @@ def _packed(
     arrays = dict(zip(source.arrays, (*columns, values), strict=True))
     sizes = dict(zip(source.parameters, map(int, shape), strict=True)) | {source.sizes[0]: len(values)}
     count = len(values)
-    made = _converted(source, sizes, arrays, layout, index_types, threads, small, count)
-    if duplicates == "sum" or (not pads(layout) and _stored(layout, made.arrays) == count):
-        return made
+    packed = _converted(source, sizes, arrays, layout, index_types, threads, small, count)
+    if duplicates == "sum" or (not pads(layout) and _stored(layout, packed.arrays) == count):
+        return packed
     return _combined(sizes, arrays, layout, index_types, threads, small, duplicates)
 
 
@@ -196,22 +196,22 @@ def _combined(
     combining = combining or ("max" if duplicates is np.maximum else "min" if duplicates is np.minimum else None)
     if combining is None or pads(target) or values.dtype.kind not in "fiu":
         raise Fall
-    own = np.arange(len(values)) if by_number else np.ascontiguousarray(values)
-    worst = _worst(own.dtype, combining)
+    keys = np.arange(len(values)) if by_number else np.ascontiguousarray(values)
+    worst = _worst(keys.dtype, combining)
     source = refilled(numbered_list(len(arrays) - 1), worst)
-    given = {**_contiguous(form_of(source), {**arrays, source.values[0].name: own})}
+    given = {**_contiguous(form_of(source), {**arrays, source.values[0].name: keys})}
     kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
     types = tuple([a.dtype for a in given.values()])
     entries = len(values) if small else tuning.CONVERT_COMPILED
     copy = prepared(source, refilled(target, worst), types, kinds, packs=True, combining=combining, entries=entries)
     try:
-        made = copy(sizes, given, team(threads, len(values)))
+        packed = copy(sizes, given, team(threads, len(values)))
     except NoPlace as error:
         raise Fall from error
     if by_number:
         name = target.values[0].name
-        made.arrays[name] = values[made.arrays[name]]
-    return made
+        packed.arrays[name] = values[packed.arrays[name]]
+    return packed
 
 
 def _worst(dtype: np.dtype[Any], combining: str) -> Any:
@@ -250,15 +250,15 @@ def _converted(
     stored = _stored(source, arrays)
     if source.value_transforms or target.value_transforms:
         raise Fall
-    own = _contiguous(form_of(source), arrays)
-    types = tuple([a.dtype for a in own.values()])
+    contiguous = _contiguous(form_of(source), arrays)
+    types = tuple([a.dtype for a in contiguous.values()])
     kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
     entries = stored if small else tuning.CONVERT_COMPILED
     copy = prepared(source, target, types, kinds, packs=expected is not None, entries=entries)
-    if expected is not None and not _is_inside(source, sizes, own):
+    if expected is not None and not _is_inside(source, sizes, contiguous):
         raise Fall
     try:
-        return copy(sizes, own, team(threads, stored))
+        return copy(sizes, contiguous, team(threads, stored))
     except NoPlace as error:
         raise Fall from error
 

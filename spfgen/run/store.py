@@ -64,7 +64,7 @@ def save(
         raise UsageError(f"expected a new file, but {path} exists", None, ("overwrite it with force=True",))
     about, text = said_of(tensor)
     texts = {**(beside or {}), ABOUT: json.dumps(about), TEXT: text}
-    entries: dict[str, Any] = {name: np.array(said) for name, said in texts.items()}
+    entries: dict[str, Any] = {name: np.array(text_of_entry) for name, text_of_entry in texts.items()}
     entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **entries)
@@ -196,11 +196,11 @@ def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None)
         with np.load(path, allow_pickle=False) as file:
             names = set(file) if isinstance(file, Mapping) else set()
             if {ABOUT, TEXT} <= names:
-                found = load_tensor(path)
-                if shape is not None and tuple(shape) != found.shape:
-                    expected, stored = (" x ".join(map(str, s)) for s in (shape, found.shape))
+                tensor = load_tensor(path)
+                if shape is not None and tuple(shape) != tensor.shape:
+                    expected, stored = (" x ".join(map(str, s)) for s in (shape, tensor.shape))
                     raise DataError(f"expected extents of {expected}, as --shape says, but {path} holds {stored}")
-                return found if found.layout == layout else None
+                return tensor if tensor.layout == layout else None
             arrays_alone = not layout.indexes and len(names) == 1  # may be the dense array whose entries are packed
             if arrays_alone or not set(layout.arrays) <= names:
                 return None
@@ -249,11 +249,11 @@ def _unreadable(path: object, reason: str, notes: tuple[str, ...] = ()) -> DataE
 def _layout(text: str, name: str, constants: Mapping[str, int], fill: Any = None) -> Layout:
     """The layout of the text; the one that comes with spfgen where they are equal, so that kernels are shared."""
     settings = {str(n): int(v) for n, v in constants.items()}
-    found = [item for item in parse_file(text, "<layout>").layouts if isinstance(item, LayoutDecl)]
-    if [item.name for item in found] != [name]:
+    declarations = [item for item in parse_file(text, "<layout>").layouts if isinstance(item, LayoutDecl)]
+    if [item.name for item in declarations] != [name]:
         raise DataError(f"it holds no layout `{name}`")
-    layout = layout_of(found[0], settings, fill)
+    layout = layout_of(declarations[0], settings, fill)
     known = builtin(name)
-    if isinstance(known, LayoutDecl) and known.constants == found[0].constants:
+    if isinstance(known, LayoutDecl) and known.constants == declarations[0].constants:
         canonical(layout_of(known, settings, fill))
     return canonical(layout)

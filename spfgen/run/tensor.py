@@ -283,8 +283,8 @@ class Tensor(Operators[Any, NDArray[Any]]):
             threads = checked_threads(threads) or 0
         ready: ReadyCheck | None = self.__dict__.get("ready_check")
         if ready is not None and ready.is_for(self.sizes, self.arrays):
-            found = ready(threads)
-            return tuple([p.text for p in found]) if found else ()
+            unchecked_facts = ready(threads)
+            return tuple([p.text for p in unchecked_facts]) if unchecked_facts else ()
         from spfgen.run.validate import check_arrays, ready_check
 
         _check_arrays(self)
@@ -303,8 +303,8 @@ class Tensor(Operators[Any, NDArray[Any]]):
         (array([0, 1]), array([1, 0]))
         """
         check_unchanged(self)
-        coords, found = EXCHANGE().coordinates(self.layout, self.sizes, self.arrays)
-        return Coordinates(self.shape, tuple(coords), found, self.layout.fill)
+        coords, values = EXCHANGE().coordinates(self.layout, self.sizes, self.arrays)
+        return Coordinates(self.shape, tuple(coords), values, self.layout.fill)
 
     def to_numpy(self) -> Array:
         """A new dense array, with the fill value where nothing is stored; entries stored twice are added (`or` for
@@ -653,9 +653,9 @@ class Seen:
 
     def __init__(self, tensor: Tensor) -> None:
         form = form_of(tensor.layout)
-        own = [(n, tensor.arrays[n]) for n in form.arrays]
+        arrays = [(n, tensor.arrays[n]) for n in form.arrays]
         self._sizes = dict(tensor.sizes)
-        self._arrays = [(n, a, a.shape, a.dtype) for n, a in own]
+        self._arrays = [(n, a, a.shape, a.dtype) for n, a in arrays]
         chains = [owners(tensor.arrays[n]) for n in form.indexes]
         self._frozen = None if None in chains else [a for chain in chains for a in chain or ()]
         self.is_checked = False
@@ -665,9 +665,9 @@ class Seen:
         """Whether the tensor has these arrays, in these shapes and types."""
         if self._sizes != tensor.sizes:
             return False
-        held = tensor.arrays
+        arrays = tensor.arrays
         for name, array, shape, dtype in self._arrays:
-            if held.get(name) is not array or array.shape != shape or array.dtype is not dtype:
+            if arrays.get(name) is not array or array.shape != shape or array.dtype is not dtype:
                 return False
         return True
 
@@ -786,13 +786,13 @@ def _fitted(
 ) -> tuple[dict[str, int], dict[str, Array]]:
     """(sizes, arrays in their declared shapes); what does not depend on contents is remembered."""
     key = (*[a.shape for a in arrays.values()], *given.items())
-    found = form.solved.get(key)
-    if found is None:
+    solved = form.solved.get(key)
+    if solved is None:
         known, sources = _solved(form.layout, arrays, given)
         shaped = {n: _shaped(form.layout, n, arrays[n], known, sources) for n in form.arrays}
         remember(form.solved, key, (known, {n: a.shape for n, a in shaped.items()}))
         return known, shaped
-    known, shapes = found
+    known, shapes = solved
     return dict(known), {n: a if a.shape == shapes[n] else a.reshape(shapes[n]) for n, a in arrays.items()}
 
 

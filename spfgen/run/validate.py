@@ -60,21 +60,21 @@ def check_arrays(
     Raises DataError with array, places, values and property.
     """
     plain.check_shapes(layout, sizes, arrays)
-    found = _prepared(layout, arrays)
-    total = sum([arrays[n].size for n, _ in found.kinds])
-    is_small = total <= tuning.VALIDATE_SMALL and found.is_linear
-    found.looked_at += tuning.VALIDATE_PYTHON * total if is_small else total
-    waits = found.looked_at < tuning.VALIDATE_COMPILED or found.is_tried
-    if total <= tuning.VALIDATE_TINY or (is_small and waits and found.function is None):
-        return _in_python(found, sizes, arrays)
-    if found.function is None and not found.is_tried and found.looked_at >= tuning.VALIDATE_COMPILED:
-        found.is_tried = True
-        found.function = _built(layout, found.kinds)
-    if not _fits(found, sizes, arrays) and found.is_linear and total <= tuning.VALIDATE_EXACT:
-        return _in_python(found, sizes, arrays)
-    if found.function is None or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
+    prepared = _prepared(layout, arrays)
+    total = sum([arrays[n].size for n, _ in prepared.kinds])
+    is_small = total <= tuning.VALIDATE_SMALL and prepared.is_linear
+    prepared.looked_at += tuning.VALIDATE_PYTHON * total if is_small else total
+    waits = prepared.looked_at < tuning.VALIDATE_COMPILED or prepared.is_tried
+    if total <= tuning.VALIDATE_TINY or (is_small and waits and prepared.function is None):
+        return _in_python(prepared, sizes, arrays)
+    if prepared.function is None and not prepared.is_tried and prepared.looked_at >= tuning.VALIDATE_COMPILED:
+        prepared.is_tried = True
+        prepared.function = _built(layout, prepared.kinds)
+    if not _fits(prepared, sizes, arrays) and prepared.is_linear and total <= tuning.VALIDATE_EXACT:
+        return _in_python(prepared, sizes, arrays)
+    if prepared.function is None or not _fits(prepared, sizes, arrays) or not _is_usable(prepared, arrays):
         return plain.check_arrays(layout, sizes, arrays)
-    return _run(found, found.function, sizes, arrays, threads)
+    return _run(prepared, prepared.function, sizes, arrays, threads)
 
 
 _KEPT: dict[tuple[object, ...], _Prepared] = {}
@@ -82,33 +82,33 @@ _KEPT: dict[tuple[object, ...], _Prepared] = {}
 
 def _prepared(layout: Layout, arrays: Mapping[str, Array]) -> _Prepared:
     key = (id(layout), *[arrays[a.name].dtype.char for a in layout.indexes])
-    found = _KEPT.get(key)
-    if found is None or found.layout is not layout:
+    prepared = _KEPT.get(key)
+    if prepared is None or prepared.layout is not layout:
         if len(_KEPT) >= 256:
             _KEPT.clear()
         checks = checks_of(layout)
         kinds = tuple((a.name, arrays[a.name].dtype.name) for a in layout.indexes)
         is_linear, width = all(c.is_linear for c in checks), places(checks)
         report = ctypes.c_int64 * (1 + width + len(checks))
-        found = _KEPT[key] = _Prepared(layout, checks, kinds, is_linear, width, report)
-    return found
+        prepared = _KEPT[key] = _Prepared(layout, checks, kinds, is_linear, width, report)
+    return prepared
 
 
-def _in_python(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[Property, ...]:
-    if found.in_python is None:
-        found.in_python = python_check(found.layout, found.checks)
-    broken = found.in_python(*lists(found.layout, sizes, arrays))
+def _in_python(prepared: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[Property, ...]:
+    if prepared.in_python is None:
+        prepared.in_python = python_check(prepared.layout, prepared.checks)
+    broken = prepared.in_python(*lists(prepared.layout, sizes, arrays))
     if broken is not None:
-        raise _error(found, sizes, arrays, *broken)
-    return () if found.is_linear else tuple(c.fact for c in found.checks if not c.parts)
+        raise _error(prepared, sizes, arrays, *broken)
+    return () if prepared.is_linear else tuple(c.fact for c in prepared.checks if not c.parts)
 
 
 def _error(
-    found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array], number: int, values: Sequence[int]
+    prepared: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array], number: int, values: Sequence[int]
 ) -> DataError:
-    check = found.checks[number]
+    check = prepared.checks[number]
     named = {n: int(v) for n, v in zip(check.names, values, strict=False)}
-    return error_of(Data(found.layout, sizes, arrays), check.array, check.fact, check.body, named)
+    return error_of(Data(prepared.layout, sizes, arrays), check.array, check.fact, check.body, named)
 
 
 def c_source(layout: Layout, kinds: Mapping[str, str]) -> str:
@@ -125,43 +125,43 @@ def _name(layout: Layout) -> str:
     return f"{identifier(layout.name)}_check"
 
 
-def _is_usable(found: _Prepared, arrays: Mapping[str, Array]) -> bool:
+def _is_usable(prepared: _Prepared, arrays: Mapping[str, Array]) -> bool:
     """Whether C can read the arrays."""
-    return all(arrays[n].flags.c_contiguous and arrays[n].flags.aligned for n, _ in found.kinds)
+    return all(arrays[n].flags.c_contiguous and arrays[n].flags.aligned for n, _ in prepared.kinds)
 
 
-def _fits(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
+def _fits(prepared: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
     """Whether nothing that is computed overflows; remembered for the sizes."""
-    layout = found.layout
+    layout = prepared.layout
     key = tuple([sizes[n] for n in (*layout.parameters, *layout.sizes)])
-    known = found.fitting.get(key)
+    known = prepared.fitting.get(key)
     if known is None:
         extents = {a.name: a.extents for a in layout.indexes}
-        limits = {n: plain.limits(arrays[n]) for n, _ in found.kinds}
-        if len(found.fitting) >= 256:
-            found.fitting.clear()
-        known = all(fits(check, found.checks, sizes, limits, extents) for check in found.checks)
-        found.fitting[key] = known
+        limits = {n: plain.limits(arrays[n]) for n, _ in prepared.kinds}
+        if len(prepared.fitting) >= 256:
+            prepared.fitting.clear()
+        known = all(fits(check, prepared.checks, sizes, limits, extents) for check in prepared.checks)
+        prepared.fitting[key] = known
     return known
 
 
 def _run(
-    found: _Prepared,
+    prepared: _Prepared,
     function: Callable[..., int],
     sizes: Mapping[str, int],
     arrays: Mapping[str, Array],
     threads: int,
 ) -> tuple[Property, ...]:
-    return ReadyCheck(sizes, arrays, (), found, function, _given(found, sizes, arrays))(threads)
+    return ReadyCheck(sizes, arrays, (), prepared, function, _given(prepared, sizes, arrays))(threads)
 
 
-def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[object, ...]:
+def _given(prepared: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[object, ...]:
     """What the function is called with, up to the threads. It takes numbers of ctypes as they are: to convert them in
     each call takes as long as to look at some thousands of elements."""
-    numbers = [sizes[n] for n in (*found.layout.parameters, *found.layout.sizes)]
-    indexes = {n: arrays[n] for n, _ in found.kinds}
+    numbers = [sizes[n] for n in (*prepared.layout.parameters, *prepared.layout.sizes)]
+    indexes = {n: arrays[n] for n, _ in prepared.kinds}
     pointers = [ctypes.c_void_p(a.__array_interface__["data"][0]) for a in indexes.values()]
-    limit = 0 if found.is_linear else plain.allowed_work(indexes)
+    limit = 0 if prepared.is_linear else plain.allowed_work(indexes)
     return (*map(ctypes.c_int64, numbers), *pointers, ctypes.c_int64(limit))
 
 
@@ -187,35 +187,35 @@ class ReadyCheck:
 
     def __call__(self, threads: int) -> tuple[Property, ...]:
         """As `check_arrays`."""
-        found = self.prepared
-        report = found.report()
+        prepared = self.prepared
+        report = prepared.report()
         status = self.function(*self.given, c_int(threads_allowed(threads)), report)
-        return () if status == 0 and found.is_linear else self._told(status, report)
+        return () if status == 0 and prepared.is_linear else self._told(status, report)
 
     def _told(self, status: int, report: ctypes.Array[ctypes.c_int64]) -> tuple[Property, ...]:
-        found = self.prepared
+        prepared = self.prepared
         if status == MEMORY:
-            check = found.checks[report[0]]
+            check = prepared.checks[report[0]]
             message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"
             raise DataError(f"{message}, but there is not enough")
         if status:
-            raise _error(found, self.sizes, self.arrays, report[0], report[1 : 1 + found.width])
-        return tuple(c.fact for c, flag in zip(found.checks, report[1 + found.width :], strict=True) if flag)
+            raise _error(prepared, self.sizes, self.arrays, report[0], report[1 : 1 + prepared.width])
+        return tuple(c.fact for c, flag in zip(prepared.checks, report[1 + prepared.width :], strict=True) if flag)
 
 
 def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> ReadyCheck | None:
     """For arrays that `check_arrays` has found to be right; None where it did not need C."""
-    found = _prepared(layout, arrays)
-    total = sum([arrays[n].size for n, _ in found.kinds])
+    prepared = _prepared(layout, arrays)
+    total = sum([arrays[n].size for n, _ in prepared.kinds])
     if (
-        found.function is None
+        prepared.function is None
         or total <= tuning.VALIDATE_TINY
-        or not _fits(found, sizes, arrays)
-        or not _is_usable(found, arrays)
+        or not _fits(prepared, sizes, arrays)
+        or not _is_usable(prepared, arrays)
     ):
         return None
     shapes = tuple((n, a, a.shape, a.strides) for n, a in arrays.items())
-    return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, _given(found, sizes, arrays))
+    return ReadyCheck(dict(sizes), dict(arrays), shapes, prepared, prepared.function, _given(prepared, sizes, arrays))
 
 
 @lru_cache(maxsize=256)

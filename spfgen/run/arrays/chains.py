@@ -36,14 +36,14 @@ def in_best_order(node: Node) -> tuple[Node, list[str]]:
     uses = Counter(id(c) for n in order for c in children(n))
     inner = {id(c) for n in order if isinstance(n, Product) for c in children(n) if _goes_on(c, n, uses)}
     known: dict[int, Node] = {}
-    for own in order:
-        if isinstance(own, Product) and id(own) not in inner:
-            factors = _factors(own, uses)
+    for part in order:
+        if isinstance(part, Product) and id(part) not in inner:
+            factors = _factors(part, uses)
             if len(factors) > 2 and all(len(f.shape) in (1, 2) for f in factors):
                 best = _best([with_values(f, known) for f in factors])
-                given = _as_written(own, uses)
+                given = _as_written(part, uses)
                 if best.work < given.work:
-                    known[id(own)] = best.node
+                    known[id(part)] = best.node
                     notes.append(f"{best.text}: about {best.work:.3g} multiplications, not {given.work:.3g}")
     return (with_values(node, known) if known else node), notes
 
@@ -59,26 +59,26 @@ def _goes_on(part: Node, above: Node, uses: Counter[int]) -> bool:
 
 
 def _factors(node: Node, uses: Counter[int]) -> list[Node]:
-    found: list[Node] = []
+    factors: list[Node] = []
     waiting: list[tuple[Node, Node | None]] = [(node, None)]
     while waiting:
-        own, above = waiting.pop()
-        if isinstance(own, Product) and (above is None or _goes_on(own, above, uses)):
-            waiting += [(own.right, own), (own.left, own)]
+        part, above = waiting.pop()
+        if isinstance(part, Product) and (above is None or _goes_on(part, above, uses)):
+            waiting += [(part.right, part), (part.left, part)]
         else:
-            found.append(own)
-    return found
+            factors.append(part)
+    return factors
 
 
 def _as_written(node: Node, uses: Counter[int]) -> _Part:
     """The work of the chain in the order in which it stands."""
     factors = {id(f): k for k, f in enumerate(_factors(node, uses))}
     parts: dict[int, _Part] = {}
-    for own in in_order(node, factors):
-        if id(own) in factors:
-            parts[id(own)] = _factor(own, factors[id(own)])
-        elif isinstance(own, Product):
-            parts[id(own)] = _product(parts[id(own.left)], parts[id(own.right)], None)
+    for part in in_order(node, factors):
+        if id(part) in factors:
+            parts[id(part)] = _factor(part, factors[id(part)])
+        elif isinstance(part, Product):
+            parts[id(part)] = _product(parts[id(part.left)], parts[id(part.right)], None)
     return parts[id(node)]
 
 

@@ -21,11 +21,11 @@ def contracted(left: Entries, right: Entries, labels: tuple[str, str, str]) -> E
 
     Both have the fill 0; what stands in both and not in the result is summed. An extent of 1 goes with any.
     """
-    own, other, result = labels
-    extents = _extents(left, right, own, other)
+    left_labels, right_labels, result = labels
+    extents = _extents(left, right, left_labels, right_labels)
     shape = tuple(extents[x] for x in result)
     kind = np.result_type(left.dtype, right.dtype)
-    first, second = _columns(left, own, extents), _columns(right, other, extents)
+    first, second = _columns(left, left_labels, extents), _columns(right, right_labels, extents)
     both = [x for x in first if x in second]
     (one, two) = numbered(
         tuple(extents[x] for x in both),
@@ -34,35 +34,37 @@ def contracted(left: Entries, right: Entries, labels: tuple[str, str, str]) -> E
     )
     order, two = sorting(two)
     begin, end = np.searchsorted(two, one, "left"), np.searchsorted(two, one, "right")
-    found = []
+    shares = []
     for low, high in pairwise(_shares(end - begin)):
         counts = end[low:high] - begin[low:high]
         at = np.repeat(np.arange(low, high), counts)
         with_ = order[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[at]]
         values = np.multiply(left.values[at], right.values[with_], dtype=kind)
         columns = [first[x][at] if x in first else second[x][with_] for x in result]
-        found.append(normal(shape, columns, values, kind.type(0)))
-    if len(found) == 1:
-        return pruned(found[0])
-    columns = [np.concatenate([f.coords[d] for f in found]) for d in range(len(shape))]
-    return pruned(normal(shape, columns, np.concatenate([f.values for f in found]), kind.type(0)))
+        shares.append(normal(shape, columns, values, kind.type(0)))
+    if len(shares) == 1:
+        return pruned(shares[0])
+    columns = [np.concatenate([f.coords[d] for f in shares]) for d in range(len(shape))]
+    return pruned(normal(shape, columns, np.concatenate([f.values for f in shares]), kind.type(0)))
 
 
 def summed(operands: Sequence[tuple[tuple[str, ...], Entries]], result: tuple[str, ...]) -> Entries:
     """The sum of products of operands, which all have the fill 0: (the names of the dimensions, entries) of each. What
     is not among those of the result is summed. An extent of 1 goes with any."""
-    names = dict.fromkeys([*result, *(i for own, _ in operands for i in own)])
+    names = dict.fromkeys([*result, *(i for labels_of_operand, _ in operands for i in labels_of_operand)])
     letters = dict(zip(names, string.ascii_letters, strict=False))
-    rest = [_diagonal("".join(letters[i] for i in own), entries) for own, entries in operands]
+    operands_left = [
+        _diagonal("".join(letters[i] for i in labels_of_operand), entries) for labels_of_operand, entries in operands
+    ]
     wanted = "".join(letters[i] for i in result)
-    (labels, found), *others = rest
-    for k, (own, entries) in enumerate(others, start=2):
-        needed = {*wanted, *(x for some, _ in rest[k:] for x in some)}
-        kept = "".join(x for x in dict.fromkeys(labels + own) if x in needed)
-        labels, found = kept, contracted(found, entries, (labels, own, kept))
-    extents = dict(zip(labels, found.shape, strict=True))
-    columns = dict(zip(labels, found.coords, strict=True))
-    return normal(tuple(extents[x] for x in wanted), [columns[x] for x in wanted], found.values, found.fill)
+    (labels, product), *others = operands_left
+    for k, (labels_of_operand, entries) in enumerate(others, start=2):
+        needed = {*wanted, *(x for some, _ in operands_left[k:] for x in some)}
+        kept = "".join(x for x in dict.fromkeys(labels + labels_of_operand) if x in needed)
+        labels, product = kept, contracted(product, entries, (labels, labels_of_operand, kept))
+    extents = dict(zip(labels, product.shape, strict=True))
+    columns = dict(zip(labels, product.coords, strict=True))
+    return normal(tuple(extents[x] for x in wanted), [columns[x] for x in wanted], product.values, product.fill)
 
 
 def _diagonal(labels: str, entries: Entries) -> tuple[str, Entries]:
@@ -92,23 +94,23 @@ def against_dense(sparse: Entries, dense: Array, *, left: bool) -> Array:
     count = sparse.shape[0] if sparse.ndim > 1 else 1
     first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])) if len(rows) else rows
     wide = dense if dense.ndim > 1 else dense[:, None]
-    found = np.zeros((count, wide.shape[1]), kind)
+    result = np.zeros((count, wide.shape[1]), kind)
     width = max(1, SHARE // max(1, len(rows)))
     for low in range(0, wide.shape[1] if len(rows) else 0, width):
         part = wide[sparse.coords[-1], low : low + width]
         values = np.multiply(sparse.values[:, None], part, dtype=kind)
-        found[rows[first], low : low + width] = np.add.reduceat(values, first, axis=0, dtype=kind)
-    found = found if dense.ndim > 1 else found[:, 0]
-    return found if sparse.ndim > 1 else found[0]
+        result[rows[first], low : low + width] = np.add.reduceat(values, first, axis=0, dtype=kind)
+    result = result if dense.ndim > 1 else result[:, 0]
+    return result if sparse.ndim > 1 else result[0]
 
 
 def with_dense(left: Entries | Array, right: Entries | Array, labels: tuple[str, str, str]) -> Array:
     """numpy.matmul of entries and a dense array, in either order: a dense array. `labels` are as in `contracted`."""
-    own, other, _ = labels
+    left_labels, right_labels, _ = labels
     sparse, dense = (left, right) if isinstance(left, Entries) else (right, left)
     assert isinstance(sparse, Entries)
     assert not isinstance(dense, Entries)
-    if max(len(own), len(other)) <= 2:
+    if max(len(left_labels), len(right_labels)) <= 2:
         return against_dense(sparse, dense, left=sparse is left)
     one, two = (o if isinstance(o, Entries) else all_of(o) for o in (left, right))
     return contracted(one, two, labels).to_dense()
@@ -120,9 +122,9 @@ def all_of(array: Array) -> Entries:
     return normal(array.shape, coords, array.reshape(-1), array.dtype.type(0), once=True)
 
 
-def _extents(left: Entries, right: Entries, own: str, other: str) -> dict[str, int]:
+def _extents(left: Entries, right: Entries, left_labels: str, right_labels: str) -> dict[str, int]:
     extents: dict[str, int] = {}
-    for label, extent in zip(own + other, (*left.shape, *right.shape), strict=True):
+    for label, extent in zip(left_labels + right_labels, (*left.shape, *right.shape), strict=True):
         if extents.setdefault(label, extent) == 1:
             extents[label] = extent
         elif extent not in (1, extents[label]):

@@ -77,7 +77,7 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
     out = options.pop("out", None)
     given = [operand(o) for o in operands]
     if function.signature is not None:
-        found: Any = _of_vectors(function, given, options)
+        results: Any = _of_vectors(function, given, options)
     elif options.get("where", True) is not True:
         raise ConversionError(
             f"expected numpy.{function.__name__} without `where`, but it is given",
@@ -88,8 +88,8 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
         call = in_single(function, options)
         with in_words(function.__name__):
             parts = [_mapped(function, given, _part(call, k, function.nout), exact) for k in range(function.nout)]
-        found = parts[0] if function.nout == 1 else tuple(parts)
-    return found if out is None else _written(found, out, options.get("casting", "same_kind"))
+        results = parts[0] if function.nout == 1 else tuple(parts)
+    return results if out is None else _written(results, out, options.get("casting", "same_kind"))
 
 
 def _of_vectors(function: np.ufunc, operands: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -168,13 +168,13 @@ def operand(value: Any) -> Any:
     return array if array.ndim else array[()]
 
 
-def _written(found: Any, out: tuple[Any, ...], casting: Any = "same_kind") -> Any:
+def _written(results_of_function: Any, out: tuple[Any, ...], casting: Any = "same_kind") -> Any:
     """Into the arrays of numpy's `out`."""
-    results = found if isinstance(found, tuple) else (found,)
+    results = results_of_function if isinstance(results_of_function, tuple) else (results_of_function,)
     for result, target in zip(results, out, strict=True):
         if target is not None:
             written(result, target, casting)
-    return found if all(t is None for t in out) else out[0] if len(out) == 1 else out
+    return results_of_function if all(t is None for t in out) else out[0] if len(out) == 1 else out
 
 
 def written(result: Any, target: Any, casting: Any = "same_kind") -> Any:
@@ -199,16 +199,16 @@ def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     tensors = [o for o in operands if isinstance(o, Tensor)]
     if len(tensors) == 1 and not any(isinstance(o, np.ndarray) for o in operands):
         (place,) = [k for k, o in enumerate(operands) if isinstance(o, Tensor)]
-        found = with_values(
+        mapped = with_values(
             tensors[0],
             lambda values: call(*[values if k == place else o for k, o in enumerate(operands)]),
             decided(function, operands, exact).get(place),
         )
-        if found is not None:
-            return found
-    found = _merged(function, operands, call, exact)
-    if found is not None:
-        return found
+        if mapped is not None:
+            return mapped
+    mapped = _merged(function, operands, call, exact)
+    if mapped is not None:
+        return mapped
     result = elementwise(function, [entries_of(o) if isinstance(o, Tensor) else o for o in operands], call, exact)
     if not isinstance(result, Entries):
         return in_c(result, 0)[0]
@@ -226,10 +226,10 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     else:
         with np.errstate(all="ignore"):
             fill = np.asarray(call(*[o.fill_value for o in operands]))[()]
-    made = ordered.merged(operands[0], operands[1], needed(deciding))
-    if made is None:
+    merged = ordered.merged(operands[0], operands[1], needed(deciding))
+    if merged is None:
         return None
-    return made.with_values(*in_c(np.asarray(call(*made.values)), fill))
+    return merged.with_values(*in_c(np.asarray(call(*merged.values)), fill))
 
 
 def _in_one_layout(operands: Sequence[Tensor], function: np.ufunc) -> Sequence[Tensor]:
@@ -273,8 +273,8 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
     names = [v.name for v in tensor.layout.values]
     values, number = dict[str, Array](), fill
     for name in names:
-        made = np.asarray(call(tensor.arrays[name]))
-        values[name], number = in_c(made, fill)
+        computed = np.asarray(call(tensor.arrays[name]))
+        values[name], number = in_c(computed, fill)
     indexes = {a.name: _kept(tensor.arrays[a.name]) for a in tensor.layout.indexes}
     layout = refilled(tensor.layout, plain_fill(number))
     arrays = {n: values[n] if n in values else indexes[n] for n in tensor.layout.arrays}
@@ -316,24 +316,24 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
     if kind not in DTYPES:
         names = ", ".join(sorted(d.name for d in DTYPES))
         raise DataError(f"expected a dtype that kernels have, but it is {kind}", None, (f"it is one of {names}",))
-    found = with_values(tensor, lambda values: values.astype(kind))
-    if found is not None:
-        return found
+    in_pattern = with_values(tensor, lambda values: values.astype(kind))
+    if in_pattern is not None:
+        return in_pattern
     entries = entries_of(tensor)
-    made = Entries(entries.shape, entries.coords, entries.values.astype(kind), entries.fill.astype(kind))
-    result: Tensor = tensor_from(made, [tensor.layout])
+    converted = Entries(entries.shape, entries.coords, entries.values.astype(kind), entries.fill.astype(kind))
+    result: Tensor = tensor_from(converted, [tensor.layout])
     return result
 
 
 def part(tensor: Tensor, name: str) -> Tensor:
     """The real or the imaginary parts."""
-    found = with_values(tensor, lambda values: np.array(getattr(np.asarray(values), name)))
-    if found is not None:
-        return found
+    in_pattern = with_values(tensor, lambda values: np.array(getattr(np.asarray(values), name)))
+    if in_pattern is not None:
+        return in_pattern
     entries = entries_of(tensor)
     values, fill = getattr(entries.values, name), getattr(entries.fill, name)
-    made = Entries(entries.shape, entries.coords, np.array(values), fill)
-    result: Tensor = tensor_from(made, [tensor.layout])
+    parts = Entries(entries.shape, entries.coords, np.array(values), fill)
+    result: Tensor = tensor_from(parts, [tensor.layout])
     return result
 
 
@@ -341,9 +341,9 @@ def in_place(tensor: Tensor) -> Array:
     """The dense array that a dense tensor is. Raises BufferError for others."""
     layout = tensor.layout
     if not tensor.shape or is_full(layout):
-        (own,) = tensor.arrays.values()
+        (array,) = tensor.arrays.values()
         turns = {b.arrays[0][1] for b in layout.bindings if b.library == NUMPY}
-        return own.T if "T" in turns else own
+        return array.T if "T" in turns else array
     raise BufferError(f"a tensor in layout `{layout.name}` is no dense array: write tensor.to_numpy()")
 
 
@@ -373,8 +373,8 @@ def _product(left: Any, right: Any, key: Hashable) -> Any:
         kernel = _product_of_sparse(left, right, key)
         if kernel is not None:
             return kernel
-        found = contracted(entries_of(left), entries_of(right), labels)
-        return tensor_from(found, [t.layout for t in tensors])
+        product_entries = contracted(entries_of(left), entries_of(right), labels)
+        return tensor_from(product_entries, [t.layout for t in tensors])
     result = _with_dense(left, right, labels, key if len(tensors) < 2 else None)
     if len(tensors) < 2 or not np.ndim(result):
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
@@ -395,9 +395,9 @@ def _with_dense(left: Any, right: Any, labels: tuple[str, str, str], key: Hashab
         result = evaluate(text, operands)
         share_call(key, call_key(text, operands), operands)
         return result
-    found = _by_rows(left, right) if work < SHARE else None
-    if found is not None:
-        return found
+    by_rows = _by_rows(left, right) if work < SHARE else None
+    if by_rows is not None:
+        return by_rows
     one, two = _or_entries(left), _or_entries(right)
     if isinstance(one, Entries) or isinstance(two, Entries):
         return with_dense(one, two, labels)
@@ -424,11 +424,11 @@ def _product_of_sparse(left: Any, right: Any, key: Hashable) -> Any:
     rows = as_rows(left), as_rows(right)
     if rows[0] is left and rows[1] is right:
         return _product_by_kernel(left, right, key)
-    found = _product_by_kernel(*rows)
-    if not isinstance(found, Tensor) or rows[0] is left:
-        return found
-    listed = as_list(found, left.layout)
-    return tensor_from(own_entries(found), [left.layout]) if listed is None else listed
+    product = _product_by_kernel(*rows)
+    if not isinstance(product, Tensor) or rows[0] is left:
+        return product
+    listed = as_list(product, left.layout)
+    return tensor_from(own_entries(product), [left.layout]) if listed is None else listed
 
 
 def _product_by_kernel(left: Any, right: Any, key: Hashable = None) -> Any:
@@ -465,9 +465,9 @@ def reduced(
         return _reduced_where(tensor, name, axis, keepdims, dtype, initial, where)
     by_groups = name == "mean" or (name not in OF_PLACES and reductions.is_by_groups(getattr(np, name)))
     if by_groups and initial is None and dtype is None and name != "mean":
-        found = _at_once(tensor, name, axis, keepdims)
-        if found is not None:
-            return found
+        at_once = _at_once(tensor, name, axis, keepdims)
+        if at_once is not None:
+            return at_once
     entries, grouped = _to_reduce(tensor, axis) if by_groups else (entries_of(tensor), None)
     with in_words(name):
         match name:
@@ -492,9 +492,9 @@ def _at_once(tensor: Tensor, name: str, axis: Any, keepdims: bool) -> Any:
         return None
     operands = {"A": tensor}
     key = operation_key((name, axis, keepdims), operands)
-    found = called(key, operands)
-    if found is not NOTHING:
-        return found
+    result = called(key, operands)
+    if result is not NOTHING:
+        return result
     with in_words(name):
         return by_kernel(Reduce(name, Leaf(tensor), axis, keepdims), small=True, times=1 / LATER, key=key)
 
@@ -526,8 +526,8 @@ def _to_reduce(tensor: Tensor, axis: Any) -> tuple[Entries, Any]:
 
     axes = reductions.axes_of(axis, tensor.ndim)
     if len(axes) == tensor.ndim:
-        own = own_values(tensor)
-        return (entries_of(tensor) if own is None else Entries(tensor.shape, (), own, tensor.fill_value)), None
+        values = own_values(tensor)
+        return (entries_of(tensor) if values is None else Entries(tensor.shape, (), values, tensor.fill_value)), None
     segments = segments_of(tensor) if len(axes) == 1 and tensor.ndim == 2 else None
     if segments is None or not stored_once(tensor.layout).proved:
         return entries_of(tensor), None
@@ -545,10 +545,10 @@ def _to_reduce(tensor: Tensor, axis: Any) -> tuple[Entries, Any]:
 def item(tensor: Tensor, key: Any) -> Any:
     """`tensor[key]`: a number, or a tensor in the same layout where that can be."""
     wanted = asked(tensor, key)
-    found = wanted.of_segments()
-    if found is None or isinstance(found, Coordinates):
-        found = tensor_from(wanted.entries() if found is None else found, [tensor.layout])
-    return found
+    selected = wanted.of_segments()
+    if selected is None or isinstance(selected, Coordinates):
+        selected = tensor_from(wanted.entries() if selected is None else selected, [tensor.layout])
+    return selected
 
 
 def rows(tensor: Tensor) -> Iterator[Any]:
@@ -558,9 +558,11 @@ def rows(tensor: Tensor) -> Iterator[Any]:
     entries = own_entries(tensor)
     begin = np.searchsorted(entries.coords[0], np.arange(entries.shape[0] + 1))
     for k in range(entries.shape[0]):
-        own = slice(begin[k], begin[k + 1])
-        coords = tuple(c[own] for c in entries.coords[1:])
-        yield tensor_from(Entries(entries.shape[1:], coords, entries.values[own], entries.fill), [tensor.layout])
+        entries_of_row = slice(begin[k], begin[k + 1])
+        coords = tuple(c[entries_of_row] for c in entries.coords[1:])
+        yield tensor_from(
+            Entries(entries.shape[1:], coords, entries.values[entries_of_row], entries.fill), [tensor.layout]
+        )
 
 
 def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
@@ -568,9 +570,9 @@ def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
     be."""
     order = permutation(axes, tensor.ndim)
     if order == tuple(range(tensor.ndim))[::-1]:
-        found = _over(tensor)
-        if found is not None:
-            return found
+        reversed_tensor = _over(tensor)
+        if reversed_tensor is not None:
+            return reversed_tensor
     counted = ordered.transposed(tensor, order)
     if counted is not None:
         return counted
@@ -580,18 +582,18 @@ def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
 
 def _over(tensor: Tensor) -> Tensor | None:
     """The transpose over the same arrays, of which those of indices are read-only there."""
-    found = reversed_layout(tensor.layout if tensor.layout.fill_text == "0" else refilled(tensor.layout, 0))
-    if found is None:
+    layout_and_names = reversed_layout(tensor.layout if tensor.layout.fill_text == "0" else refilled(tensor.layout, 0))
+    if layout_and_names is None:
         return None
     check_unchanged(tensor)
-    layout, names = found
+    layout, names = layout_and_names
     indexes = {a.name for a in tensor.layout.indexes}
     arrays = {names[n]: tensor.arrays[n].view() for n in tensor.layout.arrays}
     for name in indexes:
         arrays[names[name]].flags.writeable = False
-    own, sizes = refilled(layout, tensor.layout.fill), {names[n]: size for n, size in tensor.sizes.items()}
-    trust(own, sizes, arrays)
-    return Tensor(own, sizes, {n: arrays[n] for n in own.arrays})
+    reversed_as, sizes = refilled(layout, tensor.layout.fill), {names[n]: size for n, size in tensor.sizes.items()}
+    trust(reversed_as, sizes, arrays)
+    return Tensor(reversed_as, sizes, {n: arrays[n] for n in reversed_as.arrays})
 
 
 def truth(value: Any) -> bool:
@@ -611,9 +613,11 @@ def _compared_by_numpy() -> bool:
     testing = sys.modules.get("numpy.testing")
     if testing is None or frame.f_code is not testing.assert_equal.__code__:
         return False
-    own = frame.f_locals
-    actual, desired = (a.compute() if hasattr(a, "compute") else a for a in (own["actual"], own["desired"]))
-    testing.assert_array_equal(actual, desired, own["err_msg"], own["verbose"], strict=own.get("strict", False))
+    arguments = frame.f_locals
+    actual, desired = (a.compute() if hasattr(a, "compute") else a for a in (arguments["actual"], arguments["desired"]))
+    testing.assert_array_equal(
+        actual, desired, arguments["err_msg"], arguments["verbose"], strict=arguments.get("strict", False)
+    )
     return True
 
 

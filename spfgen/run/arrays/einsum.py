@@ -56,13 +56,15 @@ def einsum(
         wanted = _dtype(dtype)
         tensors = [_of_type(t, n, wanted) for t, n in zip(tensors, names, strict=True)]
     labels, result = _labels(subscripts, tuple([len(t.shape) for t in tensors]))
-    rest = list(zip(labels, tensors, strict=True))
+    operands_left = list(zip(labels, tensors, strict=True))
     for places in _path(subscripts, tensors, optimize):
-        some = [rest.pop(k) for k in sorted(places, reverse=True)][::-1]
-        needed = {*result, *(label for own, _ in rest for label in own)}
-        kept = tuple(dict.fromkeys(label for own, _ in some for label in own if label in needed))
-        rest.append((kept, _summed(some, kept, None, threads, validate)))
-    return _summed(rest, result, out, threads, validate, layout)
+        some = [operands_left.pop(k) for k in sorted(places, reverse=True)][::-1]
+        needed = {*result, *(label for labels_of_operand, _ in operands_left for label in labels_of_operand)}
+        kept = tuple(
+            dict.fromkeys(label for labels_of_operand, _ in some for label in labels_of_operand if label in needed)
+        )
+        operands_left.append((kept, _summed(some, kept, None, threads, validate)))
+    return _summed(operands_left, result, out, threads, validate, layout)
 
 
 def statement_of(arguments: Sequence[Any], layout: object) -> tuple[str, dict[str, Any]]:
@@ -76,9 +78,9 @@ def statement_of(arguments: Sequence[Any], layout: object) -> tuple[str, dict[st
 
 def contraction(labels: tuple[str, str, str], operands: tuple[Any, Any]) -> tuple[str, dict[str, Any]]:
     """The statement for a product of two operands by the labels of theirs and of the result, a letter each."""
-    own = (tuple(labels[0]), tuple(labels[1]))
+    operand_labels = (tuple(labels[0]), tuple(labels[1]))
     shapes = tuple([shape_of(o) for o in operands])
-    text = _statement(own, OUT, tuple(labels[2]), _stretched(own, shapes))
+    text = _statement(operand_labels, OUT, tuple(labels[2]), _stretched(operand_labels, shapes))
     return text, dict(zip(_names(2), operands, strict=True))
 
 
@@ -116,7 +118,7 @@ def _summed(
 ) -> Any:
     """One kernel, or numpy until it is there (run/later.py); `operands` are (indices, tensor or array)."""
     names = _names(len(operands))
-    labels = tuple([own for own, _ in operands])
+    labels = tuple([labels_of_operand for labels_of_operand, _ in operands])
     shapes = tuple([np.shape(t) if isinstance(t, np.generic) else t.shape for _, t in operands])
     target = OUT if layout is None else RESULT
     text = _statement(labels, target, result, _stretched(labels, shapes))
@@ -124,9 +126,9 @@ def _summed(
     if out is not None:
         given[OUT] = out
     elif threads is None:
-        found = _by_numpy(text, given, labels, result, layout)
-        if found is not None:
-            return found
+        by_numpy = _by_numpy(text, given, labels, result, layout)
+        if by_numpy is not None:
+            return by_numpy
     return evaluate(text, given, None, threads, validate, layout)
 
 
@@ -142,17 +144,24 @@ def _by_numpy(
     sparse = [o for o in given if isinstance(o, Tensor) and o.shape and not is_full(o.layout)]
     if any(isinstance(o, Tensor) and o.fill_value != 0 for o in given):
         return None
-    extents = [dict(zip(own, o.shape, strict=True)) for own, o in zip(labels, given, strict=True)]
+    extents = [
+        dict(zip(labels_of_operand, o.shape, strict=True)) for labels_of_operand, o in zip(labels, given, strict=True)
+    ]
     share = prod(o.nse / max(1, o.size) for o in sparse)
-    points = prod(max(e.get(i, 1) for e in extents) for i in {i for own in labels for i in own})
+    points = prod(
+        max(e.get(i, 1) for e in extents) for i in {i for labels_of_operand in labels for i in labels_of_operand}
+    )
     work = int(points * share) + sum(o.nse if isinstance(o, Tensor) else o.size for o in given)
     if ready(text, operands, {}, None, work) if layout is None else not numpy_serves(work):
         return None
-    parts = [(own, entries_of(o) if isinstance(o, Tensor) else all_of(o)) for own, o in zip(labels, given, strict=True)]
-    found = summed(parts, result)
+    parts = [
+        (labels_of_operand, entries_of(o) if isinstance(o, Tensor) else all_of(o))
+        for labels_of_operand, o in zip(labels, given, strict=True)
+    ]
+    entries = summed(parts, result)
     if layout is not None:
-        return in_layout(found, layout)
-    dense = found.to_dense()
+        return in_layout(entries, layout)
+    dense = entries.to_dense()
     return dense if dense.ndim else dense[()]
 
 
@@ -190,15 +199,15 @@ def _arguments(arguments: Sequence[Any]) -> tuple[str, Sequence[Any]]:
 
 def _written(labels: Any) -> str:
     """A list of labels as subscripts."""
-    found = ""
+    text = ""
     for label in labels:
         if label is Ellipsis:
-            found += ELLIPSIS
+            text += ELLIPSIS
         elif isinstance(label, int) and 0 <= label < len(LETTERS):
-            found += LETTERS[label]
+            text += LETTERS[label]
         else:
             raise UsageError(f"expected labels from 0 to {len(LETTERS) - 1} and ..., but there is {label!r}")
-    return found
+    return text
 
 
 def _names(number: int) -> list[str]:
@@ -215,18 +224,21 @@ def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[str, .
     if len(parts) != len(ranks):
         message = f"expected {counted(len(parts), 'operand')} for the subscripts `{subscripts}`"
         raise UsageError(f"{message}, but there {'is' if len(ranks) == 1 else 'are'} {len(ranks)}")
-    own = [_split(part, subscripts) for part in parts]
-    hidden = [rank - sum(label != ELLIPSIS for label in labels) for labels, rank in zip(own, ranks, strict=True)]
-    for part, labels, missing, rank in zip(parts, own, hidden, ranks, strict=True):
+    labels_of_parts = [_split(part, subscripts) for part in parts]
+    hidden = [
+        rank - sum(label != ELLIPSIS for label in labels) for labels, rank in zip(labels_of_parts, ranks, strict=True)
+    ]
+    for part, labels, missing, rank in zip(parts, labels_of_parts, hidden, ranks, strict=True):
         if missing < 0 or (missing and ELLIPSIS not in labels):
             hint = () if missing < 0 else ("write ... for dimensions without a label",)
             message = f"expected an operand that the subscripts `{part}` fit, but it has {counted(rank, 'dimension')}"
             raise DataError(message, None, hint)
     stretch = tuple(f"e_{k}" for k in range(max(hidden, default=0), 0, -1))
     indices = tuple(
-        _indices(labels, stretch[len(stretch) - missing :]) for labels, missing in zip(own, hidden, strict=True)
+        _indices(labels, stretch[len(stretch) - missing :])
+        for labels, missing in zip(labels_of_parts, hidden, strict=True)
     )
-    letters = [label for labels in own for label in labels if label != ELLIPSIS]
+    letters = [label for labels in labels_of_parts for label in labels if label != ELLIPSIS]
     if not arrow:
         once = sorted(label for label in letters if letters.count(label) == 1)
         return indices, (*stretch, *map(_index, once))
@@ -252,10 +264,10 @@ def _split(part: str, subscripts: str) -> list[str]:
 
 
 def _indices(labels: Sequence[str], stretch: tuple[str, ...]) -> tuple[str, ...]:
-    found: list[str] = []
+    indices: list[str] = []
     for label in labels:
-        found += stretch if label == ELLIPSIS else [_index(label)]
-    return tuple(found)
+        indices += stretch if label == ELLIPSIS else [_index(label)]
+    return tuple(indices)
 
 
 def _index(label: str) -> str:
@@ -268,10 +280,10 @@ def _stretched(labels: tuple[tuple[str, ...], ...], shapes: tuple[tuple[int, ...
     extents: dict[str, tuple[int, int]] = {}
     ones = []
     for k, (indices, shape) in enumerate(zip(labels, shapes, strict=True)):
-        own: dict[str, int] = {}
+        extents_here: dict[str, int] = {}
         for d, (index, extent) in enumerate(zip(indices, shape, strict=True)):
-            if own.setdefault(index, extent) != extent:
-                raise _unequal(index, k, own[index], k, extent)
+            if extents_here.setdefault(index, extent) != extent:
+                raise _unequal(index, k, extents_here[index], k, extent)
             if extent == 1:
                 ones.append((k, d, index))
                 continue

@@ -36,9 +36,9 @@ def elementwise(
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
     deciding = decided(function, operands, exact)
     if len(sparse) == len(operands) == 2 and shape and all(o.shape == shape for o in operands):
-        found = _side_by_side(operands, shape, deciding, call)
-        if found is not None:
-            return found
+        side_by_side = _side_by_side(operands, shape, deciding, call)
+        if side_by_side is not None:
+            return side_by_side
     beside = decided(function, operands) if exact and dense and sparse and not deciding else {}
     if beside:
         coords, count, fill = _beside_dense(operands, shape, beside, call)
@@ -89,13 +89,13 @@ def _beside_dense(
     """(coordinates, their number, the fill): where the sparse operand has entries, and where its fill does not decide
     against what the dense one holds there."""
     ((one, fill),) = deciding.items()
-    own, other = operands[one], operands[1 - one]
+    sparse, other = operands[one], operands[1 - one]
     with np.errstate(all="ignore"):
-        found = np.asarray(call(*[own.fill if k == one else other for k in (0, 1)]))
-    odd = np.nonzero(~same(found, fill))
-    parts = [expanded(own, shape)]
+        on_fill = np.asarray(call(*[sparse.fill if k == one else other for k in (0, 1)]))
+    odd = np.nonzero(~same(on_fill, fill))
+    parts = [expanded(sparse, shape)]
     if odd[0].size:
-        parts.append(expanded(Entries(other.shape, odd, found[odd], fill), shape))
+        parts.append(expanded(Entries(other.shape, odd, on_fill[odd], fill), shape))
     coords, count = _union(shape, parts)
     return coords, count, fill
 
@@ -130,12 +130,12 @@ def in_single(function: np.ufunc, options: dict[str, Any]) -> Callable[..., Any]
         if all(isinstance(t, type) or t.itemsize > 1 for t in types) and np.float16 not in types:
             return function(*values, **options)
         try:
-            found = function.resolve_dtypes((*types, *[None] * function.nout))
+            resolved = function.resolve_dtypes((*types, *[None] * function.nout))
         except TypeError:  # numpy says so when it is called
             return function(*values, **options)
-        if np.float16 not in found or {"dtype", "signature", "sig"} & set(options):
+        if np.float16 not in resolved or {"dtype", "signature", "sig"} & set(options):
             return function(*values, **options)
-        return function(*values, **options, signature=tuple(np.float32 if t == np.float16 else t for t in found))
+        return function(*values, **options, signature=tuple(np.float32 if t == np.float16 else t for t in resolved))
 
     return call
 
@@ -156,11 +156,11 @@ def decided(function: np.ufunc | None, operands: Sequence[Any], exact: bool = Fa
     if function is None or operator is None or not (operator.annihilators or operator.known or operator.unstored):
         return {}
     key = (function, exact, *map(_likeness, operands))
-    found = _DECIDED.get(key)
-    if found is None:
-        found = _decided(function, operator, operands, exact)
-        remember(_DECIDED, key, found)
-    return found
+    deciding = _DECIDED.get(key)
+    if deciding is None:
+        deciding = _decided(function, operator, operands, exact)
+        remember(_DECIDED, key, deciding)
+    return deciding
 
 
 _DECIDED: dict[Any, dict[int, Any]] = {}
@@ -190,16 +190,16 @@ def _decided(function: np.ufunc, operator: Operator, operands: Sequence[Any], ex
     names = [TYPES[k.name] for k in kinds[:2] if k.name in TYPES]
     if len(names) < 2 or any(type(o) is int and not fits(o, k) for o, k in zip(operands, kinds, strict=False)):
         return {}
-    found = {
+    deciding = {
         place: result
         for place, value, result in operator.known_of(names, stored=exact)
         if place in fills and fill_text(np.asarray(fills[place]).astype(kinds[place])) == fill_text(value)
     }
-    if not found or len(fills) < 2 or (operator.is_quotient and not exact):
-        return found
+    if not deciding or len(fills) < 2 or (operator.is_quotient and not exact):
+        return deciding
     with np.errstate(all="ignore"):
         whole = function(*[fills[k] for k in (0, 1)])
-    return {place: result for place, result in found.items() if result == whole}
+    return {place: result for place, result in deciding.items() if result == whole}
 
 
 def _fill_of(operand: Any) -> Any:
@@ -210,14 +210,14 @@ def _fill_of(operand: Any) -> Any:
 def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """numpy's rule. Raises DataError."""
     rank = max(map(len, shapes), default=0)
-    found = [1] * rank
+    shape_so_far = [1] * rank
     for shape in shapes:
         for d, extent in enumerate(shape, rank - len(shape)):
-            if extent != 1 and found[d] not in (1, extent):
+            if extent != 1 and shape_so_far[d] not in (1, extent):
                 texts = ", ".join(map(str, shapes))
                 raise DataError(f"expected shapes that numpy can broadcast together, but they are {texts}")
-            found[d] = extent if found[d] == 1 else found[d]
-    return tuple(found)
+            shape_so_far[d] = extent if shape_so_far[d] == 1 else shape_so_far[d]
+    return tuple(shape_so_far)
 
 
 def _parts(
@@ -249,10 +249,10 @@ def _expansion(entries: Entries, shape: tuple[int, ...]) -> int:
 def expanded(entries: Entries, shape: tuple[int, ...], beside: Entries | None = None) -> tuple[tuple[Array, ...], int]:
     """The coordinates of the entries broadcast to a shape: only where `beside` has entries, dimension by dimension."""
     lead, count = len(shape) - entries.ndim, len(entries.values)
-    own = {d: c for d, c in enumerate(entries.coords, lead) if entries.shape[d - lead] == shape[d]}
-    coords = [own.get(d) for d in range(len(shape))]
+    known_columns = {d: c for d, c in enumerate(entries.coords, lead) if entries.shape[d - lead] == shape[d]}
+    coords = [known_columns.get(d) for d in range(len(shape))]
     for d, extent in enumerate(shape):
-        if d in own:
+        if d in known_columns:
             continue
         places = _places(extent, d - len(shape), beside)
         coords = [None if c is None else np.repeat(c, len(places)) for c in coords]

@@ -72,16 +72,16 @@ def nonzero_count(tensor: Tensor) -> int:
 
 def entries_of(tensor: Tensor) -> Entries:
     """All that a tensor stores, padding included; entries at one coordinate are added, as everywhere."""
-    found = tensor.to_coo()
-    return normal(found.shape, found.coords, found.values, tensor.fill_value)
+    stored = tensor.to_coo()
+    return normal(stored.shape, stored.coords, stored.values, tensor.fill_value)
 
 
 def own_entries(tensor: Tensor) -> Entries:
     """What a tensor stores, to be put elsewhere: padding is only there because of its layout, and stays behind."""
     from spfgen.run.conversion import pads
 
-    found = entries_of(tensor)
-    return pruned(found) if pads(tensor.layout) else found
+    entries = entries_of(tensor)
+    return pruned(entries) if pads(tensor.layout) else entries
 
 
 def normal(shape: tuple[int, ...], coords: Sequence[Array], values: Array, fill: Any, *, once: bool = False) -> Entries:
@@ -197,11 +197,11 @@ def stored_at(entries: Entries, coords: tuple[Array, ...], count: int) -> Array:
 
 def _looked_up(entries: Entries, coords: tuple[Array, ...], count: int) -> tuple[Array, Array]:
     """Whether there is an entry at coordinates, and the place of one."""
-    own, asked = numbered(entries.shape, [len(entries.values), count], [entries.coords, coords])
-    if not own.size:
+    stored, asked = numbered(entries.shape, [len(entries.values), count], [entries.coords, coords])
+    if not stored.size:
         return np.zeros(count, bool), np.zeros(count, np.int64)
-    place = np.minimum(np.searchsorted(own, asked), own.size - 1)
-    return np.asarray(own[place] == asked), place
+    place = np.minimum(np.searchsorted(stored, asked), stored.size - 1)
+    return np.asarray(stored[place] == asked), place
 
 
 def groups(shape: tuple[int, ...], coords: Sequence[Array], count: int) -> tuple[Array, Array, tuple[Array, ...]]:

@@ -164,8 +164,8 @@ def hstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
 def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.block: `block([[A, B], [C, D]])`."""
     tensors = [_tensor(a) for a in shapes.leaves(arrays)]
-    rest = iter([own_entries(t) for t in tensors])
-    return _result(shapes.block(arrays, lambda _: next(rest)), tensors, layout)
+    remaining = iter([own_entries(t) for t in tensors])
+    return _result(shapes.block(arrays, lambda _: next(remaining)), tensors, layout)
 
 
 @worded
@@ -211,9 +211,9 @@ def _joined(
     values agree, because that is done when they are packed. `axis` is that along which it puts matrices."""
     tensors = [_tensor(v) for v in values]
     if layout is None and axis in (-2, -1, 0, 1) and tensors and all(t.ndim == 2 for t in tensors):
-        found = segments.joined(tensors, axis % 2)
-        if found is not None:
-            return found
+        joined = segments.joined(tensors, axis % 2)
+        if joined is not None:
+            return joined
     if len({t.layout.fill_text for t in tensors}) != 1 or len({t.dtype for t in tensors}) != 1:
         return _several(tensors, layout, function)
     return _result(function([indexing.whole(t) for t in tensors]), tensors, layout)
@@ -221,11 +221,11 @@ def _joined(
 
 def _result(entries: Entries | Coordinates, tensors: Sequence[Tensor], layout: AnyLayout | None) -> Tensor:
     """A tensor; a number where no dimension is left, as the functions that may leave none say."""
-    found: Tensor
+    tensor: Tensor
     if layout is None or not entries.shape:
-        found = tensor_from(entries, [t.layout for t in tensors])
+        tensor = tensor_from(entries, [t.layout for t in tensors])
     else:
         if isinstance(entries, Coordinates):
             entries = normal(entries.shape, entries.coords, entries.values, entries.fill)
-        found = in_layout(entries, layout)
-    return found
+        tensor = in_layout(entries, layout)
+    return tensor

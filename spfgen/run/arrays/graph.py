@@ -366,36 +366,36 @@ def children(node: Node) -> tuple[Node, ...]:
 
 def in_order(node: Node, ends: Collection[int] = ()) -> list[Node]:
     """The nodes of a graph, each once, after its operands; not those behind `ends`, which are identities of nodes."""
-    found: dict[int, Node] = {}
+    ordered: dict[int, Node] = {}
     waiting = [(node, False)]
     while waiting:
-        own, is_ready = waiting.pop()
+        part, is_ready = waiting.pop()
         if is_ready:
-            found.setdefault(id(own), own)
-        elif id(own) not in found:
-            waiting.append((own, True))
-            parts = () if id(own) in ends else children(own)
-            waiting += [(c, False) for c in reversed(parts) if id(c) not in found]
-    return list(found.values())
+            ordered.setdefault(id(part), part)
+        elif id(part) not in ordered:
+            waiting.append((part, True))
+            parts = () if id(part) in ends else children(part)
+            waiting += [(c, False) for c in reversed(parts) if id(c) not in ordered]
+    return list(ordered.values())
 
 
 def with_values(node: Node, known: Mapping[int, Node]) -> Node:
     """The graph with others in place of some of its operands, of which `known` has them by their identity."""
-    made: dict[int, Node] = {}
+    replaced: dict[int, Node] = {}
     waiting = [(node, False)]
     while waiting:
-        own, is_ready = waiting.pop()
-        if id(own) in made:
+        part, is_ready = waiting.pop()
+        if id(part) in replaced:
             continue
-        parts = children(own)
-        if id(own) in known or not parts:
-            made[id(own)] = known.get(id(own), own)
+        parts = children(part)
+        if id(part) in known or not parts:
+            replaced[id(part)] = known.get(id(part), part)
         elif not is_ready:
-            waiting.append((own, True))
+            waiting.append((part, True))
             waiting += [(c, False) for c in parts]
         else:
-            made[id(own)] = _with_children(own, [made[id(c)] for c in parts])
-    return made[id(node)]
+            replaced[id(part)] = _with_children(part, [replaced[id(c)] for c in parts])
+    return replaced[id(node)]
 
 
 def _with_children(node: Node, parts: Sequence[Node]) -> Node:
@@ -416,11 +416,11 @@ def _with_children(node: Node, parts: Sequence[Node]) -> Node:
 
 def stored(node: Node) -> int:
     """How many numbers the operands hold, each as often as it stands."""
-    found: dict[int, int] = {}
-    for own in in_order(node):
-        parts = children(own)
-        found[id(own)] = sum(found[id(c)] for c in parts) if parts else numbers_of(own)
-    return found[id(node)]
+    counts: dict[int, int] = {}
+    for part in in_order(node):
+        parts = children(part)
+        counts[id(part)] = sum(counts[id(c)] for c in parts) if parts else numbers_of(part)
+    return counts[id(node)]
 
 
 def numbers_of(leaf: Node) -> int:
@@ -436,12 +436,12 @@ def turned(node: Node, axes: Any) -> Node:
 def joined_up(nodes: Sequence[Node]) -> list[Node]:
     """The same graphs, in which what is done twice to the same operands stands once."""
     known: dict[Hashable, Node] = {}
-    made: dict[int, Node] = {}
+    joined: dict[int, Node] = {}
     for root in nodes:
-        for own in in_order(root):
-            new = _with_children(own, [made[id(c)] for c in children(own)])
-            made[id(own)] = known.setdefault(_identity(new), new)
-    return [made[id(n)] for n in nodes]
+        for part in in_order(root):
+            new = _with_children(part, [joined[id(c)] for c in children(part)])
+            joined[id(part)] = known.setdefault(_identity(new), new)
+    return [joined[id(n)] for n in nodes]
 
 
 def _identity(node: Node) -> Hashable:

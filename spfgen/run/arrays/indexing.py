@@ -106,40 +106,40 @@ class Subscript:
         """The result, where the tensor is in segments (segments.py) that are asked for as they are: a tensor, entries
         or a number; else None."""
         dims = [m for m in self.made if m is not None]
-        own = segments_of(self.tensor) if len(dims) == len(self.made) else None
-        if own is None or len(self.arrays) > 1 or any(a.ndim != 1 for a in self.arrays.values()):
+        segments = segments_of(self.tensor) if len(dims) == len(self.made) else None
+        if segments is None or len(self.arrays) > 1 or any(a.ndim != 1 for a in self.arrays.values()):
             return None
-        along, across = self.picks[own.form.along], self.picks[1 - own.form.along]
-        array, columns = self.arrays.get(own.form.along), self.arrays.get(1 - own.form.along)
+        along, across = self.picks[segments.form.along], self.picks[1 - segments.form.along]
+        array, columns = self.arrays.get(segments.form.along), self.arrays.get(1 - segments.form.along)
         if along.drop and columns is None:
-            return self._of_one(own, along.start, across)
+            return self._of_one(segments, along.start, across)
         if along.drop or across.drop or (across.step < 0 and across.length > 1) or dims != [0, 1]:
             return None
-        part: Segments | None = own
+        part: Segments | None = segments
         if array is not None or along.step != 1:
             places = along.start + along.step * np.arange(along.length) if array is None else array
-            found = own.taken(places)
-        elif along.length < own.count:
-            found = own.range(along.start, along.start + along.length)
+            taken = segments.taken(places)
+        elif along.length < segments.count:
+            taken = segments.range(along.start, along.start + along.length)
         else:
-            found = self.tensor
-        if found is None or (columns is None and across.length == own.width):
-            return found.copy() if found is self.tensor else found
-        part = segments_of(found)
+            taken = self.tensor
+        if taken is None or (columns is None and across.length == segments.width):
+            return taken.copy() if taken is self.tensor else taken
+        part = segments_of(taken)
         if columns is not None:
             return None if part is None else part.picked(columns)
         high = across.start + across.step * (across.length - 1) + 1 if across.length else across.start
         return None if part is None else part.within(across.start, high, across.step)
 
-    def _of_one(self, own: Segments, place: int, across: _Pick) -> Any:
+    def _of_one(self, segments: Segments, place: int, across: _Pick) -> Any:
         """Of one segment an element, or those of a part."""
-        column, values = own.one(place)
+        column, values = segments.one(place)
         if across.drop:
             there = values[column == across.start]
             if len(there) > 1:
                 return np.add.reduce(there, dtype=values.dtype)
             return there[0] if len(there) else self.tensor.fill_value
-        if across.step != 1 or across.length < own.width:
+        if across.step != 1 or across.length < segments.width:
             at = (column.astype(np.int64) - across.start) * np.sign(across.step)
             step = abs(across.step)
             kept = (at >= 0) & (at < step * across.length) & (at % step == 0)
@@ -155,15 +155,15 @@ def subscript(tensor: Tensor, key: Any) -> Coordinates:
 def asked(tensor: Tensor, key: Any) -> Subscript:
     """What `key` means. Raises OutOfRange, UsageError."""
     picks: list[_Pick] = []
-    made: list[int | None] = []
+    dims: list[int | None] = []
     arrays: dict[int, Array] = {}
     d = 0
     for part in _complete(tensor.ndim, key if isinstance(key, tuple) else (key,)):
         if part is None:
-            made.append(None)
+            dims.append(None)
             continue
         if isinstance(part, EllipsisType):
-            made.append(APART)
+            dims.append(APART)
             continue
         extent = tensor.shape[d]
         if isinstance(part, _Places):
@@ -171,39 +171,39 @@ def asked(tensor: Tensor, key: Any) -> Subscript:
                 raise OutOfRange(f"expected a mask of extent {extent} in dimension {d}, but it is {part.extent}")
             arrays[d] = _inside(part.array, extent, d)
             picks.append(_Pick(0, 1, extent))
-            made.append(d)
+            dims.append(d)
         elif isinstance(part, slice):
             picks.append(_sliced(part, extent))
-            made.append(d)
+            dims.append(d)
         else:
             picks.append(_Pick(_number(part, extent, d), 1, 1, drop=True))
         d += 1
     if not arrays:
-        made = [m for m in made if m != APART]
-    return Subscript(tensor, picks, arrays, made)
+        dims = [m for m in dims if m != APART]
+    return Subscript(tensor, picks, arrays, dims)
 
 
 def whole(tensor: Tensor) -> Coordinates:
     """The entries, each once: many as they are stored, the order in which their layout takes them."""
-    found = tensor.to_coo()
-    return _once(tensor, found.shape, found.coords, found.values, tuning.PACK_BY_NUMPY)
+    stored = tensor.to_coo()
+    return _once(tensor, stored.shape, stored.coords, stored.values, tuning.PACK_BY_NUMPY)
 
 
 def transpose(tensor: Tensor, order: Sequence[int]) -> Coordinates:
     """The entries with the dimensions in another order, each once."""
-    found = tensor.to_coo()
-    return _once(tensor, tuple(tensor.shape[d] for d in order), [found.coords[d] for d in order], found.values)
+    stored = tensor.to_coo()
+    return _once(tensor, tuple(tensor.shape[d] for d in order), [stored.coords[d] for d in order], stored.values)
 
 
-def _order(made: Sequence[int | None], arrays: Mapping[int, Array]) -> list[int | None]:
+def _order(dims: Sequence[int | None], arrays: Mapping[int, Array]) -> list[int | None]:
     """The dimensions of the result: those of the operand, None for a new one, `arrays` for those of arrays, which stand
     where they stood, or first when they were apart."""
-    places = [k for k, m in enumerate(made) if m in arrays]
+    places = [k for k, m in enumerate(dims) if m in arrays]
     if not places:
-        return [m for m in made if m != APART]
-    rest = [m for m in made if m not in arrays and m != APART]
-    before = sum(m != APART for m in made[: places[0]]) if places[-1] - places[0] + 1 == len(places) else 0
-    return [*rest[:before], ARRAYS, *rest[before:]]
+        return [m for m in dims if m != APART]
+    sliced = [m for m in dims if m not in arrays and m != APART]
+    before = sum(m != APART for m in dims[: places[0]]) if places[-1] - places[0] + 1 == len(places) else 0
+    return [*sliced[:before], ARRAYS, *sliced[before:]]
 
 
 def _grouped(arrays: Mapping[int, Array]) -> tuple[tuple[int, ...], list[_Group]]:
@@ -226,8 +226,8 @@ def _grouped(arrays: Mapping[int, Array]) -> tuple[tuple[int, ...], list[_Group]
     for dims, axes in parts:
         points = tuple(n if k in axes else 1 for k, n in enumerate(where))
         places = tuple(np.broadcast_to(arrays[d], points).reshape(-1).astype(np.int64) for d in sorted(dims))
-        own = tuple(sorted(axes))
-        groups.append(_Group(tuple(sorted(dims)), own, tuple(where[k] for k in own), places))
+        group_axes = tuple(sorted(axes))
+        groups.append(_Group(tuple(sorted(dims)), group_axes, tuple(where[k] for k in group_axes), places))
     return where, groups
 
 
@@ -285,17 +285,17 @@ class _Access:
         if led is None and all(p == _Pick(0, 1, n) for p, n in zip(self.picks, self.tensor.shape, strict=True)):
             everything = self.tensor.to_coo()
             return dict(enumerate(self.tensor.shape)), dict(enumerate(everything.coords)), everything.values
-        own = () if led is None else led.dims
-        parts = tuple(Listed(0) if d in own else p.part for d, p in enumerate(self.picks))
-        found = None if led is not None else self.searched()
-        view = view_of(self.tensor.layout, parts, None if found is None else found[0])
-        kept = [d for d, p in enumerate(self.picks) if not p.drop and d not in own]
-        names: list[Any] = [*([own] if led else []), *kept]
+        led_dims = () if led is None else led.dims
+        parts = tuple(Listed(0) if d in led_dims else p.part for d, p in enumerate(self.picks))
+        search = None if led is not None else self.searched()
+        view = view_of(self.tensor.layout, parts, None if search is None else search[0])
+        kept = [d for d, p in enumerate(self.picks) if not p.drop and d not in led_dims]
+        names: list[Any] = [*([led_dims] if led else []), *kept]
         shape = {d: self.picks[d].length for d in kept}
         extents = [*([led.count] if led else []), *shape.values()]
         starts = [p.start for p in self.picks]
         places = {} if led is None else dict(zip(led.dims, led.places, strict=True))
-        limits = {} if found is None or view.limits is None else dict(zip(view.limits, found[1], strict=True))
+        limits = {} if search is None or view.limits is None else dict(zip(view.limits, search[1], strict=True))
         columns, values = _scanned(self.tensor, view, starts, extents, places, numpy, limits)
         return shape, dict(zip(names, columns, strict=True)), values
 
@@ -334,13 +334,13 @@ def _scanned(
     most = max(tuning.PACK_BY_NUMPY, tuning.CONVERT_COMPILED - _WAITED.get(view, 0))
     try:
         with room_for(most):
-            found = to_coordinates(view.layout, sizes, arrays, values)
+            entries = to_coordinates(view.layout, sizes, arrays, values)
     except TooLarge:
         remember(_WAITED, view, tuning.CONVERT_COMPILED)
         return coordinates(view.layout, sizes, arrays, small=0)
-    if len(found[1]) >= tuning.PACK_BY_NUMPY:
-        remember(_WAITED, view, _WAITED.get(view, 0) + len(found[1]) + tuning.CONVERT_START)
-    return found
+    if len(entries[1]) >= tuning.PACK_BY_NUMPY:
+        remember(_WAITED, view, _WAITED.get(view, 0) + len(entries[1]) + tuning.CONVERT_START)
+    return entries
 
 
 def _joined(
@@ -349,8 +349,8 @@ def _joined(
     """Every entry once for each point of the group at its coordinate: the column of these points takes the place of
     those of the dimensions."""
     extents = tuple(shape[d] for d in group.dims)
-    own = tuple(columns[d] for d in group.dims)
-    have, want = numbered(extents, [len(values), group.count], [own, group.places])
+    group_columns = tuple(columns[d] for d in group.dims)
+    have, want = numbered(extents, [len(values), group.count], [group_columns, group.places])
     order = np.argsort(want, kind="stable")
     if prod(extents) <= 4 * (len(have) + len(want)) + 1000:  # a table of where each place begins
         begins = np.zeros(prod(extents) + 1, np.int64)
@@ -360,8 +360,8 @@ def _joined(
         sorted_ = want[order]
         begin, end = np.searchsorted(sorted_, have, "left"), np.searchsorted(sorted_, have, "right")
     at, place = expanded(begin, end - begin)
-    rest = {name: column[at] for name, column in columns.items() if name not in group.dims}
-    return {**rest, group.dims: order[place]}, values[at]
+    other_columns = {name: column[at] for name, column in columns.items() if name not in group.dims}
+    return {**other_columns, group.dims: order[place]}, values[at]
 
 
 def _axes_of(columns: Mapping[Any, Array], group: _Group) -> Sequence[Array]:
@@ -386,8 +386,8 @@ def _once(
     if not kept.all():
         values, coords = values[kept], [c[kept] for c in coords]
     if len(values) < most_sorted or not stored_once(tensor.layout).proved:
-        found = normal(shape, coords, values, fill)
-        return Coordinates(shape, tuple(found.coords), found.values, found.fill)
+        entries = normal(shape, coords, values, fill)
+        return Coordinates(shape, tuple(entries.coords), entries.values, entries.fill)
     return Coordinates(shape, tuple(np.asarray(c, np.int64) for c in coords), values, fill)
 
 
@@ -407,12 +407,12 @@ def _complete(ndim: int, key: tuple[Any, ...]) -> list[Any]:
     used = sum(p is not None and not isinstance(p, EllipsisType) for p in parts)
     if used > ndim:
         raise OutOfRange(f"expected at most {ndim} subscripts, but there are {used}")
-    rest: list[Any] = [slice(None)] * (ndim - used)
+    missing: list[Any] = [slice(None)] * (ndim - used)
     at = next((k for k, p in enumerate(parts) if isinstance(p, EllipsisType)), None)
     if at is None:
-        parts += rest
+        parts += missing
     else:
-        parts[at : at + 1] = rest or [...]
+        parts[at : at + 1] = missing or [...]
     return _with_numbers_among_arrays(parts)
 
 
@@ -427,10 +427,10 @@ def _with_numbers_among_arrays(parts: list[Any]) -> list[Any]:
 def _places(part: Any) -> list[_Places]:
     """A mask as the coordinates where it is true; integers as they are."""
     if isinstance(part, Tensor) or is_scipy(part):
-        found = entries_of(tensor_of(part, "the subscript"))
-        if found.dtype == bool and found.ndim and not found.fill:
-            return [_Places(c[found.values], n) for c, n in zip(found.coords, found.shape, strict=True)]
-        part = found.to_dense()
+        entries = entries_of(tensor_of(part, "the subscript"))
+        if entries.dtype == bool and entries.ndim and not entries.fill:
+            return [_Places(c[entries.values], n) for c, n in zip(entries.coords, entries.shape, strict=True)]
+        part = entries.to_dense()
     array = np.asarray(part)
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)  # what numpy makes of an empty list

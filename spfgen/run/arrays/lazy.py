@@ -120,8 +120,8 @@ class LazyArray(Operators["LazyArray", "LazyArray"]):
         node, _ = in_best_order(self.node)
         if pieces(node):
             return None
-        found = fused(node)
-        return None if found is None else found.text
+        statement = fused(node)
+        return None if statement is None else statement.text
 
     def compute(self, *, layout: Any = None) -> Any:
         """The value: a tensor where the operands and the fill say that it is sparse, or in the `layout` that is asked
@@ -134,11 +134,11 @@ class LazyArray(Operators["LazyArray", "LazyArray"]):
         'csc'
         """
         again = seen(self.node) if layout is None else None
-        found = NOTHING if again is None else again.value()
-        if found is NOTHING:
+        value = NOTHING if again is None else again.value()
+        if value is NOTHING:
             (node,) = joined_up([self.node])
-            found = _planned(in_best_order(node)[0], layout, again)
-        return found
+            value = _planned(in_best_order(node)[0], layout, again)
+        return value
 
     def explain(self) -> str:
         """In which steps `compute` would go, by kernels or by numpy, and why so.
@@ -205,9 +205,9 @@ class LazyArray(Operators["LazyArray", "LazyArray"]):
         return getattr(function, method)(*given, **options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        made = self._noted_down(function, arguments, options)
-        if made is not None:
-            return made
+        noted = self._noted_down(function, arguments, options)
+        if noted is not None:
+            return noted
         if function is np.transpose:
             return self.transpose(*arguments[1:], *options.values())
         if function in {getattr(np, n) for n in (*REDUCTIONS, "var", "std")} or needs_no_values(function):
@@ -256,9 +256,9 @@ class LazyArray(Operators["LazyArray", "LazyArray"]):
 
     def __repr__(self) -> str:
         shape = [" x ".join(map(str, self.shape))] if self.shape else []
-        said = ", ".join([*shape, str(self.dtype)])
+        shape_and_type = ", ".join([*shape, str(self.dtype)])
         statement = self.statement
-        return f"<spfgen.LazyArray {said}{'' if statement is None else f': {statement}'}>"
+        return f"<spfgen.LazyArray {shape_and_type}{'' if statement is None else f': {statement}'}>"
 
 
 def leaf(value: Any) -> LazyArray:
@@ -290,8 +290,8 @@ def computed(node: Node, layout: Any = None, is_cut: bool = False) -> Any:
     if isinstance(node, Leaf):
         return node.value if layout is None else _placed(node.value, layout)
     again = seen(node) if layout is None else None
-    found = NOTHING if again is None else again.value()
-    return _planned(node, layout, again, is_cut) if found is NOTHING else found
+    result = NOTHING if again is None else again.value()
+    return _planned(node, layout, again, is_cut) if result is NOTHING else result
 
 
 def _planned(node: Node, layout: Any, again: Seen | None, is_cut: bool = False) -> Any:
@@ -346,10 +346,10 @@ def several(nodes: Sequence[Node]) -> list[Any]:
     for root in nodes:
         order = in_order(root)
         above = {id(c) for n in order if trees[id(n)] == 1 for c in children(n)}
-        for own in order:
-            is_first = id(own) in roots or (id(own) in above and uses[id(own)] > 1)
-            if trees[id(own)] > 1 and id(own) not in known and is_first:
-                known[id(own)] = Leaf(computed(with_values(own, known)))
+        for part in order:
+            is_first = id(part) in roots or (id(part) in above and uses[id(part)] > 1)
+            if trees[id(part)] > 1 and id(part) not in known and is_first:
+                known[id(part)] = Leaf(computed(with_values(part, known)))
     return [computed(with_values(n, known)) for n in nodes]
 
 
@@ -361,9 +361,9 @@ def explained(node: Node) -> str:
     lines = [f"Factors F1, F2, ... from left to right are multiplied in the order {note}." for note in notes]
     names: dict[int, str] = {}
     above: dict[int, list[Node]] = {}
-    for own in in_order(node):
-        for part in children(own):
-            above.setdefault(id(part), []).append(own)
+    for one in in_order(node):
+        for part in children(one):
+            above.setdefault(id(part), []).append(one)
     number = 0
     for number, piece in enumerate(pieces(node), start=1):
         why = why_first(piece, above[id(piece)], len(above[id(piece)]))
@@ -377,13 +377,13 @@ def explained(node: Node) -> str:
 def _step_said(node: Node, names: Mapping[int, str]) -> str:
     """How one step is computed, and why so."""
     shape = " x ".join(map(str, node.shape)) or "a number"
-    said = fused(node)
+    statement = fused(node)
     numbers = stored(node)
-    if said is None:
+    if statement is None:
         return f"{shape}, step by step by numpy: index notation cannot express it"
     values = {id(n.value): names[id(n)] for n in in_order(node) if isinstance(n, Leaf) and id(n) in names}
-    own = [f"{n} is {values.get(id(v), _operand_said(v))}" for n, v in said.operands.items()]
-    text = f"{shape}: {said.text}" + (f"\n   where {', '.join(own)}" if own else "")
+    meanings = [f"{n} is {values.get(id(v), _operand_said(v))}" for n, v in statement.operands.items()]
+    text = f"{shape}: {statement.text}" + (f"\n   where {', '.join(meanings)}" if meanings else "")
     if numbers < tree_kernel.ENOUGH and not names:
         few = f"the operands hold {numbers} numbers, fewer than {tree_kernel.ENOUGH}"
         return f"{text}\n   by numpy until a kernel is there, because {few}"
@@ -426,8 +426,8 @@ def compute(*arrays: object) -> tuple[Any, ...]:
     Arguments that are not lazy arrays are returned as they are. Raises what `LazyArray.compute` raises.
     """
     lazy = [a for a in arrays if isinstance(a, LazyArray)]
-    found = iter([lazy[0].compute()] if len(lazy) == 1 else several([a.node for a in lazy]))
-    return tuple([next(found) if isinstance(a, LazyArray) else a for a in arrays])
+    values = iter([lazy[0].compute()] if len(lazy) == 1 else several([a.node for a in lazy]))
+    return tuple([next(values) if isinstance(a, LazyArray) else a for a in arrays])
 
 
 def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:

@@ -26,11 +26,11 @@ def tensor_from(entries: Entries | Coordinates, layouts: Iterable[Layout]) -> An
     if not rank:
         return entries.to_dense()[()]
     for layout in layouts:
-        own = at_rank(layout, rank)
-        if own is not None and (not own.is_pattern or entries.values.dtype == bool):
-            found = _where_it_fits(own, entries)
-            if found is not None and found.dtype == entries.values.dtype:  # a pattern has no values but its own
-                return found
+        layout_of_rank = at_rank(layout, rank)
+        if layout_of_rank is not None and (not layout_of_rank.is_pattern or entries.values.dtype == bool):
+            tensor = _where_it_fits(layout_of_rank, entries)
+            if tensor is not None and tensor.dtype == entries.values.dtype:  # a pattern has no values but its own
+                return tensor
     return packed_in(of_coordinates(rank), entries)
 
 
@@ -48,14 +48,14 @@ def _where_it_fits(layout: Layout, entries: Entries | Coordinates) -> Tensor | N
 def packed_in(layout: Layout, entries: Entries | Coordinates) -> Tensor:
     """Raises DataError for entries that the layout has no place for, Unsupported for one that cannot be packed."""
     fill = plain_fill(entries.fill)
-    own = refilled(layout, fill)
+    filled = refilled(layout, fill)
     if not isinstance(entries, Coordinates):  # which were looked at when they were made
-        if not own.is_pattern and len(entries.shape) == own.rank:
-            found = of_rows(own, entries.shape, entries.coords, entries.values)
-            if found is not None:
-                return found
+        if not filled.is_pattern and len(entries.shape) == filled.rank:
+            by_rows = of_rows(filled, entries.shape, entries.coords, entries.values)
+            if by_rows is not None:
+                return by_rows
         entries = Coordinates(entries.shape, entries.coords, entries.values, fill)
-    return packed(own, entries)
+    return packed(filled, entries)
 
 
 def in_layout(entries: Entries, layout: Any) -> Any:
@@ -71,8 +71,8 @@ def in_layout(entries: Entries, layout: Any) -> Any:
     fill = handle.tree.fill_of(handle.use)
     if fill is not None:
         entries = stored(entries, fill)
-    own = packed_in(of_coordinates(entries.ndim), entries)
-    return pack_object(filled(handle, entries.fill), own, None, "sum")
+    listed = packed_in(of_coordinates(entries.ndim), entries)
+    return pack_object(filled(handle, entries.fill), listed, None, "sum")
 
 
 def of_coordinates(rank: int) -> Layout:
@@ -92,11 +92,11 @@ def at_rank(layout: Layout, rank: int) -> Layout | None:
     """The layout, or that of its family with this rank; None when there is none."""
     if layout.rank == rank:
         return layout
-    found = _RANKS.get((id(layout), rank))
-    if found is None or found[0] is not layout:
-        found = (layout, next(_of_family(layout, rank), None))
-        remember(_RANKS, (id(layout), rank), found)
-    return found[1]
+    entry = _RANKS.get((id(layout), rank))
+    if entry is None or entry[0] is not layout:
+        entry = (layout, next(_of_family(layout, rank), None))
+        remember(_RANKS, (id(layout), rank), entry)
+    return entry[1]
 
 
 def _of_family(layout: Layout, rank: int) -> Iterator[Layout]:

@@ -22,31 +22,31 @@ def goes_by_merges(node: Node, known: Mapping[int, Pattern | None]) -> bool:
         return False
     layouts: dict[int, str] = {}
     merges = 0
-    for own in in_order(node):
-        held = [layouts[id(p)] for p in children(own)]
-        layout = _layout(own, held, known)
+    for part in in_order(node):
+        layouts_of_parts = [layouts[id(p)] for p in children(part)]
+        layout = _layout(part, layouts_of_parts, known)
         if layout is None:
             return False
-        layouts[id(own)] = layout
-        named = [name for name in held if name]
-        merges += isinstance(own, Call) and len(named) == 2
+        layouts[id(part)] = layout
+        named = [name for name in layouts_of_parts if name]
+        merges += isinstance(part, Call) and len(named) == 2
         merges += len({*named}) == 2  # one of them is converted before
     return merges <= tuning.MERGES
 
 
-def _layout(own: Node, held: list[str], known: Mapping[int, Pattern | None]) -> str | None:
+def _layout(node: Node, layouts_of_parts: list[str], known: Mapping[int, Pattern | None]) -> str | None:
     """What the layout of a value is called; "" for numbers; None where it is not merged."""
-    parts = children(own)
-    named = [name for name in held if name]
-    match own:
+    parts = children(node)
+    named = [name for name in layouts_of_parts if name]
+    match node:
         case Leaf(value=Tensor() as tensor):
             return tensor.layout.name if rises(tensor.layout) else None
         case Leaf():
-            return None if own.shape else ""
+            return None if node.shape else ""
         case Turn(order=order):
-            return f"{held[0]}{order}"
+            return f"{layouts_of_parts[0]}{order}"
         case Cast():
-            return held[0]
-        case Call() if named and known[id(own)] is not None and all(p.shape in ((), own.shape) for p in parts):
+            return layouts_of_parts[0]
+        case Call() if named and known[id(node)] is not None and all(p.shape in ((), node.shape) for p in parts):
             return named[0] if len(named) <= 2 else None
     return None

@@ -36,16 +36,16 @@ def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapp
     arguments that are not done."""
     if is_of_types(function):
         return function(*map(_of_type, arguments), **{n: _of_type(v) for n, v in options.items()})
-    own = _own().get(function)
-    if own is None:
+    implementation = _own().get(function)
+    if implementation is None:
         raise ConversionError(
             f"expected numpy arrays for {_name(function)}, but there is a tensor, which is made dense only on request",
             None,
             ("write tensor.to_numpy() if a dense array is wanted",),
         )
     with in_words(function.__name__):
-        given, out = _taken(function, own, arguments, options)
-        result = own(*given.args, **given.kwargs)
+        given, out = _taken(function, implementation, arguments, options)
+        result = implementation(*given.args, **given.kwargs)
     return result if out is None else eager.written(result, out)
 
 
@@ -90,18 +90,21 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _taken(
-    function: Callable[..., Any], own: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
+    function: Callable[..., Any],
+    implementation: Callable[..., Any],
+    arguments: Sequence[Any],
+    options: Mapping[str, Any],
 ) -> tuple[BoundArguments, Any]:
     """The arguments for what stands for a function of numpy, and its `out`. What is left out or has numpy's default is
     not passed. Raises ConversionError for what is not taken."""
-    theirs, takes = signature(function), signature(own).parameters
+    theirs, takes = signature(function), signature(implementation).parameters
     bound = theirs.bind(*arguments, **options)
     bound.arguments.update(bound.arguments.pop("kwargs", {}))
     out = None if "out" in takes else bound.arguments.pop("out", None)
     if any(p.kind is Parameter.VAR_POSITIONAL for p in theirs.parameters.values()):
         given = dict(bound.kwargs)
         _refuse(function, [n for n in given if n not in takes])
-        return signature(own).bind(*bound.args, **given), out
+        return signature(implementation).bind(*bound.args, **given), out
     names = [n for n, p in theirs.parameters.items() if p.kind is not Parameter.VAR_KEYWORD]
     for name, value in [*bound.arguments.items()]:
         default = theirs.parameters[name].default if name in theirs.parameters else Parameter.empty
@@ -111,7 +114,7 @@ def _taken(
     renamed = dict(zip(names, first, strict=False))
     given = {renamed.get(n, n): v for n, v in bound.arguments.items()}
     _refuse(function, [n for n in given if n not in takes])
-    return signature(own).bind(**given), out
+    return signature(implementation).bind(**given), out
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -129,9 +132,9 @@ def _refuse(function: Callable[..., Any], names: Sequence[str]) -> None:
 
 @cache
 def _own() -> dict[Any, Callable[..., Any]]:
-    found: dict[Any, Callable[..., Any]] = {getattr(np, n): _reduction(n) for n in REDUCTIONS}
+    implementations: dict[Any, Callable[..., Any]] = {getattr(np, n): _reduction(n) for n in REDUCTIONS}
     linalg = np.linalg
-    found |= {
+    implementations |= {
         np.dot: _dot,
         np.shape: lambda a: a.shape,
         np.ndim: lambda a: a.ndim,
@@ -185,7 +188,7 @@ def _own() -> dict[Any, Callable[..., Any]]:
         linalg.diagonal: lambda x, offset=0: functions.diagonal(x, offset, -2, -1),
         linalg.vecdot: lambda x1, x2: eager.applied(np.vecdot, (x1, x2), {}),
     }
-    return found | {getattr(np, n): getattr(functions, n) for n in SHAPES}
+    return implementations | {getattr(np, n): getattr(functions, n) for n in SHAPES}
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -226,8 +229,8 @@ def _of_numbers(function: Callable[..., Any], instead: int) -> Callable[..., Any
     """A reduction in which nan counts as the number that leaves it as it is."""
 
     def reduction(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
-        rest = eager.where(np.isnan(a), a.dtype.type(instead), a) if a.dtype.kind in "fc" else a
-        return function(rest, axis=axis, dtype=dtype, keepdims=bool(keepdims))
+        numbers = eager.where(np.isnan(a), a.dtype.type(instead), a) if a.dtype.kind in "fc" else a
+        return function(numbers, axis=axis, dtype=dtype, keepdims=bool(keepdims))
 
     return reduction
 
@@ -324,18 +327,18 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         if not 0 <= axes <= min(first, second):
             raise ArgumentError(f"expected from 0 to {min(first, second)} axes to sum over, but it is {axes}")
         axes = (range(first - axes, first), range(axes))
-    own, other = (
+    left_axes, right_axes = (
         axes_of(tuple(k) if isinstance(k, Iterable) else k, n) for k, n in zip(axes, (first, second), strict=True)
     )
-    if len(own) != len(other):
+    if len(left_axes) != len(right_axes):
         raise ArgumentError(f"expected as many axes of the one as of the other, but they are {axes!r}")
-    summed = [[np.shape(t)[k] for k in some] for t, some in ((a, own), (b, other))]
+    summed = [[np.shape(t)[k] for k in some] for t, some in ((a, left_axes), (b, right_axes))]
     if summed[0] != summed[1]:
         raise DataError(f"expected equal extents to sum over, but they are {summed[0]} and {summed[1]}")
     left, right = LETTERS[:first], [*LETTERS[first : first + second]]
-    for k, axis in zip(own, other, strict=True):
+    for k, axis in zip(left_axes, right_axes, strict=True):
         right[axis] = left[k]
-    free = [x for k, x in enumerate(left) if k not in own]
+    free = [x for k, x in enumerate(left) if k not in left_axes]
     free += [x for x in right if x not in left]
     sparse = all(isinstance(t, Tensor) and not is_full(t.layout) and t.fill_value == 0 for t in (a, b))
     layout = of_coordinates(len(free)) if sparse and free else None

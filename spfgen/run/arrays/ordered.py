@@ -43,11 +43,11 @@ def scratch(name: str, count: int, dtype: np.dtype[Any]) -> Array:
     longer than a merge does."""
     if not tuning.SCRATCH_LEAST <= count * dtype.itemsize <= tuning.SCRATCH_MOST:
         return np.empty(count, dtype)
-    found: Array | None = _MEMORY.__dict__.get(name)
-    if found is None or found.nbytes < count * dtype.itemsize:
-        found = _MEMORY.__dict__[name] = np.empty(count * dtype.itemsize + 64, np.uint8)
-    begin = -address(found) % 16
-    return found[begin : begin + count * dtype.itemsize].view(dtype)
+    memory: Array | None = _MEMORY.__dict__.get(name)
+    if memory is None or memory.nbytes < count * dtype.itemsize:
+        memory = _MEMORY.__dict__[name] = np.empty(count * dtype.itemsize + 64, np.uint8)
+    begin = -address(memory) % 16
+    return memory[begin : begin + count * dtype.itemsize].view(dtype)
 
 
 @lru_cache(maxsize=16)
@@ -88,23 +88,23 @@ def form_of(layout: Layout) -> Form | None:
     known = signature_of(layout)
     if known.form is False:
         known.form = _form(layout)
-    found: Form | None = known.form
-    return found
+    form: Form | None = known.form
+    return form
 
 
 @lru_cache(maxsize=256)
 def _form(layout: Layout) -> Form | None:
-    found = table(layout)
-    shaped = None if found is None else found.at((4,) * layout.rank)
+    key_table = table(layout)
+    shaped = None if key_table is None else key_table.at((4,) * layout.rank)
     if shaped is None or shaped.numbers.lead is None or layout.rank > MOST_COLUMNS or len(layout.sizes) != 1:
         return None
     numbers, lead, (size,) = shaped.numbers, shaped.numbers.lead, layout.sizes
     dims = tuple([numbers.slots[f.name] for f in shaped.table.key.fields])
     of_dim = {d: n for n, d in numbers.columns.items()}
-    rest = dims[1:] if lead else dims
-    if len(of_dim) != len(rest) or set(of_dim) != set(rest):
+    column_dims = dims[1:] if lead else dims
+    if len(of_dim) != len(column_dims) or set(of_dim) != set(column_dims):
         return None
-    columns, value = tuple([of_dim[d] for d in rest]), layout.values[0].name
+    columns, value = tuple([of_dim[d] for d in column_dims]), layout.values[0].name
     if {lead, *columns, value} - {""} != {*layout.arrays} or any(
         tuple(layout.extents(n)) != (Var(size),) for n in (*columns, value)
     ):
@@ -148,11 +148,11 @@ def made(
         given[form.begin] = begin
     arrays: dict[str, Array] = {}
     for name in signature.indexes:
-        own = given[name]
-        kind = own.dtype if own.dtype in signature.types[name] else np.dtype(layout.index(name).types[0])
+        array = given[name]
+        kind = array.dtype if array.dtype in signature.types[name] else np.dtype(layout.index(name).types[0])
         if max(count, *shape) > _largest(kind):
             return None
-        arrays[name] = _plain(own, kind)
+        arrays[name] = _plain(array, kind)
         arrays[name].flags.writeable = False
     arrays[form.value] = np.ascontiguousarray(values)
     sizes = dict(zip(layout.parameters, map(int, shape), strict=True)) | {form.size: count}
@@ -177,9 +177,9 @@ def begins(column: Array, extent: int, kind: np.dtype[Any]) -> Array | None:
     """Where the segments of a column that never falls begin, and the last one ends; None where most would be empty."""
     if extent > tuning.CONVERT_EMPTY_GROUPS * len(column) + 2**16:
         return None
-    found = np.zeros(extent + 1, kind)
-    np.cumsum(np.bincount(column, minlength=extent), out=found[1:])
-    return found
+    starts = np.zeros(extent + 1, kind)
+    np.cumsum(np.bincount(column, minlength=extent), out=starts[1:])
+    return starts
 
 
 def transposed(tensor: Tensor, order: Sequence[int]) -> Tensor | None:
@@ -247,8 +247,8 @@ class Sides:
     def without(self, values: Array, fill: Any) -> tuple[Array | None, Sequence[Array], Array]:
         """(begin, columns, values) of what differs from the fill, in memory of its own."""
         if differ(values, fill):
-            own = values.copy() if any(np.may_share_memory(values, v) for v in self.values) else values
-            return self.begin, [c.copy() for c in self.columns], own
+            kept_values = values.copy() if any(np.may_share_memory(values, v) for v in self.values) else values
+            return self.begin, [c.copy() for c in self.columns], kept_values
         begin, kept = self.begin, differs(values, fill)
         if begin is not None:
             before = np.zeros(len(kept) + 1, begin.dtype)
@@ -271,21 +271,21 @@ def sides(extents: Sequence[int], first: Side, second: Side, only: tuple[bool, b
         return None
     count = 1 if first.begin is None else len(first.begin) - 1
     words: list[int] = [count, len(first.columns), *map(int, only)]
-    held: list[Array] = []
+    kept_alive: list[Array] = []
     for side in (first, second):
         begin = np.array([0, len(side.values)]) if side.begin is None else side.begin
         values, fill = _words(side)
-        own = [_plain(begin, kind), values, fill, *[_plain(c, kind) for c in side.columns]]
-        held += own
-        words += map(address, own)
+        arrays_of_side = [_plain(begin, kind), values, fill, *[_plain(c, kind) for c in side.columns]]
+        kept_alive += arrays_of_side
+        words += map(address, arrays_of_side)
     begin = np.empty(count + 1, kind)
     columns = [scratch(f"column {d}", most + 1, kind) for d in range(len(first.columns))]
-    found = [scratch(n, most + 1, np.dtype(np.uint64)) for n in "ab"]
-    words += map(address, (begin, *found, *columns))
+    places = [scratch(n, most + 1, np.dtype(np.uint64)) for n in "ab"]
+    words += map(address, (begin, *places, *columns))
     words += extents
     given = np.array(words, np.int64)
     total = shared(_named("merged", kind))(address(given))
-    both = [_values(s, w[:total]) for s, w in zip((first, second), found, strict=True)]
+    both = [_values(s, w[:total]) for s, w in zip((first, second), places, strict=True)]
     return Sides(None if first.begin is None else begin, [c[:total] for c in columns], both)
 
 
@@ -318,8 +318,8 @@ class Merged:
     def with_values(self, values: Array, fill: Any) -> Tensor | None:
         """A tensor in the layout of the first, without what equals the fill."""
         number = plain_fill(fill)
-        begin, columns, own = self.both.without(values, number)
-        return made(refilled(self.first.layout, number), self.form, self.first.shape, begin, columns, own)
+        begin, columns, kept_values = self.both.without(values, number)
+        return made(refilled(self.first.layout, number), self.form, self.first.shape, begin, columns, kept_values)
 
 
 def merged(first: Tensor, second: Tensor, only: tuple[bool, bool]) -> Merged | None:

@@ -45,10 +45,10 @@ class Pattern:
 def patterns(order: Sequence[Node], *, any_numbers: bool = False) -> dict[int, Pattern | None]:
     """By the identity of nodes (which come after their operands): where the value is sparse by the rule of tensors its
     pattern, else None. With `any_numbers` it is so whatever the numbers are that a kernel takes as operands."""
-    found: dict[int, Pattern | None] = {}
+    pattern_of: dict[int, Pattern | None] = {}
     for node in order:
-        found[id(node)] = _pattern(node, [found[id(c)] for c in children(node)], any_numbers)
-    return found
+        pattern_of[id(node)] = _pattern(node, [pattern_of[id(c)] for c in children(node)], any_numbers)
+    return pattern_of
 
 
 def for_any_numbers(node: Node) -> bool:
@@ -65,8 +65,8 @@ def _pattern(node: Node, parts: Sequence[Pattern | None], any_numbers: bool) -> 
             if is_full(tensor.layout) or (any_numbers and tensor.layout.fill_text not in _OF_KERNELS):
                 return None
             return Pattern(tensor.fill_value, tensor.layout)
-        case Turn(), [own]:
-            return own
+        case Turn(), [pattern]:
+            return pattern
         case Product(), [first, second]:
             both = first is not None and second is not None and first.fill == 0 == second.fill
             return Pattern(node.dtype.type(0), first.layout) if both and first is not None else None
@@ -76,29 +76,35 @@ def _pattern(node: Node, parts: Sequence[Pattern | None], any_numbers: bool) -> 
 
 
 def _called_pattern(
-    function: np.ufunc, node: Call, found: Sequence[Pattern | None], any_numbers: bool
+    function: np.ufunc, node: Call, patterns_of_operands: Sequence[Pattern | None], any_numbers: bool
 ) -> Pattern | None:
     operands = node.operands
     numbers = [None if any_numbers and not is_written(node, k) else literal(o) for k, o in enumerate(operands)]
     trial = [
         (np.zeros(1, o.dtype) if n is None else n) if p is None else Entries((), (), np.zeros(0, o.dtype), p.fill)
-        for o, n, p in zip(operands, numbers, found, strict=True)
+        for o, n, p in zip(operands, numbers, patterns_of_operands, strict=True)
     ]
     deciding = decided(function, trial)
     for place, fill in deciding.items():
-        own = found[place]
-        if own is not None and len(own.layout.parameters) == len(node.shape):
-            return Pattern(fill, own.layout, is_decided=sum(p is not None for p in found) > 1 or own.is_decided)
-    if deciding or any(p is None and o.shape for p, o in zip(found, operands, strict=True)):
+        pattern = patterns_of_operands[place]
+        if pattern is not None and len(pattern.layout.parameters) == len(node.shape):
+            return Pattern(
+                fill,
+                pattern.layout,
+                is_decided=sum(p is not None for p in patterns_of_operands) > 1 or pattern.is_decided,
+            )
+    if deciding or any(p is None and o.shape for p, o in zip(patterns_of_operands, operands, strict=True)):
         return None
-    own = next((p for p in found if p is not None and len(p.layout.parameters) == len(node.shape)), None)
-    if own is None or any(p is None and n is None for p, n in zip(found, numbers, strict=True)):
+    pattern = next(
+        (p for p in patterns_of_operands if p is not None and len(p.layout.parameters) == len(node.shape)), None
+    )
+    if pattern is None or any(p is None and n is None for p, n in zip(patterns_of_operands, numbers, strict=True)):
         return None
     with np.errstate(all="ignore"):
-        values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
+        values = [n if p is None else p.fill for n, p in zip(numbers, patterns_of_operands, strict=True)]
         _, fill = in_c(np.zeros(0, node.dtype), function(*values, **dict(node.options)))
-        alone = sum(p is not None for p in found) == 1
-        return Pattern(fill, own.layout, alone and own.is_decided)
+        alone = sum(p is not None for p in patterns_of_operands) == 1
+        return Pattern(fill, pattern.layout, alone and pattern.is_decided)
 
 
 _OF_KERNELS = frozenset(("0", "1", "-1", "inf", "-inf", "nan", "True"))
@@ -110,37 +116,37 @@ def pieces(node: Node) -> list[Node]:
     order = in_order(node)
     known = patterns(order)
     uses = Counter(id(c) for n in order for c in children(n))
-    held: dict[int, int] = {}  # how many numbers the operands of a node hold
+    numbers_held: dict[int, int] = {}  # how many numbers the operands of a node hold
     size: dict[int, int] = {}  # how long its text is
     cut: dict[int, Node] = {}
 
-    def measured(own: Node) -> int:
-        return _weight(own) + sum(1 if id(c) in cut else size[id(c)] for c in children(own))
+    def measured(one: Node) -> int:
+        return _weight(one) + sum(1 if id(c) in cut else size[id(c)] for c in children(one))
 
     def is_small(part: Node) -> bool:
         """Whether the value takes no more memory than what it is computed of."""
-        return known[id(part)] is not None or prod(part.shape) <= held[id(part)]
+        return known[id(part)] is not None or prod(part.shape) <= numbers_held[id(part)]
 
     for part in _first(order, known, uses):
         cut[id(part)] = part
-    for own in order:
-        parts = children(own)
-        held[id(own)] = sum(held[id(c)] for c in parts) if parts else numbers_of(own)
-        size[id(own)] = measured(own)
-        while size[id(own)] > tuning.FUSED_NODES:
-            inside = _inside(own, cut)
+    for one in order:
+        parts = children(one)
+        numbers_held[id(one)] = sum(numbers_held[id(c)] for c in parts) if parts else numbers_of(one)
+        size[id(one)] = measured(one)
+        while size[id(one)] > tuning.FUSED_NODES:
+            inside = _inside(one, cut)
             chosen = [c for c in inside if is_small(c)]
-            if not chosen and size[id(own)] > tuning.FUSED_AT_MOST:
+            if not chosen and size[id(one)] > tuning.FUSED_AT_MOST:
                 chosen = [c for c in inside if c in parts]
             if not chosen:
                 break
-            times = _times(own, inside)
+            times = _times(one, inside)
             part = max(chosen, key=lambda c: times[id(c)] * size[id(c)])
             cut[id(part)] = part
-            for other in (*inside, own):
+            for other in (*inside, one):
                 size[id(other)] = measured(other)
-        if uses[id(own)] > 1 and is_small(own) and any(_weight(n) > 1 for n in (*_inside(own, cut), own)):
-            cut[id(own)] = own
+        if uses[id(one)] > 1 and is_small(one) and any(_weight(n) > 1 for n in (*_inside(one, cut), one)):
+            cut[id(one)] = one
     return [n for n in order if id(n) in cut]
 
 
@@ -148,15 +154,15 @@ def _first(order: Sequence[Node], known: Mapping[int, Pattern | None], uses: Map
     """What is computed first whatever a kernel would hold: what index notation does not say, the operands of that, and
     operands of products that would be computed more than once."""
     loops: dict[int, bool] = {}
-    for own in order:
-        parts = children(own)
-        loops[id(own)] = _weight(own) > 1 or any(loops[id(c)] for c in parts)
-        if not is_said(own):
+    for part in order:
+        parts = children(part)
+        loops[id(part)] = _weight(part) > 1 or any(loops[id(c)] for c in parts)
+        if not is_said(part):
             yield from (c for c in parts if children(c))
-            if own is not order[-1]:
-                yield own
-        elif isinstance(own, Product):
-            yield from (c for c, times in _used(own) if loops[id(c)] and times > 1 and children(c))
+            if part is not order[-1]:
+                yield part
+        elif isinstance(part, Product):
+            yield from (c for c, times in _used(part) if loops[id(c)] and times > 1 and children(c))
 
 
 def _used(node: Product) -> tuple[tuple[Node, float], tuple[Node, float]]:
@@ -190,8 +196,8 @@ def _inside(node: Node, cut: Mapping[int, Node]) -> list[Node]:
 
 def _times(node: Node, inside: Sequence[Node]) -> Counter[int]:
     """How often each operand is written out for a node."""
-    found = Counter({id(node): 1})
-    for own in (node, *reversed(inside)):
-        for part in children(own):
-            found[id(part)] += found[id(own)]
-    return found
+    times = Counter({id(node): 1})
+    for one in (node, *reversed(inside)):
+        for part in children(one):
+            times[id(part)] += times[id(one)]
+    return times

@@ -86,9 +86,9 @@ class Seen:
     def remember_kernel(self, node: Node) -> None:
         """Of a graph over the same operands, where there is one under that key."""
         if is_known(self.kernel_key()):
-            said, places = fused(node), self._places()
-            assert said is not None
-            operands = [(n, places.get(id(v), v)) for n, v in said.operands.items()]
+            statement, places = fused(node), self._places()
+            assert statement is not None
+            operands = [(n, places.get(id(v), v)) for n, v in statement.operands.items()]
             remember(_PLANS, self.key, Kernel(self.kernel_key(), tuple(operands)))
 
     def remember_steps(self, node: Node, left: int | None) -> None:

@@ -33,9 +33,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         return tuple(normalize_axis_tuple(axis, ndim))
     except (np.exceptions.AxisError, OverflowError):
-        said = ", ".join(map(str, axis))
+        axes = ", ".join(map(str, axis))
         there = f"from {-ndim} to {ndim - 1}" if ndim else "None, as there are no dimensions"
-        raise AxisError(f"expected an axis {there}, but it is {said}") from None
+        raise AxisError(f"expected an axis {there}, but it is {axes}") from None
     except ValueError:
         raise ArgumentError(f"expected different axes, but they are {axis!r}") from None
     except TypeError:
@@ -61,18 +61,18 @@ def reduced(
     grouped: Callable[[np.ufunc, Any, np.dtype[Any]], Groups] | None = None,
 ) -> Any:
     """`function.reduce` of the array that the entries stand for. Raises DataError when the result is too large."""
-    found = of_groups(function, entries, axis, keepdims, dtype, initial, grouped)
-    if found is None:
+    by_groups = of_groups(function, entries, axis, keepdims, dtype, initial, grouped)
+    if by_groups is None:
         more = {} if initial is None else {"initial": initial}
         dense = entries.to_dense()
         if dtype is None and function.reduce(np.zeros(1, dense.dtype)).dtype == np.float16:
             dtype = np.float32
         return function.reduce(dense, axis=axis, keepdims=keepdims, dtype=dtype, **more)
     try:
-        result = found.to_dense()
+        result = by_groups.to_dense()
     except DataError as error:
         raise DataError(error.message, None, (SPARSE,)) from error
-    return result if found.ndim else result[()]
+    return result if by_groups.ndim else result[()]
 
 
 def of_groups(
@@ -101,13 +101,13 @@ def of_groups(
     if not length:  # numpy says what that is, or that there is nothing
         fill, values, where = trial[()], np.zeros(0, trial.dtype), tuple(np.zeros(0, np.int64) for _ in kept)
     else:
-        own = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
-        unit = entries.fill.astype(own)
+        result_type = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
+        unit = entries.fill.astype(result_type)
         fill = repeat(unit, np.asarray(length))[()]
         if grouped is not None and len(entries.values):
-            values, counts, where = grouped(function, dtype, own)
+            values, counts, where = grouped(function, dtype, result_type)
         else:
-            values, counts, where = _by_group(function, entries, kept, dtype, own)
+            values, counts, where = _by_group(function, entries, kept, dtype, result_type)
         if len(values):
             absent = length - counts
             some = absent > 0
@@ -117,7 +117,7 @@ def of_groups(
             if overflows and np.isfinite(entries.values).all():
                 values[some] = _without_overflow(own_values, fills, values[some])
         if initial is not None:
-            begin = own.type(initial)
+            begin = result_type.type(initial)
             values, fill = function(begin, values, dtype=dtype), function(begin, fill, dtype=dtype)
     if keepdims:
         zero, at = np.zeros(len(values), np.int64), iter(where)
@@ -132,24 +132,26 @@ def total(function: np.ufunc, values: Array, fill: Any, size: int) -> Any:
     repeat, absent = _repeated(function), size - len(values)
     if repeat is None or not len(values) or size > MOST or (function is np.multiply and absent):
         return None
-    found = function.reduce(values)
-    if found.dtype == np.float16:
+    result = function.reduce(values)
+    if result.dtype == np.float16:
         return None
     if absent:
-        unit = fill if fill.dtype == found.dtype else fill.astype(found.dtype)
-        rest = repeat(unit, np.asarray(absent))[()] if fill and function.__name__ not in IDEMPOTENT else unit
-        found = function(found, rest)
-    return found
+        unit = fill if fill.dtype == result.dtype else fill.astype(result.dtype)
+        of_fill = repeat(unit, np.asarray(absent))[()] if fill and function.__name__ not in IDEMPOTENT else unit
+        result = function(result, of_fill)
+    return result
 
 
-def _by_group(function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: Any, own: np.dtype[Any]) -> Groups:
+def _by_group(
+    function: np.ufunc, entries: Entries, kept: Sequence[int], dtype: Any, result_type: np.dtype[Any]
+) -> Groups:
     """Of the entries with equal coordinates in these dimensions."""
     count = len(entries.values)
     if not count:
         none = np.zeros(0, np.int64)
-        return np.zeros(0, own), none, (none,) * len(kept)
+        return np.zeros(0, result_type), none, (none,) * len(kept)
     if not kept:
-        return np.array([function.reduce(entries.values, dtype=dtype)], own), np.array([count]), ()
+        return np.array([function.reduce(entries.values, dtype=dtype)], result_type), np.array([count]), ()
     shape = tuple(entries.shape[d] for d in kept)
     order, first, where = groups(shape, [entries.coords[d] for d in kept], count)
     values = function.reduceat(entries.values[order], first, dtype=dtype)
@@ -189,21 +191,21 @@ def _times(value: Any, count: Array) -> Array:
     if not value:
         return np.zeros(count.shape, value.dtype)
     if value.dtype.kind == "c":
-        found = np.empty(count.shape, value.dtype)
-        found.real, found.imag = _times(value.real, count), _times(value.imag, count)
-        return found
+        product = np.empty(count.shape, value.dtype)
+        product.real, product.imag = _times(value.real, count), _times(value.imag, count)
+        return product
     return np.asarray(value * count.astype(value.dtype))
 
 
 def _power(value: Any, count: Array) -> Array:
     """The product of so many equal values, one or more, in their type: by squares."""
-    found, begun, square, rest = np.ones(count.shape, value.dtype), np.zeros(count.shape, bool), value, count
+    power, begun, square, exponent = np.ones(count.shape, value.dtype), np.zeros(count.shape, bool), value, count
     with np.errstate(all="ignore"):
-        while rest.any():
-            odd = rest % 2 == 1
-            found = np.where(odd, np.where(begun, found * square, square), found)
-            begun, square, rest = begun | odd, square * square, rest // 2
-    return found
+        while exponent.any():
+            odd = exponent % 2 == 1
+            power = np.where(odd, np.where(begun, power * square, square), power)
+            begun, square, exponent = begun | odd, square * square, exponent // 2
+    return power
 
 
 def _shaped(result: Array, entries: Entries, axes: Sequence[int], keepdims: bool) -> Any:
@@ -235,11 +237,11 @@ def variance(entries: Entries, axis: Any, keepdims: bool, dtype: Any = None, ddo
     with np.errstate(all="ignore"):
         of_stored = replace(entries, values=_squares(entries.values - middle[at]), fill=np.float64(0))
         stored = replace(entries, values=np.ones(len(entries.values), np.int64), fill=np.int64(0))
-        rest = count - reduced(np.add, stored, axes, True)
-        of_fill = np.where(rest > 0, rest * _squares(entries.fill - middle), 0)
+        absent = count - reduced(np.add, stored, axes, True)
+        of_fill = np.where(absent > 0, absent * _squares(entries.fill - middle), 0)
         total = (reduced(np.add, of_stored, axes, True) + of_fill) / np.float64(max(count - ddof, 0))
-    found = np.asarray(total).astype(middle.real.dtype)
-    return found if keepdims else np.squeeze(found, axes)[()]
+    result = np.asarray(total).astype(middle.real.dtype)
+    return result if keepdims else np.squeeze(result, axes)[()]
 
 
 def _squares(values: Any) -> Any:
@@ -265,8 +267,8 @@ def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
             raise DataError(f"expected fewer than 2^63 elements, but the shape is {entries.shape}")
         (flat,) = _flat(entries)
         line = Entries((size,), (flat,), entries.values, entries.fill)
-        found = place_of(which, line, 0, False)
-        return np.full([1] * entries.ndim, found) if keepdims else found
+        first_place = place_of(which, line, 0, False)
+        return np.full([1] * entries.ndim, first_place) if keepdims else first_place
     along = axis_of(axis, entries.ndim)
     length = entries.shape[along]
     if not length:
@@ -292,8 +294,8 @@ def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
         level = _levels(candidates, which)
         best = np.lexsort((places, level, owners))
         begin = np.flatnonzero(np.append(True, owners[best][1:] != owners[best][:-1]))
-        found = places[best][begin]
-        result[where if where else ()] = found if where else found[0]
+        first_place = places[best][begin]
+        result[where if where else ()] = first_place if where else first_place[0]
     return _shaped(result, entries, (along,), keepdims)
 
 

@@ -37,9 +37,9 @@ def _renamed(layout: Layout, other: Layout) -> dict[str, str] | None:
         (layout.coordinates, other.coordinates[::-1]),
         *((getattr(layout, n), getattr(other, n)) for n in ("sizes", "positions", "arrays")),
     ]
-    if any(len(own) != len(theirs) for own, theirs in pairs):
+    if any(len(names) != len(theirs) for names, theirs in pairs):
         return None
-    return {a: b for own, theirs in pairs for a, b in zip(own, theirs, strict=True)}
+    return {a: b for names, theirs in pairs for a, b in zip(names, theirs, strict=True)}
 
 
 def _said(layout: Layout, names: Mapping[str, str]) -> tuple[object, ...]:
@@ -47,7 +47,7 @@ def _said(layout: Layout, names: Mapping[str, str]) -> tuple[object, ...]:
 
     def text(part: object) -> str:
         plain = _TEXT.sub("", repr(part))
-        return _NAME.sub(lambda found: f"'{names.get(found[1], found[1])}'", plain)
+        return _NAME.sub(lambda match: f"'{names.get(match[1], match[1])}'", plain)
 
     relation = tuple(sorted(map(text, conjuncts(layout.relation))))
     indexes = [(text(i.name), text(i.extents), *sorted(map(text, (*i.ranges, *i.properties)))) for i in layout.indexes]

@@ -42,11 +42,11 @@ MOST_PICKED = 2**31 - 1
 def form_of(layout: Layout) -> CompressedAxis | None:
     """None for layouts that are no segments."""
     if layout not in _FORMS:
-        found = ordered.form_of(layout) if layout.rank == 2 else None
-        own = None
-        if found is not None and (found.begin or ordered.rises(layout)):
-            own = CompressedAxis(found.begin, found.columns[-1], found.value, found.dims[0])
-        remember(_FORMS, layout, own)
+        form = ordered.form_of(layout) if layout.rank == 2 else None
+        axis = None
+        if form is not None and (form.begin or ordered.rises(layout)):
+            axis = CompressedAxis(form.begin, form.columns[-1], form.value, form.dims[0])
+        remember(_FORMS, layout, axis)
     return _FORMS[layout]
 
 
@@ -133,50 +133,50 @@ class Segments:
             at, column = at[turn], column[turn]
         return self.made(begin, column, self.values[at], len(places))
 
-    def reduced(self, function: np.ufunc, dtype: Any, own: np.dtype[Any]) -> Groups:
+    def reduced(self, function: np.ufunc, dtype: Any, result_type: np.dtype[Any]) -> Groups:
         """Of each segment that has entries."""
         lengths = np.diff(self.begin)
         there = np.flatnonzero(lengths)
         return function.reduceat(self.values, self.begin[there], dtype=dtype), lengths[there], (there,)
 
-    def reduced_across(self, function: np.ufunc, dtype: Any, own: np.dtype[Any]) -> Groups:
+    def reduced_across(self, function: np.ufunc, dtype: Any, result_type: np.dtype[Any]) -> Groups:
         """Of what stands at one coordinate of the segments. The first value begins, as in numpy."""
         counts = np.bincount(self.column, minlength=self.width)
         there = np.flatnonzero(counts)
-        if function is np.add and own == np.float64 and self.values.dtype == own:
+        if function is np.add and result_type == np.float64 and self.values.dtype == result_type:
             return np.bincount(self.column, self.values, self.width)[there], counts[there], (there,)
-        found = np.zeros(self.width, own)
-        values = self.values.astype(own, copy=False)
+        totals = np.zeros(self.width, result_type)
+        values = self.values.astype(result_type, copy=False)
         if function.identity is None:  # max and its like: what is there twice changes nothing
-            found[self.column[::-1]] = values[::-1]
+            totals[self.column[::-1]] = values[::-1]
         elif function.identity:
-            found[there] = np.asarray(function.identity).astype(found.dtype)  # -1 of unsigned integers, too
-        function.at(found, self.column, values)
-        return found[there], counts[there], (there,)
+            totals[there] = np.asarray(function.identity).astype(totals.dtype)  # -1 of unsigned integers, too
+        function.at(totals, self.column, values)
+        return totals[there], counts[there], (there,)
 
     def times(self, dense: Array, kind: np.dtype[Any]) -> Array:
         """The product with a vector or a matrix, where segments are rows."""
         there = np.flatnonzero(np.diff(self.begin))
-        found = np.zeros((self.count, *dense.shape[1:]), kind)
+        products = np.zeros((self.count, *dense.shape[1:]), kind)
         if len(there):
             values = self.values if dense.ndim == 1 else self.values[:, None]
             terms = np.multiply(values, dense[self.column], dtype=kind)
-            found[there] = np.add.reduceat(terms, self.begin[there], dtype=kind)
-        return found
+            products[there] = np.add.reduceat(terms, self.begin[there], dtype=kind)
+        return products
 
     def made(self, begin: Array, column: Array, values: Array, width: int) -> Tensor | None:
         """A tensor in the same layout; None where it does not say so much."""
-        layout, own = self.tensor.layout, ordered.form_of(self.tensor.layout)
-        assert own is not None
+        layout, form = self.tensor.layout, ordered.form_of(self.tensor.layout)
+        assert form is not None
         extents = (len(begin) - 1, width) if self.form.along == 0 else (width, len(begin) - 1)
         if max(len(values), *extents) > np.iinfo(self.column.dtype).max:
             return None
-        if own.begin:
-            first, columns = begin.astype(self.tensor.arrays[own.begin].dtype, copy=False), [column]
+        if form.begin:
+            first, columns = begin.astype(self.tensor.arrays[form.begin].dtype, copy=False), [column]
         else:
             first, columns = None, [np.repeat(np.arange(len(begin) - 1, dtype=column.dtype), np.diff(begin)), column]
         return ordered.made(
-            layout, own, extents, first, [c.astype(self.column.dtype, copy=False) for c in columns], values
+            layout, form, extents, first, [c.astype(self.column.dtype, copy=False) for c in columns], values
         )
 
 
@@ -192,9 +192,9 @@ def segments_of(tensor: Tensor) -> Segments | None:
     if form.begin:
         begin: Array | None = tensor.arrays[form.begin]
     else:
-        own = ordered.form_of(tensor.layout)
-        assert own is not None
-        begin = ordered.begins(tensor.arrays[own.columns[0]], tensor.shape[form.along], column.dtype)
+        ordered_form = ordered.form_of(tensor.layout)
+        assert ordered_form is not None
+        begin = ordered.begins(tensor.arrays[ordered_form.columns[0]], tensor.shape[form.along], column.dtype)
     if begin is None or len(begin) != tensor.shape[form.along] + 1 or begin[0] != 0 or begin[-1] != len(values):
         return None
     return Segments(tensor, form, begin, column, values)
@@ -206,21 +206,23 @@ def as_rows(tensor: Any) -> Any:
     form = form_of(tensor.layout) if isinstance(tensor, Tensor) else None
     if form is None or form.begin or form.along != 0:
         return tensor
-    own, layout = segments_of(tensor), refilled(candidates("scipy.csr", 2)[0].layout(), tensor.layout.fill)
+    segments, layout = segments_of(tensor), refilled(candidates("scipy.csr", 2)[0].layout(), tensor.layout.fill)
     rows = ordered.form_of(layout)
-    if own is None or rows is None:
+    if segments is None or rows is None:
         return tensor
-    made = ordered.made(layout, rows, tensor.shape, own.begin, [own.column], own.values)
-    return tensor if made is None else made
+    row_tensor = ordered.made(layout, rows, tensor.shape, segments.begin, [segments.column], segments.values)
+    return tensor if row_tensor is None else row_tensor
 
 
 def as_list(rows: Tensor, layout: Layout) -> Tensor | None:
     """Compressed rows as a list of entries in this layout, over the same columns and values."""
-    form, own = ordered.form_of(layout), segments_of(rows)
-    if form is None or form.begin or form.dims != (0, 1) or own is None or own.form.along != 0:
+    form, segments = ordered.form_of(layout), segments_of(rows)
+    if form is None or form.begin or form.dims != (0, 1) or segments is None or segments.form.along != 0:
         return None
-    first = np.repeat(np.arange(own.count, dtype=own.column.dtype), np.diff(own.begin))
-    return ordered.made(refilled(layout, rows.layout.fill), form, rows.shape, None, [first, own.column], own.values)
+    first = np.repeat(np.arange(segments.count, dtype=segments.column.dtype), np.diff(segments.begin))
+    return ordered.made(
+        refilled(layout, rows.layout.fill), form, rows.shape, None, [first, segments.column], segments.values
+    )
 
 
 def joined(tensors: Sequence[Tensor], axis: int) -> Tensor | None:

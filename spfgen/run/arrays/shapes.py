@@ -49,8 +49,8 @@ def refilled(entries: Parts, fill: Any) -> Parts:
     number = typed_fill(plain_fill(fill), entries.values.dtype)
     if same(np.asarray(entries.fill), number):
         return entries
-    made = of_dense(entries.to_dense(), number)
-    return replace(entries, coords=made.coords, values=made.values, fill=made.fill)
+    entries_anew = of_dense(entries.to_dense(), number)
+    return replace(entries, coords=entries_anew.coords, values=entries_anew.values, fill=entries_anew.fill)
 
 
 def typed(entries: Parts, kind: np.dtype[Any]) -> Parts:
@@ -81,9 +81,9 @@ def _wanted(old: Sequence[int], shape: Any) -> tuple[int, ...]:
     except TypeError:
         raise ConversionError(f"expected integers as a shape, but it is {shape!r}") from None
     size, open_ = prod(old), [d for d, n in enumerate(extents) if n == -1]
-    rest = prod(n for n in extents if n != -1)
-    if len(open_) == 1 and rest > 0 and size % rest == 0:
-        extents[open_[0]] = size // rest
+    known_size = prod(n for n in extents if n != -1)
+    if len(open_) == 1 and known_size > 0 and size % known_size == 0:
+        extents[open_[0]] = size // known_size
     if prod(extents) != size or any(n < 0 for n in extents):
         raise DataError(f"expected a shape of {size} elements, but it is {tuple(extents)}")
     return tuple(extents)
@@ -149,9 +149,9 @@ def take(entries: Entries, places: Array, axis: int) -> Entries:
     begin, end = np.searchsorted(places[order], column, "left"), np.searchsorted(places[order], column, "right")
     counts = end - begin
     at = np.repeat(np.arange(len(column)), counts)
-    found = order[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[at]]
+    taken = order[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[at]]
     shape = tuple(len(places) if d == axis else n for d, n in enumerate(entries.shape))
-    coords = [found if d == axis else c[at] for d, c in enumerate(entries.coords)]
+    coords = [taken if d == axis else c[at] for d, c in enumerate(entries.coords)]
     return normal(shape, coords, entries.values[at], entries.fill, once=True)
 
 
@@ -170,21 +170,21 @@ def repeat(entries: Entries, repeats: Any, axis: Any = None) -> Entries:
 def tile(entries: Entries, reps: Any) -> Entries:
     """numpy.tile."""
     counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
-    made = at_least(entries, len(counts))
-    counts = (1,) * (made.ndim - len(counts)) + counts
+    tiled = at_least(entries, len(counts))
+    counts = (1,) * (tiled.ndim - len(counts)) + counts
     for d, count in enumerate(counts):
         if integer(count, "a number of repetitions") < 0:
             raise ArgumentError(f"expected numbers of repetitions, but it is {reps!r}")
         if count != 1:
-            made = take(made, np.tile(np.arange(made.shape[d]), count), d)
-    return made
+            tiled = take(tiled, np.tile(np.arange(tiled.shape[d]), count), d)
+    return tiled
 
 
 def broadcast_to(entries: Entries, shape: Any) -> Entries:
     """numpy.broadcast_to; what is repeated is stored again."""
     extents = tuple(integer(n, "an extent") for n in (shape if isinstance(shape, Iterable) else (shape,)))
-    own = (1,) * (len(extents) - entries.ndim) + entries.shape
-    if len(own) != len(extents) or any(n not in (1, e) for n, e in zip(own, extents, strict=True)):
+    padded = (1,) * (len(extents) - entries.ndim) + entries.shape
+    if len(padded) != len(extents) or any(n not in (1, e) for n, e in zip(padded, extents, strict=True)):
         raise DataError(f"expected a shape to which {entries.shape} can be broadcast, but it is {extents}")
     coords, count = expanded(entries, extents)
     index = np.arange(len(entries.values)).repeat(count // max(1, len(entries.values)))
@@ -230,7 +230,7 @@ def _pairs(value: Any, ndim: int, name: str) -> list[tuple[int, int]]:
 def _with_border(entries: Entries, d: int, before: int, after: int, values: Array) -> Entries:
     shape = tuple(n + before + after if k == d else n for k, n in enumerate(entries.shape))
     coords = [c + before if k == d else c for k, c in enumerate(entries.coords)]
-    made = moved(entries, shape, coords)
+    bordered = moved(entries, shape, coords)
     fill = entries.fill
     sides = [(0, before, values[0]), (shape[d] - after, shape[d], values[1])]
     for low, high, value in sides:
@@ -238,10 +238,10 @@ def _with_border(entries: Entries, d: int, before: int, after: int, values: Arra
         if low < high and not same(np.asarray(number), fill):
             part = tuple(high - low if k == d else n for k, n in enumerate(shape))
             at = [c.reshape(-1) + (low if k == d else 0) for k, c in enumerate(np.indices(part))]
-            columns = [np.concatenate([c, more]) for c, more in zip(made.coords, at, strict=True)]
+            columns = [np.concatenate([c, more]) for c, more in zip(bordered.coords, at, strict=True)]
             border = np.full(prod(part), number, entries.dtype)
-            made = normal(shape, columns, np.concatenate([made.values, border]), fill, once=True)
-    return made
+            bordered = normal(shape, columns, np.concatenate([bordered.values, border]), fill, once=True)
+    return bordered
 
 
 # --- several tensors ------------------------------------------------------------------------------------------------
@@ -290,22 +290,22 @@ def vstack(parts: Sequence[Parts]) -> Any:
 
 def hstack(parts: Sequence[Parts]) -> Any:
     """numpy.hstack."""
-    made = [at_least(p, 1) for p in parts]
-    return concatenate(made, 0 if made and len(made[0].shape) == 1 else 1)
+    widened = [at_least(p, 1) for p in parts]
+    return concatenate(widened, 0 if widened and len(widened[0].shape) == 1 else 1)
 
 
 def block(parts: Any, entries_of: Callable[[Any], Entries]) -> Entries:
     """numpy.block: nested lists, the innermost side by side along the last dimension."""
     depth = _depth(parts)
-    made = [entries_of(x) for x in leaves(parts)]
-    ndim = max([depth, *(m.ndim for m in made)])
-    rest = iter(made)
+    entries = [entries_of(x) for x in leaves(parts)]
+    ndim = max([depth, *(e.ndim for e in entries)])
+    remaining = iter(entries)
 
     def joined(part: Any, level: int) -> Entries:
         if not isinstance(part, list):
-            return at_least(next(rest), ndim)
-        made: Entries = concatenate([joined(p, level + 1) for p in part], level - depth)
-        return made
+            return at_least(next(remaining), ndim)
+        row: Entries = concatenate([joined(p, level + 1) for p in part], level - depth)
+        return row
 
     return joined(parts, 0)
 
@@ -359,9 +359,9 @@ def diagonal(entries: Entries, k: int, first: int, second: int) -> Entries:
     rows, columns = entries.coords[first], entries.coords[second]
     kept = columns - rows == k
     length = max(0, min(shape[first] - max(0, -k), shape[second] - max(0, k)))
-    rest = [d for d in range(entries.ndim) if d not in (first, second)]
-    coords = [*(entries.coords[d][kept] for d in rest), rows[kept] - max(0, -k)]
-    return normal((*(shape[d] for d in rest), length), coords, entries.values[kept], entries.fill, once=True)
+    other_dims = [d for d in range(entries.ndim) if d not in (first, second)]
+    coords = [*(entries.coords[d][kept] for d in other_dims), rows[kept] - max(0, -k)]
+    return normal((*(shape[d] for d in other_dims), length), coords, entries.values[kept], entries.fill, once=True)
 
 
 def kron(left: Entries, right: Entries) -> Entries:
@@ -371,12 +371,16 @@ def kron(left: Entries, right: Entries) -> Entries:
     shape = tuple(a * b for a, b in zip(left.shape, right.shape, strict=True))
     if left.fill == 0 and right.fill == 0:
         letters = "abcdefghijklmnopqrstuvwxyz"
-        own, other = letters[:ndim], letters[ndim : 2 * ndim]
-        both = contracted(left, right, (own, other, "".join(x + y for x, y in zip(own, other, strict=True))))
+        left_letters, right_letters = letters[:ndim], letters[ndim : 2 * ndim]
+        both = contracted(
+            left,
+            right,
+            (left_letters, right_letters, "".join(x + y for x, y in zip(left_letters, right_letters, strict=True))),
+        )
         coords = [both.coords[2 * d] * right.shape[d] + both.coords[2 * d + 1] for d in range(ndim)]
         return moved(both, shape, coords)
     wide = expand_dims(left, tuple(range(1, 2 * ndim, 2)))
     deep = expand_dims(right, tuple(range(0, 2 * ndim, 2)))
-    found = elementwise(None, [wide, deep], np.multiply)
-    assert isinstance(found, Entries)
-    return reshape(found, shape)
+    products = elementwise(None, [wide, deep], np.multiply)
+    assert isinstance(products, Entries)
+    return reshape(products, shape)

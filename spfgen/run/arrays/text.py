@@ -49,12 +49,12 @@ class _NotSaid(Exception):
 def fused(node: Node) -> Fused | None:
     """The statement for a tree; None when there is none."""
     writer = _Writer()
-    own = [writer.index(n) for n in node.shape]
+    subscripts = [writer.index(n) for n in node.shape]
     try:
-        value = writer.value(node, own)
+        value = writer.value(node, subscripts)
     except _NotSaid:
         return None
-    target = f"{TARGET}[{', '.join(own)}]" if own else TARGET
+    target = f"{TARGET}[{', '.join(subscripts)}]" if subscripts else TARGET
     sizes = {i: n for i, n in writer.extents.items() if i not in writer.used}
     return Fused(f"{target} = {_outermost(value)}", writer.operands, sizes)
 
@@ -94,34 +94,34 @@ class _Writer:
         self.extents[name] = extent
         return name
 
-    def value(self, node: Node, own: Sequence[str]) -> str:
+    def value(self, node: Node, subscripts: Sequence[str]) -> str:
         """The value of a node at subscripts."""
         match node:
             case Leaf():
-                return self._access(node, own)
+                return self._access(node, subscripts)
             case Turn(operand=operand, order=order):
-                return self.value(operand, [own[order.index(d)] for d in range(len(order))])
+                return self.value(operand, [subscripts[order.index(d)] for d in range(len(order))])
             case Call():
-                return self._call(node, own)
+                return self._call(node, subscripts)
             case Product(left=left, right=right) if _sums_as_numpy(node):
-                return self._product(left, right, node, None, own)
+                return self._product(left, right, node, None, subscripts)
             case Reduce(name="mean", operand=operand, kind=None) if (
                 operand.dtype == node.dtype and 0 not in operand.shape
             ):
-                return self._mean(node, own)
+                return self._mean(node, subscripts)
             case Reduce(name=name, operand=operand, kind=None) if name in REDUCTIONS:
                 if name in ("add", "multiply") and operand.dtype != node.dtype:
                     raise _NotSaid
-                return self._reduced(node, own)
+                return self._reduced(node, subscripts)
         raise _NotSaid
 
-    def _access(self, node: Leaf, own: Sequence[str]) -> str:
+    def _access(self, node: Leaf, subscripts: Sequence[str]) -> str:
         name = self.names.get(id(node.value))
         if name is None:
             name = self.names[id(node.value)] = next(self._tensors)
             self.operands[name] = node.value
-        self.used.update(own)
-        return f"{name}[{', '.join(own)}]" if own else name
+        self.used.update(subscripts)
+        return f"{name}[{', '.join(subscripts)}]" if subscripts else name
 
     def _number(self, node: Call, place: int) -> str:
         """A number of Python, in the type that numpy computes with: an operand, so that others share the kernel."""
@@ -141,22 +141,22 @@ class _Writer:
         self.operands[name] = np.array(value, kind)
         return name
 
-    def _broadcast(self, node: Node, shape: Sequence[int], own: Sequence[str]) -> str:
+    def _broadcast(self, node: Node, shape: Sequence[int], subscripts: Sequence[str]) -> str:
         lead = len(shape) - len(node.shape)
-        pairs = zip(node.shape, shape[lead:], own[lead:], strict=True)
+        pairs = zip(node.shape, shape[lead:], subscripts[lead:], strict=True)
         return self.value(node, ["0" if n == 1 and extent != 1 else i for n, extent, i in pairs])
 
-    def _call(self, node: Call, own: Sequence[str]) -> str:
+    def _call(self, node: Call, subscripts: Sequence[str]) -> str:
         sampled = _sampled(node)
         if sampled is not None:
-            return self._product(*sampled, own)
+            return self._product(*sampled, subscripts)
         operator = OPERATORS.get(node.function.__name__)
         if operator is None or node.options or node.function.nout > 1 or len(node.operands) != operator.arity:
             raise _NotSaid
         if operator.name == "power" and node.dtype.kind == "i" and not _is_natural(node.operands[1]):
             raise _NotSaid  # numpy refuses negative exponents when it sees one
         given = [
-            self._broadcast(o, node.shape, own) if literal(o) is None else self._number(node, k)
+            self._broadcast(o, node.shape, subscripts) if literal(o) is None else self._number(node, k)
             for k, o in enumerate(node.operands)
         ]
         match operator.symbol, given:
@@ -168,10 +168,12 @@ class _Writer:
                 return f"({one} {symbol} {other})"
         return f"{operator.name}({', '.join(given)})"
 
-    def _product(self, left: Node, right: Node, node: Node, factor: Node | None, own: Sequence[str]) -> str:
+    def _product(
+        self, left: Node, right: Node, node: Node, factor: Node | None, subscripts_of_result: Sequence[str]
+    ) -> str:
         first, second, result = product_labels(left.shape, right.shape)
         index = self.index(left.shape[-1])
-        at = {**dict(zip(result, own, strict=True)), "k": index}
+        at = {**dict(zip(result, subscripts_of_result, strict=True)), "k": index}
         extents = dict(zip(result, node.shape, strict=True))
 
         def subscripts(labels: str, part: Node) -> list[str]:
@@ -181,22 +183,22 @@ class _Writer:
         one, other = self.value(left, subscripts(first, left)), self.value(right, subscripts(second, right))
         if node.dtype == np.bool_:  # a product in numpy; its sum would be a number
             return f"any({index}: {one} & {other})"
-        more = "" if factor is None else f" * {self.value(factor, own)}"
+        more = "" if factor is None else f" * {self.value(factor, subscripts_of_result)}"
         return f"sum({index}: {one} * {other}{more})"
 
-    def _mean(self, node: Reduce, own: Sequence[str]) -> str:
+    def _mean(self, node: Reduce, subscripts: Sequence[str]) -> str:
         """The sum over how many there are, which is an operand."""
         axes = axes_of(node.axis, len(node.operand.shape))
-        total = self._reduced(Reduce("add", node.operand, node.axis, node.keepdims), own)
+        total = self._reduced(Reduce("add", node.operand, node.axis, node.keepdims), subscripts)
         name = next(self._tensors)
         count = prod([node.operand.shape[d] for d in axes])
         self.operands[name] = np.array(count, node.dtype.type(0).real.dtype)
         return f"({total} / {name})"
 
-    def _reduced(self, node: Reduce, own: Sequence[str]) -> str:
+    def _reduced(self, node: Reduce, subscripts: Sequence[str]) -> str:
         axes = axes_of(node.axis, len(node.operand.shape))
-        rest = [i for d, i in enumerate(own) if d not in axes] if node.keepdims else list(own)
-        kept = iter(rest)
+        outer_subscripts = [i for d, i in enumerate(subscripts) if d not in axes] if node.keepdims else list(subscripts)
+        kept = iter(outer_subscripts)
         inner = [self.index(n) if d in axes else next(kept) for d, n in enumerate(node.operand.shape)]
         value = self.value(node.operand, inner)
         over = [inner[d] for d in axes]
@@ -210,8 +212,8 @@ def _sampled(node: Call) -> tuple[Node, Node, Node, Node] | None:
     """(left, right, their product, factor) of a product that is multiplied by a sparse operand, where all are sparse:
     the factor goes into the sum, of which only terms at its entries are computed. Not if it has infinities, which a sum
     of terms of both signs would make nan."""
-    found = sampled(node)
-    return found if found is not None and is_finite(found[-1]) else None
+    parts = sampled(node)
+    return parts if parts is not None and is_finite(parts[-1]) else None
 
 
 def sampled(node: Node) -> tuple[Node, Node, Node, Node] | None:
@@ -235,8 +237,8 @@ def is_finite(factor: Node) -> bool:
 
 def _sparse(node: Node) -> Tensor | None:
     """A sparse operand, or one that is transposed."""
-    own = node.operand if isinstance(node, Turn) else node
-    value = own.value if isinstance(own, Leaf) else None
+    leaf = node.operand if isinstance(node, Turn) else node
+    value = leaf.value if isinstance(leaf, Leaf) else None
     return value if isinstance(value, Tensor) and value.layout.fill_text == "0" and value.layout.indexes else None
 
 

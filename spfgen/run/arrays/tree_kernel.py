@@ -43,23 +43,25 @@ def by_kernel(
     once (call_cache.py)."""
     if not always and stored(node) < ENOUGH and mode() not in ((WARM, "background") if small else (WARM,)):
         return None
-    said, pattern = fused(node), patterns(in_order(node))[id(node)]
-    if said is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
+    statement, pattern = fused(node), patterns(in_order(node))[id(node)]
+    if statement is None or (sparse and pattern is None) or not (always or for_any_numbers(node)):
         return None
-    if layout is None and not always and not _is_ready(node, said, pattern, times):
+    if layout is None and not always and not _is_ready(node, statement, pattern, times):
         return None
     try:
-        found = _by_kernel(node, said, pattern, layout, key)
+        result = _by_kernel(node, statement, pattern, layout, key)
     except InternalError:
         raise
     except SpfgenError:
         return None
-    return found if found.dtype == node.dtype else None
+    return result if result.dtype == node.dtype else None
 
 
-def _is_ready(node: Node, said: Fused, pattern: Pattern | None, times: float) -> bool:
+def _is_ready(node: Node, statement: Fused, pattern: Pattern | None, times: float) -> bool:
     wanted = None if pattern is None or not node.shape else (TARGET, pattern.layout, pattern.fill)
-    return ready(said.text, said.operands, said.sizes, wanted, int(stored(node) * times), int(ENOUGH * times))
+    return ready(
+        statement.text, statement.operands, statement.sizes, wanted, int(stored(node) * times), int(ENOUGH * times)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -68,24 +70,26 @@ def _out(layout: Layout, fill: str) -> dict[str, LayoutHandle]:
     return {TARGET: filled(handle_of(layout), fill_number(fill))}
 
 
-def _by_kernel(node: Node, said: Fused, pattern: Pattern | None, layout: Any, key: Hashable) -> Any:
+def _by_kernel(node: Node, statement: Fused, pattern: Pattern | None, layout: Any, key: Hashable) -> Any:
     """Raises SpfgenError where there is no such kernel."""
     where = pattern.layout if layout is None and pattern is not None else layout
     if where is None or not node.shape:
-        found = evaluate(said.text, said.operands, said.sizes or None)
-        if not said.sizes and found.dtype == node.dtype:
-            share_call(key, call_key(said.text, said.operands), said.operands)
-        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+        result = evaluate(statement.text, statement.operands, statement.sizes or None)
+        if not statement.sizes and result.dtype == node.dtype:
+            share_call(key, call_key(statement.text, statement.operands), statement.operands)
+        return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     if pattern is None:
         raise Unsupported("expected a sparse result")
     if layout is None:
         out = _out(canonical(where), fill_text(pattern.fill))
-        found = evaluate(said.text, said.operands, said.sizes or None, out=out, prune=True)
-        if not said.sizes and found.dtype == node.dtype:
-            share_call(key, call_key(said.text, said.operands, None, out, True), said.operands)
-        return found
+        result = evaluate(statement.text, statement.operands, statement.sizes or None, out=out, prune=True)
+        if not statement.sizes and result.dtype == node.dtype:
+            share_call(key, call_key(statement.text, statement.operands, None, out, True), statement.operands)
+        return result
     handle = handle_of(where)
-    found = evaluate(said.text, said.operands, said.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True)
+    result = evaluate(
+        statement.text, statement.operands, statement.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True
+    )
     wanted = handle.tree.fill_of(handle.use)
     is_so = wanted is None or fill_text(wanted) == fill_text(pattern.fill)
-    return found if is_so else in_layout(own_entries(found), layout)
+    return result if is_so else in_layout(own_entries(result), layout)

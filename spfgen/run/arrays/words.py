@@ -40,8 +40,8 @@ def in_words(name: str) -> Iterator[None]:
     except MemoryError as error:
         raise DataError(f"expected a result that fits in memory, but {' '.join(str(error).split())}") from None
     except tuple(k for k, _ in KINDS) as error:
-        own = next(own for kind, own in KINDS if isinstance(error, kind))
-        raise own(f"expected arguments that numpy.{name} takes, but {' '.join(str(error).split())}") from None
+        error_class = next(error_class for kind, error_class in KINDS if isinstance(error, kind))
+        raise error_class(f"expected arguments that numpy.{name} takes, but {' '.join(str(error).split())}") from None
 
 
 def worded(function: Callable[P, R]) -> Callable[P, R]:

@@ -71,10 +71,10 @@ def bind(
             raise _no_output(layout, value, name)
         entries = coordinates(value, name, layout.fill)
         check_same_fill(layout, entries.fill, entries.values.dtype, name)
-        made = packed(layout, entries, name, index_types, value_type is not None, value_type=value_type)
+        copy = packed(layout, entries, name, index_types, value_type is not None, value_type=value_type)
         if isinstance(direct, DataError):
             warn_copied(value, name, direct)
-        return made
+        return copy
     except DataError as error:
         raise named(error, name) from error
 
@@ -141,9 +141,9 @@ def _is_plain(value: object) -> bool:
 
 def typed(value: object, name: str, kind: str) -> Array:
     """Python's numbers in an element type. Raises DataError when they do not fit it."""
-    found = plain_array(value, name)
-    if found.size and not np.can_cast(found.dtype, kind, "same_kind"):
-        raise DataError(f"expected `{name}` to hold {kind}, but this is {found.dtype.name}")
+    array = plain_array(value, name)
+    if array.size and not np.can_cast(array.dtype, kind, "same_kind"):
+        raise DataError(f"expected `{name}` to hold {kind}, but this is {array.dtype.name}")
     try:
         return np.array(value, dtype=kind)
     except OverflowError:
@@ -165,8 +165,8 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
         return _of_pydata(value, name)
     array = as_array(value, name)
     seen = np.asarray(differs(array, fill) if fits(fill, array.dtype) else np.ones_like(array, bool))
-    found = seen.nonzero() if array.ndim else ()
-    return _entries(array.shape, found, np.atleast_1d(array[found]), name, fill)
+    places = seen.nonzero() if array.ndim else ()
+    return _entries(array.shape, places, np.atleast_1d(array[places]), name, fill)
 
 
 def _entries(shape: Sequence[int], coords: Iterable[Any], values: object, name: str, fill: Any) -> Coordinates:
@@ -227,9 +227,9 @@ def packed(
     if layout.is_pattern:
         entries, duplicates = pattern_of(layout, entries, duplicates, value_type), "error"
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
-    made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, threads=threads)
+    arrays = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, threads=threads)
     ones = {v.name: np.ones(1, entries.values.dtype) for v in layout.values if v.implied}
-    return trusted(layout, made.sizes, {**made.arrays, **ones})
+    return trusted(layout, arrays.sizes, {**arrays.arrays, **ones})
 
 
 def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, value_type: str | None) -> Coordinates:
@@ -267,8 +267,8 @@ def converted(
     if value.layout.rank != layout.rank:
         raise _wrong_rank(layout, name, value.layout.rank)
     kinds = _wide_enough(layout, value.shape, value.nse, index_types or {}, is_typed)
-    made = convert_arrays(value.layout, value.sizes, value.arrays, layout, kinds)
-    return trusted(layout, made.sizes, made.arrays)
+    arrays = convert_arrays(value.layout, value.sizes, value.arrays, layout, kinds)
+    return trusted(layout, arrays.sizes, arrays.arrays)
 
 
 def _wide_enough(
@@ -285,8 +285,8 @@ def warn_copied(value: Any, name: str, problem: DataError) -> None:
     warn_of_copy(f"`{name}` is copied, because its {value.format} arrays are not used as they are: {problem.message}")
 
 
-def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:
-    return DataError(f"expected `{name}` with {counted(layout.rank, 'dimension')}, but it has {found}")
+def _wrong_rank(layout: Layout, name: str, rank: int) -> DataError:
+    return DataError(f"expected `{name}` with {counted(layout.rank, 'dimension')}, but it has {rank}")
 
 
 def _in_place(
@@ -300,17 +300,17 @@ def _in_place(
         shape = _fits(binding, layout, value, name, output)
         if shape is None:
             continue
-        arrays = {own: attribute(value, name_there, part) for own, name_there, part in binding.arrays}
+        arrays = {array: attribute(value, name_there, part) for array, name_there, part in binding.arrays}
         if output:
             _check_usable({v.name: arrays[v.name] for v in layout.values}, name)
-        elif any(arrays[own].dtype.name != kind for own, kind in index_types.items()):
+        elif any(arrays[array].dtype.name != kind for array, kind in index_types.items()):
             return None  # a copy has the declared types
         problem = None
         try:
-            made = make_tensor(layout, arrays, shape, check=False)
-            problem = broken(layout, made.sizes, made.arrays, validate)
+            tensor = make_tensor(layout, arrays, shape, check=False)
+            problem = broken(layout, tensor.sizes, tensor.arrays, validate)
             if problem is None:
-                return made
+                return tensor
         except DataError as error:
             if not output:
                 return None
@@ -358,8 +358,8 @@ def attribute(value: Any, name: str, part: int | None) -> Array:
         return np.asarray(value)
     if name == "T":
         return np.asarray(value).T
-    found = getattr(value, name)
-    return np.asarray(found if part is None else found[part])
+    part_of_object = getattr(value, name)
+    return np.asarray(part_of_object if part is None else part_of_object[part])
 
 
 def _check_usable(arrays: Mapping[str, Array], name: str) -> None:

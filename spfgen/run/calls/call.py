@@ -76,7 +76,7 @@ class Entry:
         self,
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
-        made: Container[str] = (),
+        results: Container[str] = (),
         validate: str = "once",
     ) -> None:
         """Raises DataError when sizes contradict each other, a tensor does not have the pattern that it shares, or an
@@ -101,11 +101,11 @@ class Entry:
         _check_derived(self.program, tensors, sizes)
         if max(known.values(), default=0) > self.program.limits.safe:
             _check_fits(self.program, known, tensors)
-        for name, array, owner, held in self._shared:
-            if name not in made:
-                _check_shared(tensors, name, array, owner, held, validate)
+        for name, array, owner, shared_array in self._shared:
+            if name not in results:
+                _check_shared(tensors, name, array, owner, shared_array, validate)
         for name, others in self._apart.items():
-            if name not in made:
+            if name not in results:
                 _check_apart(name, tensors, others)
 
     def bind(
@@ -113,11 +113,11 @@ class Entry:
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         threads: int,
-        made: Container[str] = (),
+        results: Container[str] = (),
         validate: str = "once",
         assemblies: Mapping[str, Assembly] = MappingProxyType({}),
     ) -> Bound:
-        self.check(tensors, sizes, made, validate)
+        self.check(tensors, sizes, results, validate)
         return Bound(self.program, self.function, tensors, sizes, threads, self, assemblies)
 
 
@@ -209,9 +209,14 @@ class Bound(Public):
         self._held: list[Array] = []
         for name, struct, fields, arrays in entry.structs:
             tensor = tensors[name]
-            own, held = tensor.sizes, tensor.arrays
-            self._held += [held[a] for a in arrays]
-            structs.append(struct(*[own[n] for n in fields], *[held[a].__array_interface__["data"][0] for a in arrays]))
+            sizes_of_tensor, arrays_of_tensor = tensor.sizes, tensor.arrays
+            self._held += [arrays_of_tensor[a] for a in arrays]
+            structs.append(
+                struct(
+                    *[sizes_of_tensor[n] for n in fields],
+                    *[arrays_of_tensor[a].__array_interface__["data"][0] for a in arrays],
+                )
+            )
         self._structs = structs
         by_name = dict(zip((name for name, *_ in entry.structs), structs, strict=True))
         self._assembled = [
@@ -255,12 +260,12 @@ class Bound(Public):
         elif status:
             self._fail(status)
         else:
-            for own in self._assembled:
-                self._take(own)
+            for result in self._assembled:
+                self._take(result)
 
-    def _take(self, own: _Assembled) -> None:
-        made = own.assembly.taken(own.struct, own.kinds, own.pending.dtype)
-        self.tensors[own.name] = own.assembly.finished(own.name, made, self._threads.value)
+    def _take(self, result: _Assembled) -> None:
+        tensor = result.assembly.taken(result.struct, result.kinds, result.pending.dtype)
+        self.tensors[result.name] = result.assembly.finished(result.name, tensor, self._threads.value)
 
     def _fail(self, status: int) -> None:
         """The other codes report what was checked before the call."""
@@ -313,20 +318,20 @@ def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, in
                 None,
                 (did_you_mean(name, plain) or f"known: {', '.join(plain)}",),
             )
-    found = {name: size_number(name, value) for name, value in sizes.items()}
+    numbers = {name: size_number(name, value) for name, value in sizes.items()}
     for name, number in program.numbers.items():
-        if found.pop(name, number) != number:
+        if numbers.pop(name, number) != number:
             raise DataError(f"expected {number} for `{name}`, which the text says, but it is {sizes[name]}")
-    return found
+    return numbers
 
 
 def _contradiction(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> DataError:
     """What names the two places that say different things of a size."""
-    found = [*_said(program, size, sizes)]
-    found += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in program.size_of[size]]
-    other, value = next(one for one in found if one[1] != found[0][1])
+    stated = [*_said(program, size, sizes)]
+    stated += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in program.size_of[size]]
+    other, value = next(one for one in stated if one[1] != stated[0][1])
     return DataError(
-        f"expected extents that agree, but {found[0][0]} is {found[0][1]} and {other} is {value}",
+        f"expected extents that agree, but {stated[0][0]} is {stated[0][1]} and {other} is {value}",
         None,
         (_why(program, size),),
     )
@@ -336,8 +341,8 @@ def _check_least(
     program: Program, groups: Sequence[Sequence[str]], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> None:
     """The extents of an index that an access repeats agree: the least ones of each group."""
-    found = [(size, size_value(program, size, tensors, sizes)) for group in groups for size in group]
-    known = {size: value for size, value in found if value is not None}
+    extents = [(size, size_value(program, size, tensors, sizes)) for group in groups for size in group]
+    known = {size: value for size, value in extents if value is not None}
     least = [min(known[size] for size in group) for group in groups]
     if len(set(least)) > 1:
         one, other = groups[0], groups[next(k for k, n in enumerate(least) if n != least[0])]
@@ -398,15 +403,19 @@ def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str
     """(own value array, other tensor, its array): the pairs that may not overlap."""
     for value in output.layout.values:
         for other in (t for t in program.tensors if not t.is_made):
-            own = other.name == output.name
-            yield from ((value.name, other.name, name) for name in other.layout.arrays if not own or name != value.name)
+            is_output = other.name == output.name
+            yield from (
+                (value.name, other.name, name) for name in other.layout.arrays if not is_output or name != value.name
+            )
 
 
-def _check_shared(tensors: Mapping[str, Tensor], name: str, array: str, owner: str, held: str, validate: str) -> None:
+def _check_shared(
+    tensors: Mapping[str, Tensor], name: str, array: str, owner: str, shared_array: str, validate: str
+) -> None:
     """A tensor that shares the pattern of another one has equal index arrays."""
-    if not equal(tensors[name].arrays[array], tensors[owner].arrays[held], validate):
+    if not equal(tensors[name].arrays[array], tensors[owner].arrays[shared_array], validate):
         raise DataError(
-            f"expected `{name}` to share `{held}` of `{owner}`, but its `{array}` holds other numbers",
+            f"expected `{name}` to share `{shared_array}` of `{owner}`, but its `{array}` holds other numbers",
             None,
             (f"make it over the arrays of `{owner}`, or leave `{name}` out: it is made then",),
         )
@@ -414,8 +423,8 @@ def _check_shared(tensors: Mapping[str, Tensor], name: str, array: str, owner: s
 
 def _check_apart(name: str, tensors: Mapping[str, Tensor], others: Iterable[tuple[str, str, str]]) -> None:
     """An output's values may not overlap any other array of the call."""
-    for own, other, array in others:
-        if np.may_share_memory(tensors[name].arrays[own], tensors[other].arrays[array]):
+    for array_of_output, other, array in others:
+        if np.may_share_memory(tensors[name].arrays[array_of_output], tensors[other].arrays[array]):
             raise DataError(
                 f"expected `{name}` in memory of its own, but it overlaps `{array}` of `{other}`",
                 None,
@@ -426,16 +435,16 @@ def _check_apart(name: str, tensors: Mapping[str, Tensor], others: Iterable[tupl
 def _check_fits(program: Program, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]) -> None:
     """What C computes of these sizes fits in 64 bits. Raises DataError."""
     ranges = {name: (value, value) for name, value in sizes.items()}
-    owners = {function: (t.name, own) for t in program.tensors for own, function in t.arrays}
+    owners = {function: (t.name, array_name) for t in program.tensors for array_name, function in t.arrays}
 
-    def held(function: str) -> tuple[int, int]:
+    def range_of(function: str) -> tuple[int, int]:
         tensor, array = owners[function]
-        found = tensors[tensor].arrays[array]
-        return (int(found.min()), int(found.max())) if found.size else (0, 0)
+        beyond = tensors[tensor].arrays[array]
+        return (int(beyond.min()), int(beyond.max())) if beyond.size else (0, 0)
 
-    found = program.limits.beyond(ranges) and program.limits.beyond(ranges, held)
-    if found is not None:
-        expr, reached = found
+    beyond = program.limits.beyond(ranges) and program.limits.beyond(ranges, range_of)
+    if beyond is not None:
+        expr, reached = beyond
         large = [f"{name} = {value}" for name, value in sizes.items() if value > 2**15]
         raise DataError(
             f"expected sizes with which `{show(expr)}` fits in 64 bits, but it may reach {reached}",
@@ -460,7 +469,9 @@ class Output:
         """Nothing but the fill value, with the extents of the other operands; None when its sizes or index arrays are
         not known."""
         layout, own_name = self.declared.layout, self.declared.name
-        pattern = {a: tensors[o].arrays[held] for a, o, held in self._shared if o != own_name and o in tensors}
+        pattern = {
+            a: tensors[o].arrays[shared_array] for a, o, shared_array in self._shared if o != own_name and o in tensors
+        }
         lengths = {
             extent.name: length
             for index in layout.indexes
@@ -468,28 +479,30 @@ class Output:
             for extent, length in zip(index.extents, pattern[index.name].shape, strict=True)
             if isinstance(extent, Var)
         }
-        own: dict[str, int] = {}
+        own_sizes: dict[str, int] = {}
         for name, dim in self._fields:
             value = size_value(self._program, dim, tensors, sizes)
             value = lengths.get(name) if value is None else value
             if value is None:
                 return None
-            own[name] = value
+            own_sizes[name] = value
         if self.declared.is_made:
-            return pending(self.declared, own, dtype)
+            return pending(self.declared, own_sizes, dtype)
         if len(pattern) < len(self._shared):
             return None
         arrays: dict[str, Any] = dict(pattern)
         for value_array in layout.values:
-            arrays[value_array.name] = _filled(own_name, extents_of(layout, value_array.name, own), layout.fill, dtype)
-        return Tensor(layout, own, arrays)
+            arrays[value_array.name] = _filled(
+                own_name, extents_of(layout, value_array.name, own_sizes), layout.fill, dtype
+            )
+        return Tensor(layout, own_sizes, arrays)
 
     def unknown(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[str]:
         """The indices whose extents nothing says, or the names of these where no index has them: `B.nrow` of
         `B[q[i], j]`."""
         dims = [dim for _, dim in self._fields if size_value(self._program, dim, tensors, sizes) is None]
-        found = [index for index, extents in self._program.index_extent.items() if {*dims} & {*extents}]
-        return found or [dim for dim in dims if dim in self._program.size_of]
+        indices = [index for index, extents in self._program.index_extent.items() if {*dims} & {*extents}]
+        return indices or [dim for dim in dims if dim in self._program.size_of]
 
 
 def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:
@@ -508,8 +521,8 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
     value = _own_value(program, size, tensors, sizes)
     for groups in program.agreements if value is None else ():
         for group in groups if any((size,) == g for g in groups) else ():
-            found = [_own_value(program, s, tensors, sizes) for s in group]
-            known = [n for n in found if n is not None]
+            values = [_own_value(program, s, tensors, sizes) for s in group]
+            known = [n for n in values if n is not None]
             if value is None and len(known) == len(group):
                 value = min(known)
     if value is None:
@@ -517,8 +530,8 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
     for index, extents in program.index_extent.items() if value is None else ():
         if size in extents:
             elsewhere = (_own_value(program, e, tensors, sizes) for e in extents)
-            found = [sizes.get(index), *elsewhere]
-            value = next((n for n in found if n is not None), value)
+            values = [sizes.get(index), *elsewhere]
+            value = next((n for n in values if n is not None), value)
     return value
 
 
@@ -527,8 +540,8 @@ def _derived_value(
 ) -> int | None:
     """What follows from the sizes of other tensors, through views."""
     rules = [expr for left, expr, _ in program.derived if left == Var(size)] if size not in asking else []
-    found = (_evaluated(program, expr, tensors, sizes, asking | {size}) for expr in rules)
-    return next((value for value in found if value is not None), None)
+    values = (_evaluated(program, expr, tensors, sizes, asking | {size}) for expr in rules)
+    return next((value for value in values if value is not None), None)
 
 
 def _evaluated(
@@ -541,12 +554,12 @@ def _evaluated(
     """What an extent is of others, where these are known; not those that are being asked for."""
 
     def known(name: str) -> int:
-        found = sizes.get(name)
-        found = _own_value(program, name, tensors, sizes) if found is None else found
-        found = _derived_value(program, name, tensors, sizes, asking) if found is None else found
-        if found is None:
+        number_of = sizes.get(name)
+        number_of = _own_value(program, name, tensors, sizes) if number_of is None else number_of
+        number_of = _derived_value(program, name, tensors, sizes, asking) if number_of is None else number_of
+        if number_of is None:
             raise KeyError(name)
-        return found
+        return number_of
 
     def number(part: Expr) -> int:
         return int(evaluate(part, known, lambda f, _: known(f)))

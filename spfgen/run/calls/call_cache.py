@@ -45,8 +45,8 @@ def signature(value: Any) -> Hashable:
 
 def called(key: Hashable, operands: Mapping[str, Any]) -> Any:
     """The result of a call like an earlier one that was remembered under this key; else NOTHING."""
-    found = _CALLS.get(key)
-    return NOTHING if found is None else found(operands)
+    call = _CALLS.get(key)
+    return NOTHING if call is None else call(operands)
 
 
 def operation_key(name: Hashable, operands: Mapping[str, Any]) -> Hashable:
@@ -56,9 +56,9 @@ def operation_key(name: Hashable, operands: Mapping[str, Any]) -> Hashable:
 
 def share_call(key: Hashable, call: Hashable, names: Collection[str]) -> None:
     """Under `key`, too, the call that is remembered under another key, where it has operands of these names."""
-    found = _CALLS.get(call)
-    if found is not None and key is not None and found.names == set(names):
-        remember(_CALLS, key, found)
+    known_call = _CALLS.get(call)
+    if known_call is not None and key is not None and known_call.names == set(names):
+        remember(_CALLS, key, known_call)
 
 
 def is_known(key: Hashable) -> bool:
@@ -92,8 +92,8 @@ def remember_call(key: Hashable, bound: Bound, operands: Mapping[str, Any], out:
 def _is_in_place(tensor: Tensor, given: Any) -> bool:
     """Whether an operand is used as it is, not converted before; numbers are copied by each call."""
     if isinstance(given, Tensor):
-        held = tensor.arrays
-        return tuple(held) == tuple(given.arrays) and all(held[n] is a for n, a in given.arrays.items())
+        arrays = tensor.arrays
+        return tuple(arrays) == tuple(given.arrays) and all(arrays[n] is a for n, a in given.arrays.items())
     return is_number(given) or tensor.arrays[tensor.layout.values[0].name] is given
 
 
@@ -108,11 +108,11 @@ def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Resul
     if assembly is None and layout.rank and not numpy:
         return None
     sources = []
-    for own, dim in zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True):
+    for field, dim in zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True):
         place = next((p for p in program.size_of.get(dim, ()) if p[0] in inputs), None)
         if place is None:
             return None
-        sources.append((own, *place))
+        sources.append((field, *place))
     kinds = dict(declared.made_types)
     tensor = bound.tensors[name] if assembly is None else bound.pending[name]
     turned = layout.rank > 0 and numpy[:1] == ["T"]
@@ -135,19 +135,19 @@ class _Result:
 
     def extents(self, sizes: Mapping[str, Mapping[str, int]]) -> tuple[list[int], tuple[int, ...]]:
         """(what its struct says, the shape of its array)."""
-        own = {n: sizes[operand][size] for n, operand, size in self.sources}
+        own_sizes = {n: sizes[operand][size] for n, operand, size in self.sources}
         if self.assembly is None:
-            return list(own.values()), form_of(self.layout).shape(self.value, own)
+            return list(own_sizes.values()), form_of(self.layout).shape(self.value, own_sizes)
         kept = len(self.layout.parameters)  # of which none is a number below 0
-        return [n or -1 if k < kept else n for k, n in enumerate(own.values())], ()
+        return [n or -1 if k < kept else n for k, n in enumerate(own_sizes.values())], ()
 
     def taken(self, struct: ctypes.Structure, array: Array | None, threads: int) -> Any:
         """After a call: an array as numpy has it, a number, or a tensor."""
         if self.assembly is None:
             assert array is not None
             return array[()] if not array.ndim else array.T if self.turned else array
-        made = self.assembly.taken(struct, self.kinds, self.dtype)
-        return self.assembly.finished(self.name, made, threads)
+        tensor = self.assembly.taken(struct, self.kinds, self.dtype)
+        return self.assembly.finished(self.name, tensor, threads)
 
 
 class CachedCall:
@@ -175,7 +175,7 @@ class CachedCall:
     def __call__(self, operands: Mapping[str, Any]) -> Any:
         """NOTHING where they are others than they seem, and where the C finds fault with them."""
         structs: list[Any] = [None] * len(self._structs)
-        held, sizes = list[Array](), list[Any]()
+        kept_alive, sizes = list[Array](), list[Any]()
         for place, name, layout in self._tensors:
             value = operands[name]
             if value.layout is not layout:
@@ -187,16 +187,16 @@ class CachedCall:
             struct = self._structs[place][1]
             if struct not in known:
                 known[struct] = self._of_tensor(place, value)
-            own, structs[place] = known[struct]
-            sizes.append(own)
+            of_operand, structs[place] = known[struct]
+            sizes.append(of_operand)
         for place, name in self._arrays:
             array = operands[name]
             structs[place] = self._structs[place][1](*array.shape, address(array))
             sizes.append(array.shape)
         try:
             for place, name, kind in self._numbers:
-                held.append(np.array(operands[name], kind))
-                structs[place] = self._structs[place][1](address(held[-1]))
+                kept_alive.append(np.array(operands[name], kind))
+                structs[place] = self._structs[place][1](address(kept_alive[-1]))
             key = tuple(sizes)
             extents = self._extents.get(key)
             if extents is None:
@@ -204,21 +204,23 @@ class CachedCall:
                 remember(self._extents, key, extents)
             if not extents:
                 return NOTHING
-            for (place, result, fill), (own, shape) in zip(self._results, extents, strict=True):
+            for (place, result, fill), (of_operand, shape) in zip(self._results, extents, strict=True):
                 if result.assembly is None:
-                    held.append(np.zeros(shape, result.dtype) if fill is None else np.full(shape, fill, result.dtype))
-                    structs[place] = self._structs[place][1](*own, address(held[-1]))
+                    kept_alive.append(
+                        np.zeros(shape, result.dtype) if fill is None else np.full(shape, fill, result.dtype)
+                    )
+                    structs[place] = self._structs[place][1](*of_operand, address(kept_alive[-1]))
                 else:
-                    structs[place] = self._structs[place][1](*own)
+                    structs[place] = self._structs[place][1](*of_operand)
         except (MemoryError, ValueError, OverflowError):
             return NOTHING
-        return self._run(structs, held)
+        return self._run(structs, kept_alive)
 
     def _of_tensor(self, place: int, value: Tensor) -> tuple[Any, ctypes.Structure]:
         """(its sizes, its struct)."""
         _, struct, fields, names = self._structs[place]
-        made = struct(*[value.sizes[n] for n in fields], *[address(value.arrays[a]) for a in names])
-        return tuple([value.sizes[n] for n in fields]), made
+        filled_struct = struct(*[value.sizes[n] for n in fields], *[address(value.arrays[a]) for a in names])
+        return tuple([value.sizes[n] for n in fields]), filled_struct
 
     def _extents_of(self, operands: Mapping[str, Any]) -> list[Any]:
         """Those of the results; none where extents of one index differ, or one is too large for these types."""
@@ -229,23 +231,23 @@ class CachedCall:
         sizes |= {n: operands[n].sizes for _, n, _ in self._tensors}
         for (name, size), others in self._agreeing:
             extent = sizes[name][size]
-            if extent > self._largest or any(sizes[n][own] != extent for n, own in others):
+            if extent > self._largest or any(sizes[n][size_there] != extent for n, size_there in others):
                 return []
         return [r.extents(sizes) for _, r, _ in self._results]
 
-    def _run(self, structs: Sequence[ctypes.Structure], held: Sequence[Array]) -> Any:
+    def _run(self, structs: Sequence[ctypes.Structure], kept_alive: Sequence[Array]) -> Any:
         more: list[Any] = [*self._levels]
         if self._most is not None:
             more.append(ctypes.byref(Memory(max_workspace=self._most)))
         threads = threads_allowed(self._threads)
         if self._function(*map(ctypes.byref, structs), ctypes.c_int(threads), *more):
             return NOTHING
-        arrays = iter(held[len(self._numbers) :])
-        found = [
+        arrays = iter(kept_alive[len(self._numbers) :])
+        results = [
             (r.name, r.taken(structs[place], next(arrays) if r.assembly is None else None, threads))
             for place, r, _ in self._results
         ]
-        return found[0][1] if len(found) == 1 else dict(found)
+        return results[0][1] if len(results) == 1 else dict(results)
 
 
 def filling(result: _Result) -> Any:

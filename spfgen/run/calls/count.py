@@ -44,10 +44,10 @@ def count_operations(kernel: Kernel, bound: Bound) -> int | None:
     from spfgen.run.compile import build, load
 
     program = bound.program
-    made = make_plans(program)
-    if not all(isinstance(p, Products) for p in made):
+    counted_plans = make_plans(program)
+    if not all(isinstance(p, Products) for p in counted_plans):
         return None
-    plans = tuple(map(_counting, made))
+    plans = tuple(map(_counting, counted_plans))
     counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
     counting = replace(program, tensors=(*program.tensors, counter))
     library = load(build(print_kernel(counting, plans).whole, optimise=False))

@@ -42,7 +42,7 @@ class Candidate:
 
     def tensor(self, value: Any, shape: tuple[int, ...]) -> Tensor:
         """The object's arrays in this layout, unchecked. Raises DataError when types or lengths do not fit."""
-        arrays = {own: attribute(value, name, part) for own, name, part in self.binding.arrays}
+        arrays = {array_name: attribute(value, name, part) for array_name, name, part in self.binding.arrays}
         layout = self.layout({name: np.shape(arrays[array])[d] for name, array, d in self.solved})
         return make_tensor(layout, arrays, shape, check=False)
 
@@ -55,12 +55,12 @@ class Candidate:
 @lru_cache(maxsize=256)
 def candidates(form: str, rank: int) -> tuple[Candidate, ...]:
     """The layouts of that rank that bind `numpy` or such as `scipy.FORMAT`, those with the most facts first."""
-    found = []
+    known = []
     for name in builtins_binding(form):
         declaration = builtin(name)
         if isinstance(declaration, LayoutDecl):
-            found += list(_candidates(declaration, form, rank))
-    return tuple(sorted(found, key=lambda c: -c.facts))
+            known += list(_candidates(declaration, form, rank))
+    return tuple(sorted(known, key=lambda c: -c.facts))
 
 
 def _candidates(declaration: LayoutDecl, form: str, rank: int) -> Iterator[Candidate]:
@@ -123,7 +123,7 @@ def layout_for_output(value: object, rank: int) -> Layout:
 
 
 def _bound(candidate: Candidate, array: str) -> tuple[str, int | None]:
-    return next((name, part) for own, name, part in candidate.binding.arrays if own == array)
+    return next((name, part) for bound_array, name, part in candidate.binding.arrays if bound_array == array)
 
 
 def _of_numpy(array: Array) -> Tensor:
@@ -134,22 +134,22 @@ def _of_numpy(array: Array) -> Tensor:
 
 def _numpy_candidate(array: Array) -> Candidate:
     """The layout in whose order the array is; the first one for an array that is in none."""
-    found = candidates(NUMPY, array.ndim)
-    for candidate in found:
+    known = candidates(NUMPY, array.ndim)
+    for candidate in known:
         ((_, name, part),) = candidate.binding.arrays
         if attribute(array, name, part).flags.c_contiguous:
             return candidate
-    return found[0]
+    return known[0]
 
 
 def _of_scipy(value: Any, name: str, validate: str) -> Tensor:
     shape = tuple(map(int, value.shape))
-    found = candidates(f"scipy.{value.format}", len(shape))
-    if not found:
+    possible = candidates(f"scipy.{value.format}", len(shape))
+    if not possible:
         value = _turned(value, name)
-        found = candidates(f"scipy.{value.format}", len(shape))
+        possible = candidates(f"scipy.{value.format}", len(shape))
     problem: DataError | None = None
-    for candidate in found:
+    for candidate in possible:
         try:
             tensor = candidate.tensor(value, shape)
         except DataError as error:
@@ -158,10 +158,10 @@ def _of_scipy(value: Any, name: str, validate: str) -> Tensor:
         problem = broken(tensor.layout, tensor.sizes, tensor.arrays, validate)
         if problem is None:
             return tensor
-    made = _of_entries(coordinates(value, name), found)
+    packed_copy = _of_entries(coordinates(value, name), possible)
     if problem is not None:
         warn_copied(value, name, problem)
-    return made
+    return packed_copy
 
 
 def _turned(value: Any, name: str) -> Any:
@@ -172,7 +172,7 @@ def _turned(value: Any, name: str) -> Any:
         raise DataError(f"expected `{name}` to be a valid scipy {value.format} matrix, but {error}") from None
 
 
-def _of_entries(entries: Coordinates, found: Sequence[Candidate] = ()) -> Tensor:
+def _of_entries(entries: Coordinates, possible: Sequence[Candidate] = ()) -> Tensor:
     """Packed into the layout with the most facts of those that bind its format, or of those of coordinates."""
-    closed = [c for c in found if not c.solved] or candidates("scipy.coo", len(entries.shape))
+    closed = [c for c in possible if not c.solved] or candidates("scipy.coo", len(entries.shape))
     return packed(refilled(closed[0].layout(), entries.fill), entries)

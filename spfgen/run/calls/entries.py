@@ -54,43 +54,43 @@ def pack_object(
     """See spfgen.pack."""
     checked_duplicates(duplicates)
     wanted = None if shape is None else _shape(shape)
-    found: Coordinates | Tensor
+    source: Coordinates | Tensor
     layout: Layout | None = None
     obj = settled(obj)
     if isinstance(obj, tuple):
-        found = _pair(obj, wanted)
+        source = _pair(obj, wanted)
     elif isinstance(obj, Tensor):
         check_unchanged(obj)
-        found = obj
+        source = obj
     elif is_scipy(obj):
-        own = _in_place(obj) if duplicates == "sum" else None
-        found = coordinates(obj, NAME) if own is None else own
+        in_place = _in_place(obj) if duplicates == "sum" else None
+        source = coordinates(obj, NAME) if in_place is None else in_place
     elif isinstance(obj, Coordinates) or is_pydata(obj):
-        found = coordinates(obj, NAME)
+        source = coordinates(obj, NAME)
     else:
         array = as_array(obj, NAME)
         layout = _of_array(handle, array)
-        found = coordinates(array, NAME, layout.fill)
-    if wanted is not None and found.shape != wanted:
-        raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
+        source = coordinates(array, NAME, layout.fill)
+    if wanted is not None and source.shape != wanted:
+        raise DataError(f"expected the shape {wanted}, but it is {source.shape}")
     use = handle.use
     if layout is None:
-        layout = handle.layout(len(found.shape))
+        layout = handle.layout(len(source.shape))
         if isinstance(obj, Tensor | Coordinates) or is_pydata(obj):
-            layout, found = _with_fill(handle, layout, found)
+            layout, source = _with_fill(handle, layout, source)
     value_type, index_types = types_of(use, layout)
-    said = use.index_type is not None or bool(use.array_types)
-    kinds = dict(index_types) if said else None
+    has_types = use.index_type is not None or bool(use.array_types)
+    kinds = dict(index_types) if has_types else None
     if not signed_zeros:
-        found = _without_other_zeros(own_entries(found) if isinstance(found, Tensor) else found, layout.fill)
-    if isinstance(found, Tensor):
-        if duplicates == "sum" and use.value_type in (None, found.dtype.name):
-            return converted(layout, found, NAME, kinds, said)
-        found = own_entries(found)
+        source = _without_other_zeros(own_entries(source) if isinstance(source, Tensor) else source, layout.fill)
+    if isinstance(source, Tensor):
+        if duplicates == "sum" and use.value_type in (None, source.dtype.name):
+            return converted(layout, source, NAME, kinds, has_types)
+        source = own_entries(source)
     if use.value_type is not None:
-        found = _typed(found, value_type)
+        source = _typed(source, value_type)
     wanted_type = None if use.value_type is None else value_type
-    return packed(layout, found, NAME, kinds, said, duplicates, value_type=wanted_type)
+    return packed(layout, source, NAME, kinds, has_types, duplicates, value_type=wanted_type)
 
 
 def _of_array(handle: LayoutHandle, array: Array) -> Layout:
@@ -104,20 +104,20 @@ def _of_array(handle: LayoutHandle, array: Array) -> Layout:
 
 
 def _with_fill(
-    handle: LayoutHandle, layout: Layout, found: Coordinates | Tensor
+    handle: LayoutHandle, layout: Layout, source: Coordinates | Tensor
 ) -> tuple[Layout, Coordinates | Tensor]:
     """The layout with the fill value of what is packed, if it says no other one; else what is packed with that."""
-    if isinstance(found, Tensor):
-        fill, dtype = found.layout.fill, found.dtype
+    if isinstance(source, Tensor):
+        fill, dtype = source.layout.fill, source.dtype
     else:
-        fill, dtype = found.fill, found.values.dtype
-    own = typed_fill(fill, dtype)
+        fill, dtype = source.fill, source.values.dtype
+    typed = typed_fill(fill, dtype)
     if handle.tree.fill_of(handle.use) is None and layout.fill_text == "0":
         is_kept = handle.use.value_type in (None, dtype.name)
-        return refilled(layout, fill if is_kept else own), found
+        return refilled(layout, fill if is_kept else typed), source
     if fits(layout.fill, dtype) and same_fill(layout.fill, fill, dtype):
-        return layout, found
-    dense = found.to_numpy() if isinstance(found, Tensor) else found.to_dense()
+        return layout, source
+    dense = source.to_numpy() if isinstance(source, Tensor) else source.to_dense()
     return layout, coordinates(dense, NAME, layout.fill)
 
 
@@ -181,18 +181,20 @@ def _pair(value: tuple[Any, ...], shape: tuple[int, ...] | None) -> Coordinates:
     columns = [coords] if isinstance(coords, np.ndarray) and coords.ndim == 1 else list(coords)
     if columns and all(np.ndim(c) == 0 for c in columns):
         columns = [columns]  # one dimension, its coordinates in a list
-    found = tuple(_column(c, k) for k, c in enumerate(columns))
+    checked_columns = tuple(_column(c, k) for k, c in enumerate(columns))
     numbers = as_array(np.atleast_1d(plain_array(values, "values")), "values")
-    if any(c.shape != numbers.shape for c in found):
-        lengths = ", ".join(str(c.shape) for c in found)
+    if any(c.shape != numbers.shape for c in checked_columns):
+        lengths = ", ".join(str(c.shape) for c in checked_columns)
         raise DataError(
             f"expected a coordinate in each dimension for each value, but they are {lengths} for {numbers.shape}"
         )
     if shape is None:
-        shape = tuple(int(c.max(initial=-1)) + 1 for c in found)
-    if len(shape) != len(found):
-        raise DataError(f"expected coordinates of {counted(len(shape), 'dimension')}, but there are {len(found)}")
-    return Coordinates(shape, found, numbers)
+        shape = tuple(int(c.max(initial=-1)) + 1 for c in checked_columns)
+    if len(shape) != len(checked_columns):
+        raise DataError(
+            f"expected coordinates of {counted(len(shape), 'dimension')}, but there are {len(checked_columns)}"
+        )
+    return Coordinates(shape, checked_columns, numbers)
 
 
 def _column(value: object, dimension: int) -> Array:

@@ -70,9 +70,9 @@ def evaluate(
     key = None  # names of settings may be those of operands, with anything as their value
     if type(validate) is str and validate == "once" and deterministic is False and sizes is None:
         key = call_key(statements, operands, threads, out, prune)
-    found = NOTHING if key is None else called(key, operands)
-    if found is not NOTHING:
-        return found
+    cached = NOTHING if key is None else called(key, operands)
+    if cached is not NOTHING:
+        return cached
     functions, given = among(operands)
     if prune is not None and "prune" in _parsed(statements, functions).ranks:
         given, prune = {**given, "prune": prune}, None
@@ -165,13 +165,15 @@ def prepared(
 
 def _converted(tensors: Mapping[str, object], names: Sequence[str]) -> dict[str, Tensor]:
     """The operands of those names in layouts that store an entry in one way."""
-    found: dict[str, Tensor] = {}
+    tensors_converted: dict[str, Tensor] = {}
     for name in names:
         tensor = tensors[name]
         assert isinstance(tensor, Tensor)
         rank = tensor.layout.rank
-        found[name] = tensor.convert(candidates("scipy.csr" if rank == 2 else "scipy.coo", rank)[0].declaration.name)
-    return found
+        tensors_converted[name] = tensor.convert(
+            candidates("scipy.csr" if rank == 2 else "scipy.coo", rank)[0].declaration.name
+        )
+    return tensors_converted
 
 
 @dataclass(frozen=True)
@@ -189,28 +191,28 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
     if out is None:
         return {}
     free = sorted(n for n in text.targets if operands.get(n) is None)
-    said = dict(out) if isinstance(out, Mapping) else dict.fromkeys(free, out)
+    layouts = dict(out) if isinstance(out, Mapping) else dict.fromkeys(free, out)
     if not free:
         given = ", ".join(sorted(text.targets))
         raise UsageError("expected a result that is not passed, because `out` gives its layout, but all are", None,
                          (f"leave out `out`, or {given}",))  # fmt: skip
-    for name in said:
+    for name in layouts:
         if name not in free:
             message = f"expected a result that is not given, but `{name}` is not one"
             raise UsageError(message, None, (f"results: {', '.join(free)}",))
-    found = {}
-    for name, layout in said.items():
+    wanted_layouts = {}
+    for name, layout in layouts.items():
         if hasattr(layout, "__array__"):
             message = f"expected a layout for `{name}` as `out`, but this is {a_type(layout)}"
             raise UsageError(message, None, (f"an array that is to be written is passed by name: {name}=...",))
         handle = handle_of(layout)  # type: ignore[arg-type]
         use = replace(handle.use, span=None)
-        found[name] = _Wanted(canonical(handle.layout(text.ranks[name])), use)
-        if found[name].layout.rank != text.ranks[name]:
+        wanted_layouts[name] = _Wanted(canonical(handle.layout(text.ranks[name])), use)
+        if wanted_layouts[name].layout.rank != text.ranks[name]:
             wanted = counted(text.ranks[name], "dimension")
-            message = f"expected a layout of {wanted} for `{name}`, but `{found[name].layout.name}` has "
-            raise UsageError(f"{message}{found[name].layout.rank}")
-    return found
+            message = f"expected a layout of {wanted} for `{name}`, but `{wanted_layouts[name].layout.name}` has "
+            raise UsageError(f"{message}{wanted_layouts[name].layout.rank}")
+    return wanted_layouts
 
 
 @lru_cache(maxsize=1024)

@@ -60,8 +60,8 @@ def address(array: Array) -> int:
     """Where an array is, which the caller must keep: a number keeps nothing alive."""
     if array.flags.writeable:  # then a look at its buffer has it four times as fast
         return ctypes.addressof(NOTHING.from_buffer(array.data))
-    found: int = array.__array_interface__["data"][0]
-    return found
+    pointer: int = array.__array_interface__["data"][0]
+    return pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,18 @@ class Function:
         return self.call(*[given[n] for n in self.arguments]) or 0
 
 
-def source_text(made: Sequence[Made], about: str) -> str:
+def source_text(compiled: Sequence[Made], about: str) -> str:
     """The C text of some functions."""
-    functions = [f for m in made for f in with_outlined_part(simplify(m.function))]
+    functions = [f for m in compiled for f in with_outlined_part(simplify(m.function))]
     file = plain_file(functions, f"{about}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp.")
     check_c(file, KNOWN)
     return print_file(file)
 
 
-def loaded(made: Sequence[Made], about: str) -> list[Function]:
+def loaded(compiled: Sequence[Made], about: str) -> list[Function]:
     """The functions, compiled. Raises ToolError."""
-    library = load(build(source_text(made, about)))
-    return [Function(_typed(library, m.function), m.arguments) for m in made]
+    library = load(build(source_text(compiled, about)))
+    return [Function(_typed(library, m.function), m.arguments) for m in compiled]
 
 
 def _typed(library: ctypes.CDLL, function: c.Function) -> Any:
@@ -139,9 +139,9 @@ def _in_lines(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtyp
         return make(shape, dtype)
     memory = make(size + more, dtype)  # of this type: scipy copies what is a small part of the array it looks into
     begin = -address(memory) % tuning.CACHE_LINE // dtype.itemsize
-    found = memory[begin : begin + size].reshape(shape)
+    aligned = memory[begin : begin + size].reshape(shape)
     memory.flags.writeable = False  # only what is returned can be written to, until its own flag says otherwise
-    return found
+    return aligned
 
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -60,7 +60,7 @@ class CompiledKernel(Protocol):
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         threads: int,
-        made: Container[str],
+        results: Container[str],
         validate: str,
         pruned: bool,
         wide: bool = False,

@@ -58,11 +58,11 @@ class LayoutSignature:
         if len(plain) == len(extents):
             return tuple([sizes[n] for n in plain])
         key = (array, *[sizes[n] for n in self.sizes])
-        found = self._shapes.get(key)
-        if found is None:
-            found = tuple(max(0, _number(e, sizes)) for e in extents)
-            remember(self._shapes, key, found)
-        return found
+        extents_of_array = self._shapes.get(key)
+        if extents_of_array is None:
+            extents_of_array = tuple(max(0, _number(e, sizes)) for e in extents)
+            remember(self._shapes, key, extents_of_array)
+        return extents_of_array
 
 
 def _words(form: LayoutSignature) -> tuple[tuple[str, ...], tuple[str, ...]]:

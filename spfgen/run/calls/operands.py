@@ -35,20 +35,20 @@ RANDOM = "random"
 
 def operands(program: Program, job: Job) -> dict[str, object]:
     """Files first: their shapes say how large random operands are."""
-    found: dict[str, object] = {}
+    given: dict[str, object] = {}
     extents = _said_extents(program, job)
     for name, source in job.data.items():
         declared = program.tensor(name)
         if not _is_random(source):
             value = _given(program, declared, source, job)
             extents = {**dict(zip(declared.extents, map(int, value.shape), strict=True)), **extents}
-            found[name] = _cast(value, declared)
+            given[name] = _cast(value, declared)
     for number, (name, source) in enumerate(job.data.items()):
         declared = program.tensor(name)
         if _is_random(source):
             shape = tuple(_extent(program, dim, extents, job.sizes, name) for dim in declared.extents)
-            found[name] = random_operand(declared, shape, source, job.seed + number)
-    return {name: _with_fill(value, program.tensor(name)) for name, value in found.items()}
+            given[name] = random_operand(declared, shape, source, job.seed + number)
+    return {name: _with_fill(value, program.tensor(name)) for name, value in given.items()}
 
 
 def _with_fill(value: object, declared: Declared) -> object:
@@ -89,22 +89,22 @@ def _given(program: Program, declared: Declared, source: str, job: Job) -> Coord
     if near and not Path(source).exists():
         message = f"expected a file or `{RANDOM}` for `{declared.name}`, but it is `{source}`"
         raise UsageError(message, None, (near,))
-    said = job.shapes.get(declared.name)
-    tensor = read_tensor(source, declared.layout, said)
+    stated_shape = job.shapes.get(declared.name)
+    tensor = read_tensor(source, declared.layout, stated_shape)
     if tensor is not None:
         return tensor
     known: tuple[int | None, ...] | None = None
     if ".tns" in Path(source).name.lower():  # such files need not say their shape
-        known = said or tuple(size_value(program, dim, {}, job.sizes) for dim in declared.extents)
+        known = stated_shape or tuple(size_value(program, dim, {}, job.sizes) for dim in declared.extents)
     value = read(source, shape=known)
     if ".mtx" in Path(source).name.lower() and declared.layout.rank == 1 and 1 in value.shape:
         value = _column(value)
     if len(value.shape) != declared.layout.rank:
         wanted = counted(declared.layout.rank, "dimension")
         raise DataError(f"expected `{declared.name}` with {wanted}, but {source} has {len(value.shape)}")
-    if said is not None and tuple(value.shape) != said:
-        found = " x ".join(map(str, value.shape))
-        raise DataError(f"expected `{declared.name}` of the extents of its --shape, but {source} has {found}")
+    if stated_shape is not None and tuple(value.shape) != stated_shape:
+        stored_shape = " x ".join(map(str, value.shape))
+        raise DataError(f"expected `{declared.name}` of the extents of its --shape, but {source} has {stored_shape}")
     return value
 
 
@@ -144,8 +144,8 @@ def _cast(value: Coordinates | Array | Tensor, declared: Declared) -> Coordinate
     """The declared element type, for a file: text files say little about types."""
     kind = declared.value_type
     if isinstance(value, Tensor):
-        own: dict[str, Any] = {v.name: _cast(value.arrays[v.name], declared) for v in value.layout.values}
-        return replace(value, arrays={**value.arrays, **own})
+        values_by_name: dict[str, Any] = {v.name: _cast(value.arrays[v.name], declared) for v in value.layout.values}
+        return replace(value, arrays={**value.arrays, **values_by_name})
     values = value.values if isinstance(value, Coordinates) else value
     if values.dtype.name == kind:
         return value

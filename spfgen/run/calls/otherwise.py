@@ -32,7 +32,7 @@ def otherwise(
         return _results(bound, names)
     listed = kernel.in_coordinates()
     bound = listed.bound(given, sizes, threads, "never", prune=pruned)
-    found = _results(bound, names)
+    results = _results(bound, names)
     if updated:
         told = " and ".join(f"`{n}`" for n in names)
         raise DataError(
@@ -40,7 +40,7 @@ def otherwise(
             None,
             ("declare wide ones, such as csr<double, int64>", f"{updated[0]} holds what the call has made of it"),
         )
-    return found
+    return results
 
 
 def _results(bound: BoundKernel, names: list[str]) -> Mapping[str, Tensor]:

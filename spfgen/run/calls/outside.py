@@ -18,9 +18,9 @@ def outside(statements: Sequence[Any], tensors: Mapping[str, Tensor]) -> str:
     """`p[3]` is 17, and `x` has the places 0 to 4 there: the first such subscript in the text; "" where that is not
     found out."""
     for tensor, dimension, value in _subscripts(statements):
-        found = _first(value, tensors, tensors[tensor].shape[dimension]) if tensor in tensors else None
-        if found is not None:
-            what, number = found
+        first = _first(value, tensors, tensors[tensor].shape[dimension]) if tensor in tensors else None
+        if first is not None:
+            what, number = first
             extent = tensors[tensor].shape[dimension]
             places = f"the places 0 to {extent - 1}" if extent else "no places"
             return f"{what} is {number}, and `{tensor}` has {places} there"
@@ -76,7 +76,7 @@ def _value(
 ) -> Any:
     """The value at all places of the leading access, with numpy. Raises KeyError, IndexError, AttributeError."""
 
-    def own(inner: Any) -> Any:
+    def part_value(inner: Any) -> Any:
         return _value(inner, leading, known, at, tensors)
 
     match value:
@@ -87,7 +87,7 @@ def _value(
         case lang.Access() if value == leading:
             return known
         case lang.Access(tensor, subscripts):
-            return tensors[tensor].to_numpy()[tuple(map(own, subscripts))]
+            return tensors[tensor].to_numpy()[tuple(map(part_value, subscripts))]
         case lang.Apply(op, arguments):
-            return getattr(np, op)(*map(own, arguments))
+            return getattr(np, op)(*map(part_value, arguments))
     raise KeyError(value)

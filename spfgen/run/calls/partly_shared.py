@@ -29,27 +29,29 @@ def with_own_pattern(
     """The result with its pattern; its values are overwritten. None where that is no such result."""
     from spfgen.run.calls.bind import packed
 
-    own = next((d for d in kernel.parsed.tensors if d.name == declared.name), None)
-    if own is None:  # a scalar
+    declaration = next((d for d in kernel.parsed.tensors if d.name == declared.name), None)
+    if declaration is None:  # a scalar
         return None
-    shares, outputs = own.shares, {t.name for t in kernel.program.tensors if t.is_output}
-    lent = {d.name for d in kernel.parsed.tensors if d.shares is not None and d.shares.tensor == own.name}
+    shares, outputs = declaration.shares, {t.name for t in kernel.program.tensors if t.is_output}
+    lent = {d.name for d in kernel.parsed.tensors if d.shares is not None and d.shares.tensor == declaration.name}
     if shares is None and lent:
-        return _computed(kernel, own.name, {own.name, *lent}, tensors, sizes, threads)
+        return _computed(kernel, declaration.name, {declaration.name, *lent}, tensors, sizes, threads)
     if shares is None or not shares.indices or shares.tensor not in tensors or shares.tensor in outputs:
         return None
-    found = _places(kernel.parsed, own.name, shares)
-    result = None if found is None else _computed(kernel, own.name, {own.name}, tensors, sizes, threads)
-    if found is None or result is None:
+    axes = _places(kernel.parsed, declaration.name, shares)
+    result = None if axes is None else _computed(kernel, declaration.name, {declaration.name}, tensors, sizes, threads)
+    if axes is None or result is None:
         return None
-    layout = kernel.layouts[own.name]
-    entries = _with_all(result.to_coo(), tensors[shares.tensor].to_coo().coords, *found)
-    types = {a.name: tensors[owner].arrays[held].dtype.name for a, owner, held in _shared(declared, tensors)}
+    layout = kernel.layouts[declaration.name]
+    entries = _with_all(result.to_coo(), tensors[shares.tensor].to_coo().coords, *axes)
+    types = {
+        a.name: tensors[owner].arrays[shared_array].dtype.name for a, owner, shared_array in _shared(declared, tensors)
+    }
     kinds = {**dict(declared.index_types), **types}
-    whole = packed(layout, entries, own.name, kinds, True, "sum", threads)
+    whole = packed(layout, entries, declaration.name, kinds, True, "sum", threads)
     arrays = dict(whole.arrays)
-    for index, owner, held in _shared(declared, tensors):
-        theirs = tensors[owner].arrays[held]
+    for index, owner, shared_array in _shared(declared, tensors):
+        theirs = tensors[owner].arrays[shared_array]
         if not np.array_equal(arrays[index.name], theirs):
             return None
         arrays[index.name] = theirs
@@ -81,7 +83,11 @@ def _computed(
 def _shared(declared: Declared, tensors: Mapping[str, Tensor]) -> list[tuple[Any, str, str]]:
     """The index arrays that are another tensor's, with the tensor and the array."""
     parts = [(declared.layout.index(array), *function.partition(".")[::2]) for array, function in declared.arrays]
-    return [(index, owner, held) for index, owner, held in parts if owner != declared.name and owner in tensors]
+    return [
+        (index, owner, shared_array)
+        for index, owner, shared_array in parts
+        if owner != declared.name and owner in tensors
+    ]
 
 
 def _places(kernel: lang.Kernel, name: str, shares: lang.Shares) -> tuple[list[int], list[int]] | None:
@@ -96,16 +102,16 @@ def _places(kernel: lang.Kernel, name: str, shares: lang.Shares) -> tuple[list[i
     return places[0], places[1]
 
 
-def _with_all(entries: Coordinates, theirs: tuple[Array, ...], own: list[int], places: list[int]) -> Coordinates:
+def _with_all(entries: Coordinates, theirs: tuple[Array, ...], axes: list[int], places: list[int]) -> Coordinates:
     """With an entry of nothing for each shared position that has none, at the first coordinate of all others."""
     count = len(entries.values)
-    columns = [np.concatenate([entries.coords[k], theirs[p]]) for k, p in zip(own, places, strict=True)]
+    columns = [np.concatenate([entries.coords[k], theirs[p]]) for k, p in zip(axes, places, strict=True)]
     group, first = row_ranks(columns, len(columns[0]))
     missing = np.ones(len(first), bool)
     missing[group[:count]] = False
     rows = first[missing]
     more = [np.zeros(len(rows), np.int64) for _ in entries.coords]
-    for k, column in zip(own, columns, strict=True):
+    for k, column in zip(axes, columns, strict=True):
         more[k] = column[rows]
     coords = tuple(np.concatenate([c, m]) for c, m in zip(entries.coords, more, strict=True))
     values = np.concatenate([entries.values, np.zeros(len(rows), entries.values.dtype)])

@@ -51,10 +51,10 @@ class Places:
                 continue
             if doubt.where_empty and all(all(tensors[n].shape) for n in _names(doubt)):
                 continue
-            own, marks = _mark(doubt, tensors, sizes)
-            key = (number, *own)
-            found = self.seen.get(key) if mode != "always" and doubt.statement is None else None
-            if found is not None and found[0] == marks and all(r() is not None for r in found[1]):
+            pattern_key, marks = _mark(doubt, tensors, sizes)
+            key = (number, *pattern_key)
+            checked = self.seen.get(key) if mode != "always" and doubt.statement is None else None
+            if checked is not None and checked[0] == marks and all(r() is not None for r in checked[1]):
                 continue
             if doubt.statement is not None or not _is_same(doubt, tensors, np.array_equal):
                 self.look(doubt, tensors, sizes)
@@ -64,8 +64,8 @@ class Places:
         """Raises DataError where something of it has no place."""
         count = self.counts.get(doubt)
         if count is None:
-            made = _Count if doubt.statement is None else _Listed
-            count = self.counts[doubt] = made(doubt, self.program, tensors)
+            counter_class = _Count if doubt.statement is None else _Listed
+            count = self.counts[doubt] = counter_class(doubt, self.program, tensors)
         first = count.first_lost(tensors, sizes)
         if first is not None:
             raise _no_place(doubt, first, tensors)
@@ -88,9 +88,9 @@ def _indexes(doubt: PatternObligation, tensors: Mapping[str, Tensor]) -> list[An
 
 def _mark(doubt: PatternObligation, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> tuple[Any, Any]:
     """By what the patterns are known, and what shows that they have not changed."""
-    own = [v for n in _names(doubt) for v in tensors[n].sizes.values()]
+    extents = [v for n in _names(doubt) for v in tensors[n].sizes.values()]
     indexes = _indexes(doubt, tensors)
-    return (*own, *sorted(sizes.items()), *map(id, indexes)), tuple(map(fingerprint, indexes))
+    return (*extents, *sorted(sizes.items()), *map(id, indexes)), tuple(map(fingerprint, indexes))
 
 
 def _is_same(doubt: PatternObligation, tensors: Mapping[str, Tensor], equal: Callable[[Any, Any], bool]) -> bool:
@@ -119,11 +119,11 @@ class _Count:
         self.factors = [f for f in doubt.factors if not _is_everywhere(f, tensors[f.tensor].layout, plain)]
         spoken = [v for f in self.factors for s in f.subscripts for v in variables(s)]
         spoken += [] if doubt.where is None else variables(doubt.where)
-        own = [v for s in doubt.target.subscripts for v in variables(s)]
+        target_names = [v for s in doubt.target.subscripts for v in variables(s)]
         names = [s.name if isinstance(s, Var) else "" for s in doubt.target.subscripts]
-        self.free = [k for k, n in enumerate(names) if n and own.count(n) == 1 and n not in spoken]
+        self.free = [k for k, n in enumerate(names) if n and target_names.count(n) == 1 and n not in spoken]
         self.names = list(dict.fromkeys(a.tensor for a in (doubt.target, *self.factors)))
-        taken = {*parameters, *self.names, *spoken, *own}
+        taken = {*parameters, *self.names, *spoken, *target_names}
         self.any, self.all, self.kept, self.name = (
             fresh(n, taken) for n in ("anywhere", "all_points", "kept_points", "count_points")
         )
@@ -190,11 +190,11 @@ class _Count:
 
     def _operands(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The patterns with ones as values; what stores all coordinates has one value for them."""
-        found = {
+        patterns = {
             n: _everywhere(t.shape) if holds_all(t.layout) else _ones(t) for n, t in tensors.items() if n in self.names
         }
         bound = [n for k, n in enumerate(tensors[self.target.tensor].shape) if k not in self.free]
-        return {**found, self.any: _everywhere(bound)} if bound else found
+        return {**patterns, self.any: _everywhere(bound)} if bound else patterns
 
 
 class _Listed:
@@ -203,12 +203,14 @@ class _Listed:
     def __init__(self, doubt: PatternObligation, program: Program, tensors: Mapping[str, Tensor]) -> None:
         assert doubt.statement is not None
         statement, self.target = doubt.statement, doubt.target.tensor
-        self.asked = {i: e for i, own in program.index_extent.items() for e in own if e in program.parameters}
+        self.asked = {
+            i: e for i, operand_name in program.index_extent.items() for e in operand_name if e in program.parameters
+        }
         parameters = tuple(p for p in program.parameters if p not in self.asked.values())
         self.parameters = parameters
         self.before = fresh(f"{self.target}_before", {*_names(doubt), *parameters})
         self.names = {n if n != self.target else self.before: n for a in doubt.factors for n in (a.tensor,)}
-        layouts = {n: tensors[own].layout for n, own in self.names.items()}
+        layouts = {n: tensors[operand_name].layout for n, operand_name in self.names.items()}
         declared = [lang.TensorDecl(n, lang.LayoutUse(o.name, settings=o.constants)) for n, o in layouts.items()]
         fill = tensors[self.target].layout.fill
         entries = replace(coordinate_list(len(doubt.target.subscripts)), fill=fill)
@@ -219,8 +221,8 @@ class _Listed:
         self.extents = {s.name: k for k, s in subscripts if isinstance(s, Var) and s.name not in parameters}
         parsed = lang.Kernel("computed", tuple(declared), parameters, (statement,))
         self.kernel = MAKER().kept_kernel(parsed, {**layouts, self.target: entries})
-        made = enumerate(self.kernel.program.tensor(self.target).extents)
-        self.extents |= {name: k for k, name in made if name.startswith(f"{self.target}.")}
+        extents_of_target = enumerate(self.kernel.program.tensor(self.target).extents)
+        self.extents |= {name: k for k, name in extents_of_target if name.startswith(f"{self.target}.")}
 
     def _of_before(self, node: Any) -> Any:
         """What is read of the target is what it holds before the statement."""
@@ -230,16 +232,18 @@ class _Listed:
     def first_lost(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[int] | None:
         """The first coordinate that is computed and that the target does not store."""
         target = tensors[self.target]
-        operands = {n: tensors[own] for n, own in self.names.items()} | {n: sizes[n] for n in self.parameters}
+        operands = {n: tensors[stored_places] for n, stored_places in self.names.items()} | {
+            n: sizes[n] for n in self.parameters
+        }
         extents = {i: sizes[e] for i, e in self.asked.items()}
         extents |= {i: target.shape[k] for i, k in self.extents.items()}
         result = self.kernel(**operands, sizes=extents)
-        computed, own = (np.stack(t.to_coo().coords, axis=1).astype(np.int64) for t in (result, target))
-        stored = set(map(tuple, own.tolist())) if prod(target.shape) >= 2**63 else None
+        computed, stored_places = (np.stack(t.to_coo().coords, axis=1).astype(np.int64) for t in (result, target))
+        stored = set(map(tuple, stored_places.tolist())) if prod(target.shape) >= 2**63 else None
         if stored is not None:
             lost = [c for c in map(tuple, computed.tolist()) if c not in stored]
             return list(min(lost)) if lost else None
-        numbers, known = (np.ravel_multi_index(tuple(c.T), target.shape) for c in (computed, own))
+        numbers, known = (np.ravel_multi_index(tuple(c.T), target.shape) for c in (computed, stored_places))
         lost_ones = numbers[~np.isin(numbers, known)]
         return [int(c) for c in np.unravel_index(lost_ones.min(), target.shape)] if lost_ones.size else None
 

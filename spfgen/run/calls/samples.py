@@ -118,6 +118,6 @@ def _made(like: Any) -> Any:
         return np.ones(shape, types[""], order="C" if like.order == "C" else "F")
     place = [np.arange(min(shape, default=1), dtype=np.int64)] * len(shape)
     values = np.ones(len(place[0]) if place else 1, types[like.layout.values[0].name])
-    made = packed(like.layout, Coordinates(shape, tuple(place), values, like.layout.fill), "sample")
-    arrays = {n: a.astype(types[n], copy=False) for n, a in made.arrays.items()}
-    return Tensor(made.layout, dict(made.sizes), arrays)
+    packed_sample = packed(like.layout, Coordinates(shape, tuple(place), values, like.layout.fill), "sample")
+    arrays = {n: a.astype(types[n], copy=False) for n, a in packed_sample.arrays.items()}
+    return Tensor(packed_sample.layout, dict(packed_sample.sizes), arrays)

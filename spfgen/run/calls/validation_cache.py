@@ -54,22 +54,22 @@ def broken(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any], 
         return None
     key = (id(layout), *[sizes[n] for n in form.sizes])
     record = _record([arrays[n] for n in form.indexes])
-    found = record.verdicts.get(key) if mode == "once" else None
-    if found is None or found[0] is not layout:
-        found = record.verdicts[key] = (layout, _checked(layout, sizes, arrays))
-    error = found[1]
+    verdict = record.verdicts.get(key) if mode == "once" else None
+    if verdict is None or verdict[0] is not layout:
+        verdict = record.verdicts[key] = (layout, _checked(layout, sizes, arrays))
+    error = verdict[1]
     return None if error is None else DataError(error.message, error.span, error.notes)
 
 
-def equal(own: Any, other: Any, mode: str = "once") -> bool:
+def equal(one: Any, other: Any, mode: str = "once") -> bool:
     """Whether two index arrays hold the same numbers; under `never` that is taken for granted."""
-    if own is other or mode == "never":
+    if one is other or mode == "never":
         return True
-    record = _record((own, other))
+    record = _record((one, other))
     if record.equal is None or mode == "always":
         import numpy as np  # not before there are arrays: `generate` needs none
 
-        record.equal = bool(np.array_equal(own, other))
+        record.equal = bool(np.array_equal(one, other))
     return record.equal
 
 
@@ -114,13 +114,13 @@ def _record(arrays: Sequence[Any]) -> _Record:
 
 def owners(array: Any) -> tuple[Any, ...] | None:
     """The array and those whose memory it shares, if none of them can be written to; None if one can."""
-    found = []
+    chain = []
     while array is not None and not getattr(array, "is_owned", False):
         if not hasattr(array, "flags") or array.flags.writeable:
             return None
-        found.append(array)
+        chain.append(array)
         array = array.base
-    return tuple(found)
+    return tuple(chain)
 
 
 def fingerprint(array: Any) -> tuple[Any, ...]:

@@ -131,12 +131,12 @@ class _Grid:
     def place(self, flat: int) -> tuple[float, float]:
         """The upper left corner of an element, counted row by row; the one past the end stands behind the last."""
         rows, columns = self.panel
-        panel, rest = divmod(flat, max(1, rows * columns))
+        panel, within = divmod(flat, max(1, rows * columns))
         if flat and flat == prod(self.shape):
-            panel, rest = panel - 1, rest + rows * columns
+            panel, within = panel - 1, within + rows * columns
             x, y = self.place(flat - 1)
             return (x, y + HEIGHT) if len(self.shape) > 1 else (x + WIDTH, y)
-        row, column = divmod(rest, max(1, columns))
+        row, column = divmod(within, max(1, columns))
         gutter = INDICES if len(self.shape) > 1 else 0
         top = self.height - max(1, rows) * HEIGHT
         return self.x + panel * self._step + gutter + column * WIDTH, self.y + top + row * HEIGHT
@@ -205,10 +205,10 @@ def diagram(tensor: Tensor, title: str = "") -> Diagram:
 
 def _with_positions(layout: Layout) -> dict[str, str]:
     """The names of arrays with the positions at which they are read: `colidx(pj)`, `val[pj]`."""
-    found = {v.name: f"{v.name}[{', '.join(map(show, v.position))}]" for v in layout.values}
+    texts = {v.name: f"{v.name}[{', '.join(map(show, v.position))}]" for v in layout.values}
     for call in reversed(_calls(layout)):
-        found[call.function] = f"{call.function}({', '.join(map(show, call.arguments))})"
-    return {n: text if len(text := found.get(n, n)) <= LONG_NAME else n for n in layout.arrays}
+        texts[call.function] = f"{call.function}({', '.join(map(show, call.arguments))})"
+    return {n: text if len(text := texts.get(n, n)) <= LONG_NAME else n for n in layout.arrays}
 
 
 def _named(layout: Layout, name: str, text: str, grid: _Grid, gutter: float) -> Iterator[Label]:
@@ -248,7 +248,7 @@ def _colours(layout: Layout, points: Points) -> Array:
 
 def _used(layout: Layout, tensor: Tensor, points: Points, colours: Array) -> dict[str, Array]:
     """For each element of each array, read row by row, the colour of the first point that uses it; UNUSED for none."""
-    found = {n: np.full(a.size, UNUSED, np.int64) for n, a in tensor.arrays.items()}
+    colour_of = {n: np.full(a.size, UNUSED, np.int64) for n, a in tensor.arrays.items()}
     columns: Mapping[str, Any] = {**tensor.sizes, **points.columns}
     for call in _calls(layout):
         if any(variables(a) - set(columns) for a in call.arguments):
@@ -262,11 +262,11 @@ def _used(layout: Layout, tensor: Tensor, points: Points, colours: Array) -> dic
         for a, n in zip(at, shape, strict=True):
             good &= (a >= 0) & (a < n)
         places = np.ravel_multi_index(tuple(a[good] for a in at), shape) if good.any() else np.zeros(0, np.int64)
-        _first(found[call.function], places, colours[good])
+        _first(colour_of[call.function], places, colours[good])
     for value_array in layout.values:
         place = points.places[value_array.name]
-        _first(found[value_array.name], place[place >= 0], colours[place >= 0])
-    return found
+        _first(colour_of[value_array.name], place[place >= 0], colours[place >= 0])
+    return colour_of
 
 
 def _first(target: Array, places: Array, colours: Array) -> None:
@@ -278,9 +278,9 @@ def _first(target: Array, places: Array, colours: Array) -> None:
 
 def _calls(layout: Layout) -> list[Call]:
     """All reads of index arrays that tell where an entry is; those whose own place says less come last."""
-    found = [*calls(layout.relation), *(c for v in layout.values for p in v.position for c in calls(p))]
+    reads = [*calls(layout.relation), *(c for v in layout.values for p in v.position for c in calls(p))]
     # rowptr(pi) tells more of row pi than rowptr(pi + 1) does
-    return sorted(dict.fromkeys(found), key=lambda c: sum(not isinstance(a, Var) for a in c.arguments))
+    return sorted(dict.fromkeys(reads), key=lambda c: sum(not isinstance(a, Var) for a in c.arguments))
 
 
 def _array_cells(grid: _Grid, array: Array, used: Array, is_value: bool) -> Iterator[Cell]:

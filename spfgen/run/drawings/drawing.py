@@ -50,13 +50,13 @@ def of_example(of_rank: Callable[[int], Layout]) -> str:
 
 def _given(of_rank: Callable[[int, bool], Layout], path: str, shape: tuple[int, ...] | None) -> Tensor:
     """What the file holds: a tensor in this layout as it is, anything else packed into it."""
-    found = read_tensor(path, of_rank(EXAMPLE_RANK, False), shape)
-    if found is not None:
-        return found
+    tensor = read_tensor(path, of_rank(EXAMPLE_RANK, False), shape)
+    if tensor is not None:
+        return tensor
     entries = entries_of(read(path, shape=shape))
     layout = of_rank(max(1, len(entries.shape)), False)
-    found = read_tensor(path, layout, shape)
-    return packed(layout, entries) if found is None else found
+    tensor = read_tensor(path, layout, shape)
+    return packed(layout, entries) if tensor is None else tensor
 
 
 def packed(layout: Layout, entries: Coordinates) -> Tensor:
@@ -64,5 +64,5 @@ def packed(layout: Layout, entries: Coordinates) -> Tensor:
     if layout.rank != len(entries.shape):
         message = f"expected data of {counted(layout.rank, 'dimension')} for layout `{layout.name}`"
         raise UsageError(f"{message}, but they have {len(entries.shape)}")
-    found = pack_entries(layout, entries.shape, entries.coords, entries.values)
-    return make_tensor(layout, found.arrays, entries.shape, found.sizes)
+    arrays = pack_entries(layout, entries.shape, entries.coords, entries.values)
+    return make_tensor(layout, arrays.arrays, entries.shape, arrays.sizes)

@@ -52,11 +52,11 @@ def drawn_example(layout: Layout) -> Tensor | None:
             shape = extents_of(layout, value.name, sizes)
             first_value = 1 if value.implied else FIRST
             arrays[value.name] = np.arange(first_value, first_value + prod(shape), dtype=np.float64).reshape(shape)
-        found = Tensor(layout, sizes, arrays)
+        tensor = Tensor(layout, sizes, arrays)
         columns = [points.columns[c] for c in layout.coordinates]
         if layout.rank < 2 or (columns[-1] != columns[-2]).any():  # the diagonal alone says little
-            return found
-        first = first or found
+            return tensor
+        first = first or tensor
     return first
 
 

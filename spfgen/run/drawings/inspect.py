@@ -119,8 +119,8 @@ def entries_of(data: Coordinates | Array) -> Coordinates:
     """The stored entries of what a file holds; of a dense array those that are not zero."""
     if isinstance(data, Coordinates):
         return data
-    found = np.nonzero(data) if data.ndim else ()
-    return Coordinates(data.shape, tuple(c.astype(np.int64) for c in found), np.atleast_1d(data[found]))
+    places = np.nonzero(data) if data.ndim else ()
+    return Coordinates(data.shape, tuple(c.astype(np.int64) for c in places), np.atleast_1d(data[places]))
 
 
 def distinct(entries: Coordinates) -> Coordinates:
@@ -258,21 +258,21 @@ def _symmetry(single: Coordinates) -> Symmetry:
     rows, columns = single.coords
     count = len(rows)
     ranks, first = row_ranks([np.concatenate([rows, columns]), np.concatenate([columns, rows])], 2 * count)
-    own = np.zeros(len(first), dtype=single.values.dtype)
-    mirrored = own.copy()
-    own[ranks[:count]] = single.values
+    values = np.zeros(len(first), dtype=single.values.dtype)
+    mirrored = values.copy()
+    values[ranks[:count]] = single.values
     mirrored[ranks[count:]] = single.values
     stored = np.zeros(len(first), dtype=bool)
     stored[ranks[:count]] = True
     off = rows != columns
     both = int(np.count_nonzero(stored[ranks[count:]] & off))
     strays = int(np.count_nonzero(off))
-    signless = own.dtype.kind in "bu"
+    signless = values.dtype.kind in "bu"
     return Symmetry(
         both / strays if strays else 1.0,
-        _same(own, mirrored),
-        not own.any() if signless else _same(own, -mirrored),
-        _same(own, np.conj(mirrored)),
+        _same(values, mirrored),
+        not values.any() if signless else _same(values, -mirrored),
+        _same(values, np.conj(mirrored)),
     )
 
 
@@ -283,12 +283,12 @@ def _same(left: Array, right: Array) -> bool:
 def _blocks(single: Coordinates) -> Iterator[Blocks]:
     """Larger blocks are made of the largest smaller ones that fit into them, of which there are fewer than entries."""
     count = len(single.values)
-    held = {(1, 1): list(single.coords)}
+    blocks_of = {(1, 1): list(single.coords)}
     for rows, columns in BLOCKS:
-        high, wide = max((s for s in held if not rows % s[0] and not columns % s[1]), key=prod)
-        parts = [held[high, wide][0] // (rows // high), held[high, wide][1] // (columns // wide)]
+        high, wide = max((s for s in blocks_of if not rows % s[0] and not columns % s[1]), key=prod)
+        parts = [blocks_of[high, wide][0] // (rows // high), blocks_of[high, wide][1] // (columns // wide)]
         first = row_ranks(parts, len(parts[0]))[1]
-        held[rows, columns] = [part[first] for part in parts]
+        blocks_of[rows, columns] = [part[first] for part in parts]
         yield Blocks(rows, columns, len(first), count / (len(first) * rows * columns))
 
 
@@ -309,7 +309,7 @@ class Cost:
 
 def costs(single: Coordinates, layouts: Mapping[str, Layout]) -> list[Cost]:
     """The layouts by memory, those that cannot store the data last, in the order given. `single` as from `distinct`."""
-    found: list[Cost] = []
+    costs_of: list[Cost] = []
     with (
         task("measuring layouts", len(layouts)) as step,
         ThreadPoolExecutor(min(AT_ONCE, threads_by_default())) as pool,
@@ -319,11 +319,11 @@ def costs(single: Coordinates, layouts: Mapping[str, Layout]) -> list[Cost]:
         try:
             for done, (future, text) in enumerate(running.items()):
                 step(done, text)
-                found.append(future.result())
+                costs_of.append(future.result())
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return sorted(found, key=lambda c: (c.memory is None, c.memory.bytes if c.memory is not None else 0))
+    return sorted(costs_of, key=lambda c: (c.memory is None, c.memory.bytes if c.memory is not None else 0))
 
 
 def _cost(text: str, layout: Layout, single: Coordinates) -> Cost:
@@ -442,7 +442,7 @@ def _costs(costs: Sequence[Cost], facts: Facts) -> Iterator[str]:
             continue
         each = f"{memory.bytes / facts.places:.3g} B" if facts.places else "-"
         total = ("" if memory.exact else ">") + human_bytes(memory.bytes)
-        own = [f"{n} = {v}" for n, v in memory.sizes.items() if n not in cost.parameters]
+        sizes = [f"{n} = {v}" for n, v in memory.sizes.items() if n not in cost.parameters]
         remarks = ["int64 indices"] * (memory.index_bytes == WIDE and cost.indexed)
         remarks += ["" if memory.verified else "too large to try"]
-        yield f"{name}  {each:>10}  {total:>9}  {', '.join(t for t in (*own, *remarks) if t)}".rstrip()
+        yield f"{name}  {each:>10}  {total:>9}  {', '.join(t for t in (*sizes, *remarks) if t)}".rstrip()

@@ -161,8 +161,8 @@ def _missing_constants(handle: LayoutHandle) -> str:
 def _properties(layout: Layout) -> tuple[bool, Finding]:
     """Whether all facts can hold of arrays that hold something."""
     try:
-        found = packed_example(layout)
-        if found.nse or not layout.indexes:
+        example = packed_example(layout)
+        if example.nse or not layout.indexes:
             return True, Finding("properties", "hold together" if layout.facts else "none are declared")
     except SpfgenError:
         pass
@@ -213,20 +213,20 @@ def _because(answer: Answer) -> str:
 def _packing(layout: Layout, seed: int) -> Finding:
     try:
         key_orders(layout)
-        found = tried(layout, seed) if layout.rank else Trial()
+        trial = tried(layout, seed) if layout.rank else Trial()
     except Unsupported as error:
         reason = error.message.removeprefix(f"layout `{layout.name}` cannot be packed: ")
         return Finding("pack", "\n".join([f"cannot be derived: {reason}", *error.notes]), NOTE)
-    if found.wrong:
-        return Finding("pack", f"{found.wrong} (a bug of spfgen, please report it)", FAILED)
-    if found.lost:
-        text = f"derived from the relation for some data: {found.packed} of {found.count} random arrays were packed"
+    if trial.wrong:
+        return Finding("pack", f"{trial.wrong} (a bug of spfgen, please report it)", FAILED)
+    if trial.lost:
+        text = f"derived from the relation for some data: {trial.packed} of {trial.count} random arrays were packed"
         return Finding(
-            "pack", f"{text}; the others hold entries without a place, for example one of {found.lost}", NOTE
+            "pack", f"{text}; the others hold entries without a place, for example one of {trial.lost}", NOTE
         )
     return Finding(
         "pack",
-        f"derived from the relation; {counted(found.count, 'random array')} were packed and unpacked unchanged",
+        f"derived from the relation; {counted(trial.count, 'random array')} were packed and unpacked unchanged",
     )
 
 
@@ -292,11 +292,11 @@ def _kernel(spec: KernelSpec, seed: int) -> Iterator[Finding]:
 
 def _compiled(kernel: Kernel) -> str:
     """Whether the plan was compared with what was asked for, and whether it is parallel."""
-    made = kernel.generated
-    own = [claims(p, made.compared).proved for p in made.plans]
-    parallel = [n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan) and n.parallel]
+    generated = kernel.generated
+    claims_of_plans = [claims(p, generated.compared).proved for p in generated.plans]
+    parallel = [n.dim for plan in generated.plans for n in walk(plan) if isinstance(n, Scan) and n.parallel]
     loops = f"parallel over {', '.join(dict.fromkeys(parallel))}" if parallel else "serial"
-    if all(POINTS in found for found in own):
+    if all(POINTS in proved for proved in claims_of_plans):
         return f"the loops visit exactly the points asked for (proved); {loops}"
     return f"that the loops visit the points asked for is tested, not proved (see `explain`); {loops}"
 
@@ -311,14 +311,14 @@ def _one_by_one(
     taken: list[Bound] = []
     values: list[dict[str, dict[str, Array]]] = []
     refused = ""
-    for bound, own in zip(bounds, before, strict=True):
+    for bound, values_before in zip(bounds, before, strict=True):
         try:
-            problem = _in_a_program(kernel, [bound], [own])
+            problem = _in_a_program(kernel, [bound], [values_before])
         except DataError as error:
             refused = error.message
             continue
         taken.append(bound)
-        values.append(own)
+        values.append(values_before)
         if problem:
             return problem, taken, values, refused
     return "", taken, values, refused
@@ -403,21 +403,21 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
 
 def _with_derived(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes in which extents are what views make them of others, as far as one pass over each makes them so."""
-    found = dict(sizes)
+    all_sizes = dict(sizes)
 
     def value(expr: Expr) -> int | None:
         try:
-            return int(evaluate(expr, found.__getitem__, lambda f, _: found[f]))
+            return int(evaluate(expr, all_sizes.__getitem__, lambda f, _: all_sizes[f]))
         except (KeyError, ZeroDivisionError):
             return None
 
     for left, right, is_checked in program.derived * len(program.derived):
         for one, other in ((left, right), (right, left)):
-            if is_checked and isinstance(one, Var) and one.name in found and one.name not in program.fixed:
+            if is_checked and isinstance(one, Var) and one.name in all_sizes and one.name not in program.fixed:
                 number = value(other)
-                found[one.name] = found[one.name] if number is None else max(0, number)
+                all_sizes[one.name] = all_sizes[one.name] if number is None else max(0, number)
                 break
-    return found
+    return all_sizes
 
 
 def _gathered(kernel: Kernel, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
@@ -446,8 +446,10 @@ def _divided_by_zero(kernel: Kernel, bound: Bound) -> Iterator[Bound]:
     """The same with zeros by which places are divided: what is stored there has no place."""
     for tensor in (t for t in bound.program.tensors if t.is_input):
         for other in _with_zeros(bound.tensors[tensor.name]):
-            own = {n: replace(t, arrays={a: v.copy() for a, v in t.arrays.items()}) for n, t in bound.tensors.items()}
-            yield kernel.bind(sizes=passed(bound), **{**own, tensor.name: other})
+            copies = {
+                n: replace(t, arrays={a: v.copy() for a, v in t.arrays.items()}) for n, t in bound.tensors.items()
+            }
+            yield kernel.bind(sizes=passed(bound), **{**copies, tensor.name: other})
 
 
 def _with_zeros(tensor: Tensor) -> Iterator[Tensor]:
@@ -458,12 +460,12 @@ def _with_zeros(tensor: Tensor) -> Iterator[Tensor]:
     sizes = {v for d in divisors for v in variables(d)} & set(layout.sizes)
     entries = {call.function for d in divisors for call in calls(d)}
     for name in sorted(sizes | entries):
-        own = {**tensor.sizes, name: 0} if name in sizes else tensor.sizes
-        arrays = {a: np.resize(array, extents_of(layout, a, own)) for a, array in tensor.arrays.items()}
+        zero_sizes = {**tensor.sizes, name: 0} if name in sizes else tensor.sizes
+        arrays = {a: np.resize(array, extents_of(layout, a, zero_sizes)) for a, array in tensor.arrays.items()}
         if name in entries:
             arrays[name].reshape(-1)[::2] = 0
-        if violation(layout, own, {a.name: arrays[a.name] for a in layout.indexes}) is None:
-            yield Tensor(layout, own, arrays)
+        if violation(layout, zero_sizes, {a.name: arrays[a.name] for a in layout.indexes}) is None:
+            yield Tensor(layout, zero_sizes, arrays)
 
 
 def _typed(declared: Declared, tensor: Tensor) -> Tensor:
@@ -473,15 +475,15 @@ def _typed(declared: Declared, tensor: Tensor) -> Tensor:
 
 def _packed(declared: Declared, entries: Coordinates) -> Tensor:
     layout = declared.layout
-    made = pack(layout, entries.shape, entries.coords, entries.values, dict(declared.index_types))
-    return Tensor(layout, made.sizes, made.arrays)
+    arrays = pack(layout, entries.shape, entries.coords, entries.values, dict(declared.index_types))
+    return Tensor(layout, arrays.sizes, arrays.arrays)
 
 
 def _needs_pattern(program: Program, tensor: Declared) -> bool:
     """Whether an output must be given, because nothing says its index arrays."""
-    own = {a.name for a in tensor.layout.indexes}
+    indexes = {a.name for a in tensor.layout.indexes}
     shared = {array for array, function in tensor.arrays if function.partition(".")[0] != tensor.name}
-    return bool(own - shared)
+    return bool(indexes - shared)
 
 
 def _is_packable(layout: Layout) -> bool:
@@ -497,10 +499,10 @@ def _drawn(declared: Declared, shape: tuple[int, ...], seed: int) -> Tensor:
     layout = declared.layout
     extents = dict(zip(layout.parameters, shape, strict=True))
     for wanted in fitting_sizes(layout, extents):
-        found = with_entries(layout, wanted, seed)
-        if found is not None:
+        drawn = with_entries(layout, wanted, seed)
+        if drawn is not None:
             random = np.random.default_rng(seed)
-            arrays: dict[str, Array] = {n: a.astype(dict(declared.index_types)[n]) for n, a in found.items()}
+            arrays: dict[str, Array] = {n: a.astype(dict(declared.index_types)[n]) for n, a in drawn.items()}
             for value in layout.values:
                 numbers = random.integers(1, 9, prod(extents_of(layout, value.name, wanted)))
                 arrays[value.name] = numbers.reshape(extents_of(layout, value.name, wanted)).astype(declared.value_type)
@@ -513,16 +515,19 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
     program = kernel.generated.program
     given = [([*passed(b).values()], [_words(t, b.tensors[t.name]) for t in program.tensors]) for b in bounds]
     try:
-        whole, made = kernel.generated.whole, _made(program)
-        found, report = sanitized.called(whole, program.name, given, THREADS, made, program.levels)
+        whole, made_tensors = kernel.generated.whole, _made(program)
+        results, report = sanitized.called(whole, program.name, given, THREADS, made_tensors, program.levels)
     except ToolError as error:
         return error.message
     if report in (f"status {RANGE}", f"status {PLACE}"):
         raise DataError("subscripts that are values lie outside, or what is computed has no place")
     if report:
         return f"a sanitizer complains of the C (a bug of spfgen, please report it):\n{report}"
-    for bound, values, arrays in zip(bounds, before, found, strict=True):
-        after = {t.name: _after(t, bound.tensors[t.name], own) for t, own in zip(program.tensors, arrays, strict=True)}
+    for bound, values, arrays in zip(bounds, before, results, strict=True):
+        after = {
+            t.name: _after(t, bound.tensors[t.name], arrays_of_tensor)
+            for t, arrays_of_tensor in zip(program.tensors, arrays, strict=True)
+        }
         problem = _differs(kernel, bound, after, values)
         if problem:
             return problem
@@ -531,25 +536,25 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
 
 def _made(program: Program) -> dict[int, Made]:
     """The tensors that the kernel makes."""
-    named, found = final_structs(program), dict[int, Made]()
+    named, made_tensors = final_structs(program), dict[int, Made]()
     for number, tensor in enumerate(program.tensors):
         if tensor.is_made:
-            own = finished(tensor)
-            kinds = dict(own.index_types) | {v.name: own.value_type for v in own.layout.values}
-            sizes = (*own.layout.parameters, *own.layout.sizes)
-            arrays = {field_name(a): np.dtype(kinds[a]) for a in own.layout.arrays}
-            found[number] = Made(named[tensor.name].name, tuple(map(field_name, sizes)), arrays)
-    return found
+            final = finished(tensor)
+            kinds = dict(final.index_types) | {v.name: final.value_type for v in final.layout.values}
+            sizes = (*final.layout.parameters, *final.layout.sizes)
+            arrays = {field_name(a): np.dtype(kinds[a]) for a in final.layout.arrays}
+            made_tensors[number] = Made(named[tensor.name].name, tuple(map(field_name, sizes)), arrays)
+    return made_tensors
 
 
-def _after(declared: Declared, tensor: Tensor, found: list[Array]) -> Tensor:
+def _after(declared: Declared, tensor: Tensor, arrays_of_program: list[Array]) -> Tensor:
     """A tensor with the arrays of the program."""
     if not is_pending(tensor):
-        return replace(tensor, arrays=dict(zip(tensor.layout.arrays, found, strict=True)))
+        return replace(tensor, arrays=dict(zip(tensor.layout.arrays, arrays_of_program, strict=True)))
     layout = finished(declared).layout
-    sizes = dict(zip((*layout.parameters, *layout.sizes), found[0].tolist(), strict=True))
+    sizes = dict(zip((*layout.parameters, *layout.sizes), arrays_of_program[0].tolist(), strict=True))
     arrays = {}
-    for name, elements in zip(layout.arrays, found[1:], strict=True):
+    for name, elements in zip(layout.arrays, arrays_of_program[1:], strict=True):
         shape = extents_of(layout, name, sizes)
         arrays[name] = elements[: prod(shape)].reshape(shape)
     return Tensor(layout, sizes, arrays)
@@ -558,9 +563,9 @@ def _after(declared: Declared, tensor: Tensor, found: list[Array]) -> Tensor:
 def _words(declared: Declared, tensor: Tensor) -> tuple[list[int], list[Array]]:
     layout = tensor.layout
     if is_pending(tensor):  # which the program makes: extents of 0 are not given by 0
-        own = finished(declared).layout
+        final = finished(declared).layout
         extents = [tensor.sizes[n] or -1 for n in layout.parameters]
-        return [*extents, *[0] * (len(own.sizes) + len(own.arrays))], []
+        return [*extents, *[0] * (len(final.sizes) + len(final.arrays))], []
     sizes = [tensor.sizes[n] for n in (*layout.parameters, *layout.sizes)]
     return sizes, [tensor.arrays[a] for a in layout.arrays]
 
@@ -570,11 +575,11 @@ def _differs(
 ) -> str:
     """How the results differ from the dense meaning of what was there before; empty when they do not."""
     outputs = {t.name for t in bound.program.tensors if t.is_output}
-    own = {n: v for n, v in before.items() if n in outputs}
-    found = verdict(kernel, after, passed(bound), own)
-    if not found.is_compared:
-        raise Unsupported(f"the results of `{kernel.name}` were {found.text}")
-    if found.failure is None:
+    old_values = {n: v for n, v in before.items() if n in outputs}
+    compared = verdict(kernel, after, passed(bound), old_values)
+    if not compared.is_compared:
+        raise Unsupported(f"the results of `{kernel.name}` were {compared.text}")
+    if compared.failure is None:
         return ""
     shapes = ", ".join(f"{n} {'x'.join(map(str, t.shape)) or 'a number'}" for n, t in after.items())
-    return f"{found.failure.message} (a bug of spfgen, please report it); {shapes}"
+    return f"{compared.failure.message} (a bug of spfgen, please report it); {shapes}"

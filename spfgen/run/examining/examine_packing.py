@@ -64,12 +64,12 @@ def tried(layout: Layout, seed: int) -> Trial:
 
 def _there_and_back(layout: Layout, shape: tuple[int, ...], coords: tuple[Array, ...], values: Array) -> Array:
     """The dense array that the packed ones hold. Raises Unsupported when they break what the layout declares."""
-    made = pack(layout, shape, coords, values)
-    broken = violation(layout, made.sizes, made.arrays)
+    packed = pack(layout, shape, coords, values)
+    broken = violation(layout, packed.sizes, packed.arrays)
     if broken is not None:
         raise Unsupported(broken)
-    own = {v.name: made.arrays[v.name] for v in layout.values}
-    columns, stored = to_coordinates(layout, made.sizes, made.arrays, own)
+    values_by_name = {v.name: packed.arrays[v.name] for v in layout.values}
+    columns, stored = to_coordinates(layout, packed.sizes, packed.arrays, values_by_name)
     return summed(shape, columns, stored, layout.fill)
 
 

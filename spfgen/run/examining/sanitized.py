@@ -176,20 +176,20 @@ static void spfgen_write_block(void *block) {
 """
 
 
-def _door(name: str, tensors: int, parameters: int, made: Mapping[int, Made], levels: int) -> str:
+def _door(name: str, tensors: int, parameters: int, results: Mapping[int, Made], levels: int) -> str:
     """A function with a name that is free in the program, whatever the kernel is called."""
     words = [f"spfgen_{k}" for k in range(tensors + parameters)]
     types = ["void *"] * tensors + ["int64_t "] * parameters
     given = ", ".join([*(t + w for t, w in zip(types, words, strict=True)), "int spfgen_threads_"])
-    before = [f"{one.struct} *spfgen_made_{k} = (void *)spfgen_{k};" for k, one in made.items()]
-    after = [line for k, one in made.items() for line in _written(k, one)]
-    passed = [f"spfgen_made_{k}" if k in made else word for k, word in enumerate(words)]
+    before = [f"{one.struct} *spfgen_made_{k} = (void *)spfgen_{k};" for k, one in results.items()]
+    after = [line for k, one in results.items() for line in _written(k, one)]
+    passed = [f"spfgen_made_{k}" if k in results else word for k, word in enumerate(words)]
     passed.append("spfgen_threads_")
     if levels:
         passed.append("spfgen_orders_")
         before.append(f"spfgen_levels spfgen_orders_[{levels}] = {{{{0}}}};")
         after += [f"spfgen_levels_free(&spfgen_orders_[{k}]);" for k in range(levels)]
-    if made:
+    if results:
         passed.append("&spfgen_memory_")
         before += [
             "spfgen_allocator spfgen_memory_ = {spfgen_allocated, NULL, spfgen_released, NULL, 0};",
@@ -198,15 +198,15 @@ def _door(name: str, tensors: int, parameters: int, made: Mapping[int, Made], le
         name = f"{name}_in"
     call = f"const int spfgen_status_ = {name}({', '.join(passed)});"
     body = "\n".join(f"    {line}" for line in (*before, call, *after, "return spfgen_status_;"))
-    return f"{ALLOCATOR if made else ''}\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
+    return f"{ALLOCATOR if results else ''}\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
 
 
 def _written(number: int, one: Made) -> list[str]:
     """The sizes and arrays of a result go to the file."""
-    own = f"spfgen_made_{number}"
+    pointer = f"spfgen_made_{number}"
     lines = ["if (!spfgen_status_) {"]
-    lines += [f"    fwrite(&{own}->{size}, 8, 1, spfgen_results);" for size in one.sizes]
-    lines += [f"    spfgen_write_block((void *){own}->{array});" for array in one.arrays]
+    lines += [f"    fwrite(&{pointer}->{size}, 8, 1, spfgen_results);" for size in one.sizes]
+    lines += [f"    spfgen_write_block((void *){pointer}->{array});" for array in one.arrays]
     return [*lines, "}"]
 
 
@@ -225,7 +225,7 @@ def called(
     name: str,
     calls: Sequence[tuple[Sequence[int], Tensors]],
     threads: int,
-    made: Mapping[int, Made] = MappingProxyType({}),
+    results: Mapping[int, Made] = MappingProxyType({}),
     levels: int = 0,
 ) -> tuple[list[list[list[Array]]], str]:
     """Call a kernel with parameters and tensors, several times. `made` are the tensors that it makes, of which sizes
@@ -238,28 +238,28 @@ def called(
     """
     counts = len(calls[0][1]), len(calls[0][0])
     main = main_source({0: (DOOR, *counts)})
-    source = f"#include <stdio.h>\n{source}{_door(name, *counts, made, levels)}"
+    source = f"#include <stdio.h>\n{source}{_door(name, *counts, results, levels)}"
     with tempfile.TemporaryDirectory(prefix="spfgen-") as folder:
         code, output, data = _run(Path(folder), source, main, [(0, threads, p, t) for p, t in calls])
     if code:
         report = [line for line in output.splitlines() if line and not line.startswith("call ")]
         return [], "\n".join(report[:SHOWN]) or f"the program ended with code {code}"
-    found, at = [], 0
+    blocks, at = [], 0
     for _, tensors in calls:
-        found.append([list[Array]() for _ in tensors])
-        for number, one in made.items():
+        blocks.append([list[Array]() for _ in tensors])
+        for number, one in results.items():
             end = at + 8 * len(one.sizes)
-            found[-1][number].append(np.frombuffer(data[at:end], np.int64))
+            blocks[-1][number].append(np.frombuffer(data[at:end], np.int64))
             for dtype in one.arrays.values():
                 at, end = end + 8, end + 8 + int.from_bytes(data[end : end + 8], "little")
                 whole = at + (end - at) // dtype.itemsize * dtype.itemsize  # no element may take a byte
-                found[-1][number].append(np.frombuffer(data[at:whole], dtype))
+                blocks[-1][number].append(np.frombuffer(data[at:whole], dtype))
             at = end
-        for own, (_, arrays) in zip(found[-1], tensors, strict=True):
+        for blocks_of_tensor, (_, arrays) in zip(blocks[-1], tensors, strict=True):
             for array in arrays:
-                own.append(np.frombuffer(data[at : at + array.nbytes], array.dtype).reshape(array.shape))
+                blocks_of_tensor.append(np.frombuffer(data[at : at + array.nbytes], array.dtype).reshape(array.shape))
                 at += array.nbytes
-    return found, ""
+    return blocks, ""
 
 
 def _run(

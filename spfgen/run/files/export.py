@@ -27,13 +27,13 @@ def to_scipy(tensor: Tensor, form: str | None) -> Any:
     if not tensor.shape:
         raise DataError("expected a tensor with dimensions, but this is a number")
     check_unchanged(tensor)
-    made = next((a for b in tensor.layout.bindings if (a := _in_place(tensor, b)) is not None), None)
-    if made is None:
-        made = _by_coordinates(tensor)
-    if form is None or made.format == form:
-        return made
+    matrix = next((a for b in tensor.layout.bindings if (a := _in_place(tensor, b)) is not None), None)
+    if matrix is None:
+        matrix = _by_coordinates(tensor)
+    if form is None or matrix.format == form:
+        return matrix
     try:
-        return made.asformat(form)
+        return matrix.asformat(form)
     except (ValueError, NotImplementedError) as error:
         raise DataError(f"expected a tensor that scipy.sparse has in format {form}, but {error}") from None
 
@@ -45,11 +45,11 @@ def _in_place(tensor: Tensor, binding: Binding) -> Any | None:
     if binding.library != "scipy" or len(binding.arrays) != len(tensor.layout.arrays):
         return None
     parts: dict[str, Any] = {}
-    for own, attribute, part in binding.arrays:
+    for array, attribute, part in binding.arrays:
         if part is None:
-            parts[attribute] = tensor.arrays[own]
+            parts[attribute] = tensor.arrays[array]
         else:
-            parts.setdefault(attribute, {})[part] = tensor.arrays[own]
+            parts.setdefault(attribute, {})[part] = tensor.arrays[array]
     parts = {n: tuple(a[k] for k in sorted(a)) if isinstance(a, dict) else a for n, a in parts.items()}
     order = next((names for names in CONSTRUCTORS if set(names) == set(parts)), None)
     kind = getattr(sparse, f"{binding.format}_array", None)

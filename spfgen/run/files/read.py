@@ -109,8 +109,8 @@ def random_data(
 
 def _split_name(path: str) -> tuple[str, str | None]:
     """`file.npz:NAME` in its two parts."""
-    found = re.match(r"(.*?\.npz):(.*)$", path, re.IGNORECASE | re.DOTALL)
-    return (found[1], found[2]) if found else (path, None)
+    match = re.match(r"(.*?\.npz):(.*)$", path, re.IGNORECASE | re.DOTALL)
+    return (match[1], match[2]) if match else (path, None)
 
 
 def _kind(file: str) -> str:
@@ -411,8 +411,8 @@ def _formed_by_pattern(text: bytes, header: MarketHeader) -> int:
     if not header.dense:
         value = _INDEX + _GAP + _INDEX + (_GAP + value if value else b"")
     form = re.compile(rb"(?:" + _BLANK + rb"(?:" + value + _BLANK + rb")?(?:\r?\n|\r?\Z))*+")
-    found = form.match(text, header.start)
-    return found.end() if found else header.start
+    match = form.match(text, header.start)
+    return match.end() if match else header.start
 
 
 def _formed(text: bytes, header: MarketHeader) -> int | None:
@@ -438,13 +438,13 @@ def _formed(text: bytes, header: MarketHeader) -> int | None:
 
 
 def _mtx_error(file: str, text: bytes, header: MarketHeader, reason: str) -> DataError:
-    found = re.match(r"Line (\d+): (.*)", reason)
-    if not found:
+    match = re.match(r"Line (\d+): (.*)", reason)
+    if not match:
         return DataError(f"expected a Matrix Market file, but {file}: {reason}")
     lines = text.splitlines()
-    line = int(found[1])
+    line = int(match[1])
     content = lines[line - 1] if line <= len(lines) else b""
-    if "out of bounds" in found[2]:
+    if "out of bounds" in match[2]:
         zero = [b"0"] if b"0" in content.split()[:2] else []
         wanted = f"a row and a column within {extents_text(header.shape)}"
         return DataError(
@@ -452,7 +452,7 @@ def _mtx_error(file: str, text: bytes, header: MarketHeader, reason: str) -> Dat
             notes=["Matrix Market counts from 1"] if zero else [],
         )
     wanted = f"what line {header.line - 1} says"
-    return DataError(f"{file}:{line}: expected {wanted}, but got {_shown(content)}: {found[2]}")
+    return DataError(f"{file}:{line}: expected {wanted}, but got {_shown(content)}: {match[2]}")
 
 
 # ---- FROSTT
@@ -521,11 +521,11 @@ def _check_column(entries: _List, dimension: int, coord: NDArray[np.int64], exte
         raise _tns_error(entries, int(outside[0]), f"expected coordinate {dimension + 1} {wanted}", notes)
 
 
-def _check_count(entries: _List, found: int) -> None:
-    if entries.count is not None and entries.count != found:
+def _check_count(entries: _List, count: int) -> None:
+    if entries.count is not None and entries.count != count:
         raise DataError(
-            f"expected {entries.count} entries, as the header of {entries.file} says, but there are {found}",
-            notes=["the file may be truncated"] if found < entries.count else [],
+            f"expected {entries.count} entries, as the header of {entries.file} says, but there are {count}",
+            notes=["the file may be truncated"] if count < entries.count else [],
         )
 
 
@@ -534,17 +534,17 @@ def tns_header(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> 
 
     Raises DataError when such lines may just as well be the entries of a vector.
     """
-    said = _said_shape(file, text)
-    if said is not None:
-        return _List(file, text, said)
+    stated_shape = _said_shape(file, text)
+    if stated_shape is not None:
+        return _List(file, text, stated_shape)
     head = [line for _, line in zip(range(3), _worded_lines(text), strict=False)]
     if len(head) < 2 or not all(re.fullmatch("[0-9]{1,18}", word) for _, words in head[:2] for word in words):
         return _List(file, text)
-    first, (number, extents), rest = head[0][1], head[1], head[2:]
+    first, (number, extents), entry_lines = head[0][1], head[1], head[2:]
     order, counts = int(first[0]), [int(word) for word in first[1:]]
-    if len(first) > 2 or len(extents) != order or (rest and len(rest[0][1]) != order + 1):
+    if len(first) > 2 or len(extents) != order or (entry_lines and len(entry_lines[0][1]) != order + 1):
         return _List(file, text)
-    if len(first) == len(extents) == 2 and not rest:
+    if len(first) == len(extents) == 2 and not entry_lines:
         if shape is None:
             raise DataError(
                 f"expected entries or the header of an empty matrix, but {file} may be either",
@@ -555,11 +555,11 @@ def tns_header(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> 
     return _List(file, text, tuple(map(int, extents)), counts[0] if counts else None, number)
 
 
-def _agree(wanted: tuple[int | None, ...] | None, found: tuple[int, ...]) -> bool:
+def _agree(wanted: tuple[int | None, ...] | None, shape: tuple[int, ...]) -> bool:
     """Whether the shape is the wanted one, as far as that is known."""
     if wanted is None:
         return True
-    return len(wanted) == len(found) and all(w is None or w == f for w, f in zip(wanted, found, strict=True))
+    return len(wanted) == len(shape) and all(w is None or w == f for w, f in zip(wanted, shape, strict=True))
 
 
 def _said_shape(file: str, text: bytes) -> tuple[int, ...] | None:

@@ -32,7 +32,7 @@ class Overrun(Exception):
     """The work was ended: it took too long."""
 
 
-def apart(work: Callable[[Begun], Result], first: float = float("inf"), rest: float = float("inf")) -> Result:
+def apart(work: Callable[[Begun], Result], first: float = float("inf"), later: float = float("inf")) -> Result:
     """What the work gives, or raises, in a child process. Its first call may take `first` seconds, all that comes after
     it `rest`. Raises Overrun; the child is ended when this is left in any way."""
     if not hasattr(os, "fork"):
@@ -45,7 +45,7 @@ def apart(work: Callable[[Begun], Result], first: float = float("inf"), rest: fl
     os.close(writing)
     (pid,) = pids
     try:
-        return _answer(reading, first, rest)  # type: ignore[no-any-return]
+        return _answer(reading, first, later)  # type: ignore[no-any-return]
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -79,13 +79,13 @@ def _tell(writing: int, data: bytes) -> None:
 
 def _as_bytes(error: Exception) -> bytes:
     with suppress(Exception):
-        found = pickle.dumps((False, error))
-        pickle.loads(found)
-        return found
+        data = pickle.dumps((False, error))
+        pickle.loads(data)
+        return data
     return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
 
 
-def _answer(reading: int, first: float, rest: float) -> Any:
+def _answer(reading: int, first: float, later: float) -> Any:
     data = b""
     end = time.monotonic() + first
     while True:
@@ -96,7 +96,7 @@ def _answer(reading: int, first: float, rest: float) -> Any:
             continue
         part = os.read(reading, 1 << 20)
         if not data and part.startswith(b"."):
-            end, part = time.monotonic() + rest, part[1:]
+            end, part = time.monotonic() + later, part[1:]
             if not part:
                 continue
         data += part
@@ -106,7 +106,7 @@ def _answer(reading: int, first: float, rest: float) -> Any:
             break
     if not data:
         raise RuntimeError("the process of a call ended without an answer")
-    is_result, found = pickle.loads(data[1:])
+    is_result, result = pickle.loads(data[1:])
     if is_result:
-        return found
-    raise found
+        return result
+    raise result

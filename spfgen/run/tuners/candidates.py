@@ -69,13 +69,13 @@ def loops_of(generated: Generated) -> Loops:
         if isinstance(node, Find | Segment):
             right = [r.algorithm for r in node.rejected if r.why.startswith("proved")]
             taken = words.get(node.algorithm)
-            found = others.setdefault(written.get(node.dim, node.dim), {})
-            found.update(dict.fromkeys([*right, *([taken] if taken else [])]))
+            algorithms = others.setdefault(written.get(node.dim, node.dim), {})
+            algorithms.update(dict.fromkeys([*right, *([taken] if taken else [])]))
     return Loops(
         tuple(names),
         frozenset(written.get(s.dim, s.dim) for s in scans if s.parallel),
         tuple(n for n in dict.fromkeys(written.get(s.dim, s.dim) for s in inner) if n in names),
-        {position: tuple(found) for position, found in others.items()},
+        {position: tuple(algorithms) for position, algorithms in others.items()},
     )
 
 

@@ -131,13 +131,15 @@ def _sample(before: Any, tensor: Tensor, stored: bool) -> Sample:
     chosen = np.flatnonzero(np.ones(entries.values.size) if stored else entries.values != tensor.layout.fill)
     count = MOST_PLACES if stored else MOST_PLACES // 2
     some = np.unique(np.linspace(0, max(chosen.size - 1, 0), count, dtype=np.int64))
-    own = [np.asarray(c, np.int64)[chosen[some]] if chosen.size else np.zeros(0, np.int64) for c in entries.coords]
+    stored_places = [
+        np.asarray(c, np.int64)[chosen[some]] if chosen.size else np.zeros(0, np.int64) for c in entries.coords
+    ]
     random = np.random.default_rng(0)
     others = [random.integers(0, e, 0 if stored or 0 in tensor.shape else count) for e in tensor.shape]
     if not others:
         return Sample((), np.asarray(before))
-    order = random.permutation(len(own[0]) + len(others[0]))
-    places = tuple(np.append(c, o)[order] for c, o in zip(own, others, strict=True))
+    order = random.permutation(len(stored_places[0]) + len(others[0]))
+    places = tuple(np.append(c, o)[order] for c, o in zip(stored_places, others, strict=True))
     return Sample(places, np.asarray(before[places]))
 
 

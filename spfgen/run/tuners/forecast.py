@@ -50,18 +50,18 @@ def _steps(plan: Plan, trips: Expr, counts: Trips) -> Iterator[Expr]:
 
 
 def _sizes(bound: Bound) -> dict[str, float]:
-    found: dict[str, float] = {**bound.sizes}
+    sizes: dict[str, float] = {**bound.sizes}
     for name, pairs in bound.program.size_of.items():
-        for tensor, own in pairs:
-            if own in bound.tensors[tensor].sizes:
-                found[name] = bound.tensors[tensor].sizes[own]
+        for tensor, field in pairs:
+            if field in bound.tensors[tensor].sizes:
+                sizes[name] = bound.tensors[tensor].sizes[field]
     for declared in bound.program.tensors:
         own_sizes = _of(bound.tensors[declared.name])
         names = (*declared.layout.parameters, *declared.layout.sizes)
-        for own, name in zip(names, (*declared.extents, *declared.sizes), strict=True):
-            if own in own_sizes:
-                found.setdefault(name, own_sizes[own])
-    return found
+        for field, name in zip(names, (*declared.extents, *declared.sizes), strict=True):
+            if field in own_sizes:
+                sizes.setdefault(name, own_sizes[field])
+    return sizes
 
 
 def _of(tensor: Tensor) -> dict[str, int]:

@@ -108,7 +108,7 @@ def families(tree: SpecTree, entries: Coordinates) -> list[Family]:
     """The layouts of the spec and those that come with spfgen, of tensors like this; those that promise most of their
     arrays first."""
     bands = _bandwidths(entries)
-    found: dict[Layout, Family] = {}
+    families_by_layout: dict[Layout, Family] = {}
     for name in dict.fromkeys((*tree.layouts, *builtin_names())):
         family = _family(LayoutHandle(tree, parse_layout_use(name)), bands)
         if family is None:
@@ -116,19 +116,21 @@ def families(tree: SpecTree, entries: Coordinates) -> list[Family]:
         with suppress(SpfgenError):
             layout = family.at(family.settings[0]).layout(len(entries.shape))
             if layout.rank == len(entries.shape):
-                found.setdefault(layout, family)
-    return [found[layout] for layout in sorted(found, key=lambda one: -len(one.facts))]
+                families_by_layout.setdefault(layout, family)
+    return [families_by_layout[layout] for layout in sorted(families_by_layout, key=lambda one: -len(one.facts))]
 
 
 def _family(handle: LayoutHandle, bands: Setting) -> Family | None:
     declaration = handle.tree.find(handle.name)
     if isinstance(declaration, LayoutAlias):
         return Family(handle)
-    own = {name: value for name, value in declaration.constants if name != SOLVED}
-    unset = None in own.values()
-    if len(own) > MOST_CONSTANTS:
+    constants = {name: value for name, value in declaration.constants if name != SOLVED}
+    unset = None in constants.values()
+    if len(constants) > MOST_CONSTANTS:
         return None if unset else Family(handle)
-    return Family(handle, tuple(own), None if unset else tuple(v for v in own.values() if v is not None), bands)
+    return Family(
+        handle, tuple(constants), None if unset else tuple(v for v in constants.values() if v is not None), bands
+    )
 
 
 def _bandwidths(entries: Coordinates) -> Setting:
@@ -146,7 +148,7 @@ def candidates(known: Iterable[Family], entries: Coordinates, most: float) -> tu
     Of layouts with the same arrays, the one that promises most of them is enough.
     """
     few, part = beginning(entries, FEW), beginning(entries, PART)
-    found: list[Candidate] = []
+    accepted_ones: list[Candidate] = []
     refused: dict[str, str] = {}
     accepted: set[Layout] = set()
     for family in known:
@@ -167,8 +169,8 @@ def candidates(known: Iterable[Family], entries: Coordinates, most: float) -> tu
             if share > most:
                 refused[family.text(setting)] = f"it takes {share / most:.3g} times the memory that is allowed"
             else:
-                found.append(Candidate(family, setting, share, spent))
-    return sorted(found, key=lambda c: c.share), refused
+                accepted_ones.append(Candidate(family, setting, share, spent))
+    return sorted(accepted_ones, key=lambda c: c.share), refused
 
 
 def _best(family: Family, few: Coordinates) -> list[Setting]:

@@ -97,8 +97,10 @@ class Tuning:
                 f'  the same C anywhere: spfgen generate FILE.spf -k {self.kernel} --schedule "{self.tuned.schedule}"'
             )
         else:
-            own = "what the compiler chooses by itself"
-            lines.append(f"  nothing is faster than {own}: no schedule takes less than {BETTER:.0%} of its time")
+            compilers_choice = "what the compiler chooses by itself"
+            lines.append(
+                f"  nothing is faster than {compilers_choice}: no schedule takes less than {BETTER:.0%} of its time"
+            )
         return "\n".join(lines)
 
 
@@ -192,23 +194,23 @@ class _Search:
             self.tried.add(candidate.text)
             step(candidate.text)
             try:
-                found = self.measured(candidate, end)
+                measured = self.measured(candidate, end)
             except CheckFailed:
                 raise
             except SpfgenError as error:
                 passed_over(f"schedule {{ {candidate.text} }}", error)
                 self.trials.append(Trial(candidate.text, None, error.message))
                 continue
-            if found is None:
+            if measured is None:
                 continue
-            made, ratio = found
+            faster, ratio = measured
             better = ratio <= BETTER
             self.trials.append(
-                Trial(candidate.text, made.seconds, f"{1 / ratio:.2f} times the best so far" if better else "")
+                Trial(candidate.text, faster.seconds, f"{1 / ratio:.2f} times the best so far" if better else "")
             )
             if better:
-                self.best, self.gained = made, self.gained * ratio
-                pending = near(made.schedule, made.loops, everything)
+                self.best, self.gained = faster, self.gained * ratio
+                pending = near(faster.schedule, faster.loops, everything)
                 say(f"{1 / ratio:.2f} times faster: {candidate.text}")
         return True
 
@@ -219,31 +221,33 @@ class _Search:
         if kernel.source in self.sources:
             return None
         self.sources.add(kernel.source)
-        made = _made(kernel, candidate, self.job, self.given)
-        steps, least = made.steps, self.best.steps
+        tried = _made(kernel, candidate, self.job, self.given)
+        steps, least = tried.steps, self.best.steps
         if steps is not None and least is not None and steps > HOPELESS_FORECAST * max(least, 1.0):
             about = f"not started: its loops take about {steps / max(least, 1.0):.0f} times the steps of the best one"
             self.trials.append(Trial(candidate.text, None, about))
             return None
         left = max(0.0, end - time.monotonic())
         longest = FIRST_CALL_AT_LEAST + HOPELESS_FIRST * self.best.seconds
-        rest = REST_AT_LEAST + REST * (longest + self.best.seconds)
+        later = REST_AT_LEAST + REST * (longest + self.best.seconds)
         try:
-            ratio, own = apart(partial(_beside, self.best, made, self.expected), min(longest, left), min(rest, left))
+            ratio, seconds = apart(
+                partial(_beside, self.best, tried, self.expected), min(longest, left), min(later, left)
+            )
         except Overrun:
             late = time.monotonic() >= end
             what = "when the time was up" if late else f"its first call took more than {seconds_text(longest)}"
             self.trials.append(Trial(candidate.text, None, f"ended: {what}"))
             return None
-        return replace(made, seconds=own), ratio
+        return replace(tried, seconds=seconds), ratio
 
 
-def _beside(best: _Made, made: _Made, expected: Mapping[str, Array], begun: Begun) -> tuple[float, float]:
+def _beside(best: _Made, tried: _Made, expected: Mapping[str, Array], begun: Begun) -> tuple[float, float]:
     """The time over that of the best one, and the seconds, of a schedule that changes nothing else."""
-    made.call()
+    tried.call()
     begun()
-    _check(made, expected)
-    return _confirmed(best, made)
+    _check(tried, expected)
+    return _confirmed(best, tried)
 
 
 def _confirmed(best: _Made, other: _Made) -> tuple[float, float]:
@@ -260,9 +264,9 @@ def forget(spec: KernelSpec, threads: int | None) -> Tuned | None:
     """Drop what was found for a kernel; returns it."""
     plain = spec.compile(schedule="")
     key = key_of(plain.parsed, plain.layouts, threads or threads_by_default())
-    found = load(key)
+    stored = load(key)
     drop(key)
-    return found
+    return stored
 
 
 def _pruned(spec: KernelSpec, threads: int | None, best: _Made) -> str:
@@ -279,17 +283,19 @@ def _pruned(spec: KernelSpec, threads: int | None, best: _Made) -> str:
 
 def _made(kernel: Kernel, schedule: Schedule, job: Job, given: Mapping[str, object]) -> _Made:
     started = ready(kernel.bind(sizes=job.sizes, **given))
-    made = kernel.generated
-    return _Made(started.bound, started.before, schedule, loops_of(made), made, forecast(made, started.bound))
+    generated = kernel.generated
+    return _Made(
+        started.bound, started.before, schedule, loops_of(generated), generated, forecast(generated, started.bound)
+    )
 
 
-def _check(made: _Made, expected: Mapping[str, Array]) -> None:
+def _check(tried: _Made, expected: Mapping[str, Array]) -> None:
     """The schedule changes nothing but the time."""
     for name, values in expected.items():
         try:
-            compare(name, flat(stored(made.bound.tensors[name])), values)
+            compare(name, flat(stored(tried.bound.tensors[name])), values)
         except CheckFailed as error:
-            message = f"expected the same results from the schedule `{made.schedule.text}`, but {error.message}"
+            message = f"expected the same results from the schedule `{tried.schedule.text}`, but {error.message}"
             raise CheckFailed(message, None, error.notes) from None
 
 

@@ -141,8 +141,8 @@ class LayoutTuning:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{operand} : {layout}" for operand, layout in self.layouts.items())
-        return f"<spfgen.LayoutTuning {found}; {self.gain:.2f} times faster>"
+        chosen = ", ".join(f"{operand} : {layout}" for operand, layout in self.layouts.items())
+        return f"<spfgen.LayoutTuning {chosen}; {self.gain:.2f} times faster>"
 
 
 def _row(trial: LayoutTrial) -> tuple[str, ...]:
@@ -220,8 +220,8 @@ def optimized(
     if expected_calls is not None and (type(expected_calls) is not int or expected_calls < 0):
         raise UsageError(f"expected a number of calls, but expected_calls is {expected_calls!r}")
     given = {name: value for name, value in operands.items() if value is not None}
-    found = tune_layouts(kernel, names, given, sizes, None, LONGEST, expected_calls=expected_calls)
-    return found.kernel.bind(sizes=sizes, **{**given, **found.operands})
+    tuning = tune_layouts(kernel, names, given, sizes, None, LONGEST, expected_calls=expected_calls)
+    return tuning.kernel.bind(sizes=sizes, **{**given, **tuning.operands})
 
 
 def tune_layouts_of(
@@ -343,10 +343,10 @@ class _Search:
             return
         entries = distinct(own_entries(source))
         known = families(tree, entries) if chosen is None else [Family(h) for h in chosen]
-        found, refused = candidates(known, entries, MOST_MEMORY * size / plain_bytes(entries))
+        possible, refused = candidates(known, entries, MOST_MEMORY * size / plain_bytes(entries))
         self.trials += [LayoutTrial(name, layout, None, None, None, why) for layout, why in refused.items()]
         times: dict[tuple[Family, Setting], float | None] = {}
-        for candidate in found:
+        for candidate in possible:
             times[candidate.family, candidate.setting] = self.attempt(name, source, entries, candidate)
         while (step := _next(times)) is not None:
             times[step.family, step.setting] = self.attempt(name, source, entries, step)
@@ -363,10 +363,10 @@ class _Search:
             handle = _typed(candidate.handle, declared(self.best.parsed, name).use)
             text = use_text(handle.use)
             with our_bugs(f"trying `{text}`", tuple):
-                made = self.stored_as(name, source, entries, handle)
-            if made is None:
+                converted = self.stored_as(name, source, entries, handle)
+            if converted is None:
                 return None
-            other, conversion = made
+            other, conversion = converted
             longest = FIRST_CALL_AT_LEAST + HOPELESS_FIRST * self.seconds
             left = max(0.0, self.end - time.monotonic())
             ratio, seconds = apart(partial(self.beside, other, text), min(longest, left), left)

@@ -142,9 +142,9 @@ if not TYPE_CHECKING:  # where mypy saw this function, every name would be there
             near = difflib.get_close_matches(name, __all__, 1)
             hint = f": did you mean `{near[0]}`?" if near else ""
             raise AttributeError(f"module 'spfgen' has no attribute {name!r}{hint}", name=name)
-        found = getattr(importlib.import_module(_ELSEWHERE.get(name, "spfgen.api")), name)
-        globals()[name] = found  # the next time Python finds it itself
-        return found
+        attribute = getattr(importlib.import_module(_ELSEWHERE.get(name, "spfgen.api")), name)
+        globals()[name] = attribute  # the next time Python finds it itself
+        return attribute
 
 
 def __dir__() -> list[str]:

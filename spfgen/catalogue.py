@@ -70,7 +70,7 @@ def layouts_of_rank(rank: int, file: str | None = None, more: Sequence[str] = ()
 
     Raises SpecError, DataError for the file; UsageError when one of `more` is of another rank.
     """
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
 
     def add(tree: SpecTree, text: str, *, wanted: bool = False) -> None:
         declared, use = meant(text, tree)
@@ -78,8 +78,8 @@ def layouts_of_rank(rank: int, file: str | None = None, more: Sequence[str] = ()
         if RANK in dict(declaration.constants):
             settings.setdefault(RANK, max(1, rank))
         layout = layout_of(declaration, settings, declared.fill_of(use))
-        if layout.rank == rank and layout not in found.values():
-            found[_text(layout)] = layout
+        if layout.rank == rank and layout not in layouts.values():
+            layouts[_text(layout)] = layout
         elif layout.rank != rank and wanted:
             raise UsageError(f"expected a layout of {counted(rank, 'dimension')}, but `{text}` is not one")
 
@@ -90,7 +90,7 @@ def layouts_of_rank(rank: int, file: str | None = None, more: Sequence[str] = ()
         add(tree, text)
     for text in more:
         add(tree, text, wanted=True)
-    return found
+    return layouts
 
 
 def _text(layout: Layout) -> str:

@@ -206,10 +206,10 @@ def kernels(context: click.Context, parameter: click.Parameter, begun: str) -> l
 
     # click loses the arguments before an option that has no value yet.
     words = os.environ.get("COMP_WORDS", "").split()
-    found = []
+    names = []
     with contextlib.suppress(Exception):  # whatever is wrong with the file is said when the command runs
-        found = [k for w in words if w.endswith(".spf") for k in spfgen.load(w).kernels]
-    return [CompletionItem(k) for k in found if k.startswith(begun)]
+        names = [k for w in words if w.endswith(".spf") for k in spfgen.load(w).kernels]
+    return [CompletionItem(k) for k in names if k.startswith(begun)]
 
 
 def layout_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -341,16 +341,16 @@ def generate(
         raise UsageError(f"expected a folder, or a file ending in .c or .h, but it is {output}", None, (hint,))
     texts: dict[str, str] = {}
     for one in kernel.phases() if phases else (kernel,):
-        made = one.stopped_after(stop_after) if stop_after else one.generated
-        if made.refused is not None:
-            raise made.refused
+        generated = one.stopped_after(stop_after) if stop_after else one.generated
+        if generated.refused is not None:
+            raise generated.refused
         if output == "-":
-            show(made.whole, newline=False)
+            show(generated.whole, newline=False)
             return
         if is_file:
-            target, texts = target.parent, {target.name: made.whole if target.suffix == ".c" else made.header}
+            target, texts = target.parent, {target.name: generated.whole if target.suffix == ".c" else generated.header}
         else:
-            texts |= {f"{one.name}.c": made.source, f"{one.name}.h": made.header}
+            texts |= {f"{one.name}.c": generated.source, f"{one.name}.h": generated.header}
     for path, changed in write_files(target, texts, force).items():
         note(f"wrote {path}" if changed else f"{path} is up to date")
 
@@ -562,8 +562,8 @@ def tune_command(
             note(f"wrote {target}")
         return
     if forget:
-        found = forget_found(kernel, threads)
-        note(f"dropped {found}" if found else "no schedule is stored")
+        forgotten = forget_found(kernel, threads)
+        note(f"dropped {forgotten}" if forgotten else "no schedule is stored")
         return
     report = tune(kernel, Job(**sources(data, size, shape), seed=seed), threads, seconds, note)
     if as_json:
@@ -646,16 +646,16 @@ def check(file: str, seed: int, as_json: bool) -> None:
     import spfgen
     from spfgen.run.examining.examine import examine
 
-    found = []
+    sections = []
     for section in examine(spfgen.load(file), seed):
-        found.append(section)
+        sections.append(section)
         if not as_json:
             show(section.text())
-    if not found:
+    if not sections:
         raise UsageError(f"expected a layout or a kernel in {file}, but there is none")
     if as_json:
-        show_json([section.as_dict() for section in found])
-    failed = [section for section in found if section.failed]
+        show_json([section.as_dict() for section in sections])
+    failed = [section for section in sections if section.failed]
     if failed:
         titles = ", ".join(section.title for section in failed)
         error = CheckFailed(f"expected {file} to pass, but there is something wrong with {titles}")
@@ -687,8 +687,8 @@ def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool)
     if name is None and form is not None:
         raise UsageError("expected the name of a layout for --as, but there is none")
     if name is not None and form is not None:
-        found = written_as(name, form, spec)
-        show_json({"name": name, form: found}) if as_json else show(found)
+        written = written_as(name, form, spec)
+        show_json({"name": name, form: written}) if as_json else show(written)
     elif name is not None and as_json:
         show_json(details(name, spec))
     elif name is not None:
@@ -698,7 +698,7 @@ def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool)
     else:
         rows = catalogue(spec)
         width = max((len(n) for n, _ in rows), default=0)
-        show("\n".join(f"{own:<{width}}  {sentence}" for own, sentence in rows))
+        show("\n".join(f"{layout:<{width}}  {sentence}" for layout, sentence in rows))
 
 
 @command.command()
@@ -738,12 +738,12 @@ def taco(
     kinds = dict(text.removeprefix("=").partition(":")[::2] for text in types)
     plain = builtins_binding("numpy")[0]
     text = spec_text(expression, {f.tensor: f.levels for f in read}, kinds, name, plain, schedule)
-    made = text if as_spec else spfgen.parse(text, "<taco>").kernels[name].compile().generated.whole
+    text_of_file = text if as_spec else spfgen.parse(text, "<taco>").kernels[name].compile().generated.whole
     if output is None:
-        show(made, newline=False)
+        show(text_of_file, newline=False)
         return
     target = Path(output.removeprefix("="))
-    for path, changed in write_files(target.parent, {target.name: made}, force).items():
+    for path, changed in write_files(target.parent, {target.name: text_of_file}, force).items():
         note(f"wrote {path}" if changed else f"{path} is up to date")
 
 
@@ -779,12 +779,12 @@ def doctor(as_json: bool) -> None:
     """
     from spfgen.run.compile import doctor as examine
 
-    found = {"spfgen": __version__, **examine()}
+    report = {"spfgen": __version__, **examine()}
     if as_json:
-        show_json(found)
+        show_json(report)
         return
-    width = max(map(len, found))
-    show("\n".join(f"{key:<{width}}  {value}" for key, value in found.items()))
+    width = max(map(len, report))
+    show("\n".join(f"{key:<{width}}  {value}" for key, value in report.items()))
 
 
 @command.group()

@@ -52,22 +52,22 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
     data = folder.load(KERNELS, key)
     if data is not None:
         with suppress(Exception):  # what cannot be read was written by another Python: it is made anew
-            found = pickle.loads(data)
-            if isinstance(found, Compiled):
-                return _with_layouts(found, layouts)
+            loaded = pickle.loads(data)
+            if isinstance(loaded, Compiled):
+                return _with_layouts(loaded, layouts)
     from spfgen.pipeline import generate
     from spfgen.space.nodes import Steps
 
-    made = compiled_of(generate(kernel, layouts))
-    made = replace(made, program=replace(made.program, steps=Steps((), {}), finds=(), marks=()))
-    folder.save(KERNELS, key, pickle.dumps(made))
-    return made
+    generated = compiled_of(generate(kernel, layouts))
+    generated = replace(generated, program=replace(generated.program, steps=Steps((), {}), finds=(), marks=()))
+    folder.save(KERNELS, key, pickle.dumps(generated))
+    return generated
 
 
-def _with_layouts(found: Compiled, layouts: Mapping[str, Layout]) -> Compiled:
+def _with_layouts(compiled_kernel: Compiled, layouts: Mapping[str, Layout]) -> Compiled:
     """The same with the layouts of this process, which calls tell by identity."""
-    tensors = tuple(_with_layout(t, layouts.get(t.name, SCALAR)) for t in found.program.tensors)
-    return replace(found, program=replace(found.program, tensors=tensors))
+    tensors = tuple(_with_layout(t, layouts.get(t.name, SCALAR)) for t in compiled_kernel.program.tensors)
+    return replace(compiled_kernel, program=replace(compiled_kernel.program, tensors=tensors))
 
 
 def _with_layout(tensor: Tensor, layout: Layout) -> Tensor:

@@ -187,8 +187,8 @@ def our_bugs(doing: str, notes: Callable[[], tuple[str, ...]]) -> Iterator[None]
 
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"
-        said = f" ({error})" if str(error) else ""
-        raise InternalError(f"{doing} failed in {place}: {type(error).__name__}{said}", None, notes()) from error
+        reason = f" ({error})" if str(error) else ""
+        raise InternalError(f"{doing} failed in {place}: {type(error).__name__}{reason}", None, notes()) from error
 
 
 def said(value: object) -> str:

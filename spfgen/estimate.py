@@ -17,14 +17,14 @@ from spfgen.space.nodes import Instance, Program, Tensor
 
 def memory(program: Program) -> list[tuple[str, str]]:
     """(array, its bytes) of all arrays, shared ones once; then about their sum."""
-    found: dict[str, Expr] = {}
+    sizes: dict[str, Expr] = {}
     for tensor in (t for t in program.tensors if t.assembled is None):
         shared = {a: f for a, f in tensor.arrays if f.partition(".")[0] != tensor.name}
         for array in tensor.layout.arrays:
             if array not in shared:
-                found[f"{tensor.name}.{array}"] = _bytes(tensor, array)
-    total = plus(*found.values())
-    return [*((name, show(expr)) for name, expr in found.items()), ("all, about", _shown(total))]
+                sizes[f"{tensor.name}.{array}"] = _bytes(tensor, array)
+    total = plus(*sizes.values())
+    return [*((name, show(expr)) for name, expr in sizes.items()), ("all, about", _shown(total))]
 
 
 def _shown(formula: Expr) -> str:

@@ -13,7 +13,7 @@ FILES = {"kernels.spf": "kernels.spf", "mine.spf": "mine.spf", "matrix.mtx.gz": 
 def example_files() -> dict[str, bytes]:
     """Contents by name."""
     folder = _folder()
-    return {name: folder.joinpath(own).read_bytes() for name, own in FILES.items()}
+    return {name: folder.joinpath(file_name).read_bytes() for name, file_name in FILES.items()}
 
 
 def _folder() -> Any:

@@ -87,10 +87,10 @@ def _planned(generated: Generated, whole: Plan, details: bool) -> Iterator[str]:
     sharing = [_filled(loop.text(details), "    ") for loop in shared_by_loops(program, asked, plan)]
     yield from _section("dependences", sharing)
     yield from _until_packed(program, whole)
-    own = claims(whole, generated.compared)
-    facts = [f"    - {fact}" for fact in (*own.proved, *proved(plan))]
+    claimed = claims(whole, generated.compared)
+    facts = [f"    - {fact}" for fact in (*claimed.proved, *proved(plan))]
     yield from _section("proved", facts or ["    nothing"])
-    yield from ("  only tested, not proved:", *(f"    - {text}" for text in own.only_tested))
+    yield from ("  only tested, not proved:", *(f"    - {text}" for text in claimed.only_tested))
     yield from _section("not taken", [f"    - {line}" for line in rejected(plan)])
     growth = [_filled(line, "    ") for line in above_linear(program, plan)]
     yield from _section("grows faster than what is stored", growth)
@@ -114,11 +114,11 @@ def _regions(program: Program, plan: Plan) -> Iterator[str]:
 
 def _loops(plan: Plan) -> Iterator[str]:
     """The loops in words."""
-    order, found = scanned(plan), looked_for(plan)
+    order, searched = scanned(plan), looked_for(plan)
     yield f"  loop order: {', '.join(order) if order else 'no loops'}"
-    if found:
-        driving = [d for d in order if d not in found]
-        yield f"  iterates over {', '.join(driving) or 'nothing'}; searches for {', '.join(found)}"
+    if searched:
+        driving = [d for d in order if d not in searched]
+        yield f"  iterates over {', '.join(driving) or 'nothing'}; searches for {', '.join(searched)}"
     yield "  loops:"
     yield from (f"    {line}" for line in show_plan(plan).splitlines())
 
@@ -187,8 +187,8 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "looked_for": looked_for(plan),
                 "loops": show_plan(plan).splitlines(),
                 "dependences": [loop.as_dict() for loop in shared_by_loops(program, asked, plan)],
-                "proved": [*(own := claims(whole, generated.compared)).proved, *proved(plan)],
-                "only_tested": [*own.only_tested],
+                "proved": [*(claimed := claims(whole, generated.compared)).proved, *proved(plan)],
+                "only_tested": [*claimed.only_tested],
                 "not_taken": rejected(plan),
                 "above_linear": above_linear(program, plan),
                 "costs": costs(plan),
@@ -261,10 +261,10 @@ def shared_by_loops(program: Program, asked: Group | None, plan: Plan) -> Iterat
             why = f"serial: threads would be started in each iteration of {meeting.outer[-1]}"
         else:
             why = "serial"
-        found = SharedByLoop(meeting, text, why)
-        if found not in seen:
-            seen.add(found)
-            yield found
+        loop = SharedByLoop(meeting, text, why)
+        if loop not in seen:
+            seen.add(loop)
+            yield loop
 
 
 def proved(plan: Plan) -> list[str]:

@@ -130,15 +130,15 @@ def clear_small_files(folder: Path, kinds: Sequence[str] = KINDS) -> None:
 
 def small_files(folder: Path) -> dict[str, tuple[int, int]]:
     """How many small files of each kind the folder holds, and their bytes."""
-    found = {}
+    counts = {}
     for kind in KINDS:
         sizes = []
         with contextlib.suppress(OSError):
             for file in (folder / kind).iterdir():
                 with contextlib.suppress(OSError):
                     sizes.append(file.stat().st_size)
-        found[kind] = (len(sizes), sum(sizes))
-    return found
+        counts[kind] = (len(sizes), sum(sizes))
+    return counts
 
 
 def human_bytes(count: int) -> str:
@@ -182,8 +182,8 @@ def fingerprint() -> str:
     """Of all files that decide what is generated: their sizes and times, or that they are not there."""
     package = os.walk(Path(__file__).parent)
     files = sorted(f"{f}{os.sep}{n}" for f, _, names in package for n in names if n.endswith((".py", ".lark", ".h")))
-    found = [importlib.util.find_spec(name) for name in SOLVERS]
-    files += [spec.origin for spec in found if spec is not None and spec.origin is not None]
+    specs = [importlib.util.find_spec(name) for name in SOLVERS]
+    files += [spec.origin for spec in specs if spec is not None and spec.origin is not None]
     return hash_of(*[f"{file}: {_stamp(file)}" for file in files])
 
 

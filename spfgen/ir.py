@@ -24,27 +24,27 @@ class _Fields(dict[type, tuple[str, ...] | None]):
         self.within = within
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
-        found = None
+        names = None
         if is_dataclass(kind) and issubclass(kind, self.within):
-            found = tuple(f.name for f in fields(kind) if f.name != "span" and f.type not in _WORDS)
-        self[kind] = found
-        return found
+            names = tuple(f.name for f in fields(kind) if f.name != "span" and f.type not in _WORDS)
+        self[kind] = names
+        return names
 
 
 class _Made(dict[type, tuple[str, ...]]):
     """The fields that a node of each class is made of."""
 
     def __missing__(self, kind: type) -> tuple[str, ...]:
-        found = self[kind] = tuple(f.name for f in fields(kind) if f.init)
-        return found
+        names = self[kind] = tuple(f.name for f in fields(kind) if f.init)
+        return names
 
 
 class _Within(dict[Kind, _Fields]):
     """The fields of the nodes within each class."""
 
     def __missing__(self, within: Kind) -> _Fields:
-        found = self[within] = _Fields(within)
-        return found
+        names = self[within] = _Fields(within)
+        return names
 
 
 _WITHIN = _Within()
@@ -54,14 +54,14 @@ _MADE = _Made()
 
 def children(node: Any) -> list[Any]:
     """The nodes directly below `node`, in the order of its fields."""
-    found: list[Any] = []
+    nodes: list[Any] = []
     for name in _FIELDS[type(node)] or ():
         value = getattr(node, name)
         if type(value) is tuple:
-            found += [item for item in value if _FIELDS[type(item)] is not None]
+            nodes += [item for item in value if _FIELDS[type(item)] is not None]
         elif _FIELDS[type(value)] is not None:
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def walk(node: Any, within: Kind = object) -> Iterator[Any]:

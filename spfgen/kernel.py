@@ -194,8 +194,8 @@ class Kernel(Public):
         return NOTEBOOK().notebook_html(self.generated)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned, self.prune)
-        return _rebuilt, (*own, self.max_workspace)
+        state = (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned, self.prune)
+        return _rebuilt, (*state, self.max_workspace)
 
     def with_given(self, names: Iterable[str]) -> Kernel:
         """The kernel to which these results are given: their patterns are not computed, but those that they come with.
@@ -289,8 +289,8 @@ class Kernel(Public):
 
     def results(self, bound: Bound, operands: Mapping[str, object]) -> Any:
         """The outputs of a call: the objects that were passed, or numpy arrays if numpy has the layout."""
-        found = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]
-        return found[0][1] if len(found) == 1 else dict(found)
+        results = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]
+        return results[0][1] if len(results) == 1 else dict(results)
 
     def bind(
         self,
@@ -351,9 +351,9 @@ class Kernel(Public):
         prune: bool | None = None,
     ) -> Bound:
         """The same, with threads and times of validation of this call's own; tensors in `checked` were validated."""
-        own = [n for n in self.assembled if operands.get(n) is not None] if self.assembled else ()
-        if own:
-            return self.with_given(own).bound(operands, sizes, threads, validate, checked, prune)
+        passed_results = [n for n in self.assembled if operands.get(n) is not None] if self.assembled else ()
+        if passed_results:
+            return self.with_given(passed_results).bound(operands, sizes, threads, validate, checked, prune)
         if self._sharing and (self.prune if prune is None else prune):
             return self._without_shared().bound(operands, sizes, threads, validate, checked, prune)
         calls = self._known()
@@ -366,18 +366,18 @@ class Kernel(Public):
         tensors = calls.bound(given, validate, checked)
         known = calls.completed(known, tensors)
         dtypes = calls.result_types(tensors)
-        made = []
+        results = []
         for declared in calls.owners_first:
             if declared.name not in tensors:
                 result = self._with_own_pattern(declared, tensors, known, threads or 0)
                 if result is None:
                     result = calls.made(declared, tensors, known, dtypes[declared.name])
                 tensors[declared.name] = result
-                made.append(declared.name)
+                results.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
         pruned = self.prune if prune is None else prune
-        bound = self.placed(tensors, known, threads or 0, made, validate, pruned)
+        bound = self.placed(tensors, known, threads or 0, results, validate, pruned)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
@@ -387,7 +387,7 @@ class Kernel(Public):
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         threads: int,
-        made: Container[str],
+        results: Container[str],
         validate: str,
         pruned: bool,
         wide: bool = False,
@@ -400,7 +400,7 @@ class Kernel(Public):
             _warn_of_size(entry.program, tensors)
         computed = [t for t in entry.program.tensors if t.is_made]
         assemblies = {t.name: self._assembly(t.name, t.layout.fill, pruned) for t in computed}
-        bound = entry.bind(tensors, sizes, threads, made, validate, assemblies)
+        bound = entry.bind(tensors, sizes, threads, results, validate, assemblies)
         bound.statements = self._kernel.statements
         if assemblies and self._target is None:
             from spfgen.run.calls.otherwise import otherwise
@@ -417,11 +417,11 @@ class Kernel(Public):
             computed = {t.name: t for t in self._declared.program.tensors if t.assembled is not None}
             lists = {n: replace(coordinate_list(t.layout.rank), fill=t.layout.fill) for n, t in computed.items()}
             plain = {n: lang.LayoutUse("coordinates") for n in computed}
-            own = tuple(
+            declarations = tuple(
                 replace(d, use=replace(plain[d.name], value_type=d.use.value_type)) if d.name in plain else d
                 for d in self._kernel.tensors
             )
-            text, layouts = replace(self._kernel, tensors=own), {**self._layouts, **lists}
+            text, layouts = replace(self._kernel, tensors=declarations), {**self._layouts, **lists}
             self._listed = Kernel(text, layouts, self.threads, self.validate, kept=self._kept, prune=self.prune)
             self._listed._target = self
         return self._listed
@@ -436,13 +436,13 @@ class Kernel(Public):
 
         use = next(d.use for d in self._kernel.tensors if d.name == name)
         _, kinds = types_of(use, self._layouts[name])
-        said = use.index_type is not None or bool(use.array_types)
+        typed = use.index_type is not None or bool(use.array_types)
         layout = self._layouts[name]
         layout = layout if fill_text(fill) == fill_text(layout.fill) else replace(layout, fill=fill)
         target = None if self._target is None else self._target._assembly(name, fill, pruned)
-        made = Assembly(layout, dict(kinds), said, pruned, self.max_workspace or 0, target)
-        self._assemblies[key] = made
-        return made
+        assembly = Assembly(layout, dict(kinds), typed, pruned, self.max_workspace or 0, target)
+        self._assemblies[key] = assembly
+        return assembly
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -454,12 +454,12 @@ class Kernel(Public):
         kinds = self._kinds_of_results(tensors, wide)
         key: list[object] = [*kinds.values()]
         for name, arrays in self._known().typed_arrays:
-            held = tensors[name].arrays
-            key += [held[a].dtype for a in arrays]
-        found = self._variants.get(tuple(key))
-        if found is None:
-            found = self._variants[tuple(key)] = self._built(tensors, kinds)
-        return found
+            arrays_of_tensor = tensors[name].arrays
+            key += [arrays_of_tensor[a].dtype for a in arrays]
+        variant = self._variants.get(tuple(key))
+        if variant is None:
+            variant = self._variants[tuple(key)] = self._built(tensors, kinds)
+        return variant
 
     def _kinds_of_results(self, tensors: Mapping[str, Tensor], wide: bool) -> dict[str, tuple[tuple[str, str], ...]]:
         """The types of the index arrays of results whose pattern is computed."""
@@ -481,10 +481,10 @@ class Kernel(Public):
             return compiled(kernel, self._layouts)
         from spfgen.pipeline import generate
 
-        made = generate(kernel, self._layouts)
+        generated = generate(kernel, self._layouts)
         if kernel is self._kernel:
-            self._generated = made
-        return compiled_of(made)
+            self._generated = generated
+        return compiled_of(generated)
 
     def _built(
         self, tensors: Mapping[str, Tensor], results: Mapping[str, tuple[tuple[str, str], ...]]
@@ -493,14 +493,14 @@ class Kernel(Public):
 
         uses = {}
         for tensor in self._declared.program.tensors:
-            found = tensors[tensor.name]
+            tensor_of_call = tensors[tensor.name]
             kinds = results.get(tensor.name) or tuple(
-                (a.name, found.arrays[a.name].dtype.name) for a in tensor.layout.indexes
+                (a.name, tensor_of_call.arrays[a.name].dtype.name) for a in tensor.layout.indexes
             )
-            uses[tensor.name] = (found.dtype.name, kinds)
+            uses[tensor.name] = (tensor_of_call.dtype.name, kinds)
             if tensor.typed:
                 said = {n for n, _ in tensor.index_types} - self._open_marks(tensor)
-                _check_types(tensor, found.dtype.name, tuple((n, k) for n, k in kinds if n in said))
+                _check_types(tensor, tensor_of_call.dtype.name, tuple((n, k) for n, k in kinds if n in said))
         program = self._declared.program
         if all(uses[t.name] == (t.value_type, t.made_types) for t in program.tensors):
             return self._declared, Entry(program, self._function(self._declared))
@@ -514,8 +514,8 @@ class Kernel(Public):
             value, kinds = uses[declaration.name]
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))
-        made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
-        return made, Entry(made.program, self._function(made))
+        generated = self._compiled(replace(self._kernel, tensors=tuple(typed)))
+        return generated, Entry(generated.program, self._function(generated))
 
     def build(self) -> None:
         """Compile it for the element types of its text, or double; a call with others compiles it for these. Raises
@@ -525,15 +525,15 @@ class Kernel(Public):
     def _open_marks(self, tensor: Declared) -> set[str]:
         """The index arrays that hold marks, whose types the text does not say: those of the operand are taken."""
         uses = [d.use for d in self._kernel.tensors if d.name == tensor.name and d.use.index_type is None]
-        said = {name for use in uses for name, _ in use.array_types}
-        return {a.name for a in tensor.layout.indexes if uses and a.name not in said and a.types != INDEX_TYPES}
+        typed = {name for use in uses for name, _ in use.array_types}
+        return {a.name for a in tensor.layout.indexes if uses and a.name not in typed and a.types != INDEX_TYPES}
 
-    def _function(self, made: Compiled) -> Any:
+    def _function(self, generated: Compiled) -> Any:
         """The function that a C compiler makes of it."""
         from spfgen.run.calls.call import function_name
         from spfgen.run.compile import build, load
 
-        return None if made.refused else getattr(load(build(made.whole)), function_name(made.program))
+        return None if generated.refused else getattr(load(build(generated.whole)), function_name(generated.program))
 
 
 def _given(tensors: Mapping[str, Tensor]) -> dict[str, object]:
@@ -556,10 +556,10 @@ def _warn_of_size(program: Program, tensors: Mapping[str, Tensor]) -> None:
         shape = tensors[name].shape
         if sparse and prod(shape) >= max(DENSE_RESULT, 4 * stored):
             layout = program.tensor(name).assembled
-            own = layout.name if layout is not None else "its layout"
+            layout_name = layout.name if layout is not None else "its layout"
             text = f"`{name}` gets an entry at each of its {prod(shape)} places, but its operands store {stored}: it is"
-            way = f"a dense result is smaller and faster; multiply by a pattern if {own} is to have that of an operand"
-            warn_user(f"{text} as large in {own} as a dense array would be ({way})", DenseResultWarning)
+            way = f"a dense result is smaller and faster; multiply by a pattern if {layout_name} is to have that of an operand"
+            warn_user(f"{text} as large in {layout_name} as a dense array would be ({way})", DenseResultWarning)
 
 
 def made(
@@ -576,15 +576,15 @@ def made(
     left out, with a warning."""
     from spfgen.tuned import found_for
 
-    found = found_for(kernel, layouts, checked_threads(threads))
-    if found is not None:
+    stored = found_for(kernel, layouts, checked_threads(threads))
+    if stored is not None:
         from spfgen.lang.parse import parse_schedule
         from spfgen.lang.schedule import with_schedule
 
         try:
-            scheduled = with_schedule(kernel, parse_schedule(found.schedule))
+            scheduled = with_schedule(kernel, parse_schedule(stored.schedule))
             return Kernel(
-                scheduled, layouts, threads, validate, kept=kept, tuned=found, prune=prune, max_workspace=max_workspace
+                scheduled, layouts, threads, validate, kept=kept, tuned=stored, prune=prune, max_workspace=max_workspace
             )
         except SpfgenError as error:
             text = f"the schedule that `spfgen tune` found for `{kernel.name}` is no longer accepted: {error.message}"
@@ -716,10 +716,10 @@ class _Calls:
     def result_types(self, tensors: Mapping[str, Tensor]) -> Mapping[str, str]:
         """The element types of outputs that have none of their own, as numpy would have them."""
         key = tuple([(n, t.dtype) for n, t in tensors.items()])
-        found = self._results.get(key)
-        if found is None:
-            found = self._results[key] = self._typed(dict(key))
-        return found
+        types = self._results.get(key)
+        if types is None:
+            types = self._results[key] = self._typed(dict(key))
+        return types
 
     def _typed(self, types: Mapping[str, Any]) -> Mapping[str, str]:
         from spfgen.lang.types import ALIASES
@@ -727,26 +727,26 @@ class _Calls:
 
         known = {n: d.name for n, d in types.items() if n not in self.outputs}
         given = {n: d.name for n, d in types.items() if n in self.outputs}
-        said = {d.name: d.use.value_type for d in self.kernel.tensors if d.use.value_type}
-        own = {name: ALIASES.get(kind, kind) for name, kind in said.items()}
-        return {**own, **result_types(self.kernel, {**own, **known}, given)}
+        stated = {d.name: d.use.value_type for d in self.kernel.tensors if d.use.value_type}
+        declared = {name: ALIASES.get(kind, kind) for name, kind in stated.items()}
+        return {**declared, **result_types(self.kernel, {**declared, **known}, given)}
 
     def made(self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str) -> Tensor:
         """An output that was not given. Raises UsageError when it cannot be made."""
-        made = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
-        if made is None:
+        tensor = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
+        if tensor is None:
             if declared.name in read_first(self.kernel.statements, in_loops=True):
                 why, hint = "it is read before it is written", "pass it, with its initial values"
             else:
                 why = "its extents or its pattern do not follow from the other operands"
-                said = ", ".join(f"'{i}': ..." for i in self._makers[declared.name].unknown(tensors, sizes)) or "..."
-                hint = f"pass it (values are overwritten), or its extents with sizes={{{said}}}"
-                own = zip(declared.layout.parameters, declared.extents, strict=True)
-                known = [f"`{declared.name}.{p}` is `{e}`" for p, e in own if e != f"{declared.name}.{p}"]
-                if f"'{declared.name}." in said and known:
+                missing = ", ".join(f"'{i}': ..." for i in self._makers[declared.name].unknown(tensors, sizes)) or "..."
+                hint = f"pass it (values are overwritten), or its extents with sizes={{{missing}}}"
+                extents_of_layout = zip(declared.layout.parameters, declared.extents, strict=True)
+                known = [f"`{declared.name}.{p}` is `{e}`" for p, e in extents_of_layout if e != f"{declared.name}.{p}"]
+                if f"'{declared.name}." in missing and known:
                     hint += f" ({', '.join(known)})"
             raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
-        return made
+        return tensor
 
 
 def in_blocks(values: Iterable[object]) -> bool:
@@ -831,6 +831,6 @@ def _natural(tensor: Tensor) -> Any:
         return tensor.arrays[tensor.layout.values[0].name][()]
     for binding in tensor.layout.bindings:
         if binding.library == "numpy":
-            own, attribute, _ = binding.arrays[0]
-            return tensor.arrays[own].T if attribute == "T" else tensor.arrays[own]
+            array, attribute, _ = binding.arrays[0]
+            return tensor.arrays[array].T if attribute == "T" else tensor.arrays[array]
     return tensor

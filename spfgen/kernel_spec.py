@@ -86,8 +86,8 @@ def with_finds(kernel: lang.Kernel, finds: Mapping[str, str] | None, determinist
 
 def loops(order: Sequence[str]) -> Iterator[lang.Loop]:
     for loop in (order,) if isinstance(order, str) else order:
-        owner, _, own = loop.rpartition(".")
-        yield lang.Loop(owner or None, own)
+        owner, _, index = loop.rpartition(".")
+        yield lang.Loop(owner or None, index)
 
 
 def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:

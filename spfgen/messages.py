@@ -51,13 +51,13 @@ def message(text: str, title: str = "") -> None:
     click.echo(f"{prefix}{text}", err=True)
 
 
-def _named_arrays(found: re.Match[str]) -> str:
-    names = found[1].replace("=...", "")
+def _named_arrays(match: re.Match[str]) -> str:
+    names = match[1].replace("=...", "")
     return f"--data NAME=FILE.npz, which numpy.savez wrote with {names} (and shape)"
 
 
-def _each_size(found: re.Match[str]) -> str:
-    return re.sub(r"'(\w+)': \.\.\.,?", r"--size \1=N", found[1])
+def _each_size(match: re.Match[str]) -> str:
+    return re.sub(r"'(\w+)': \.\.\.,?", r"--size \1=N", match[1])
 
 
 _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (

@@ -121,20 +121,20 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         working,
         recorded() as answers,
         unproved_passes.recorded() as left,
-        comparisons.recorded() as found,
+        comparisons.recorded() as compared,
     ):
         last = stop_after if stop_after in C_PASSES else ""
         program = join(kernel, layouts)
         check_program(program)
         check_declared(kernel, program)
         plans = make_plans(program, "" if last else stop_after)
-        made = print_kernel(program, plans, unique(answers), last)
-        made = replace(made, left_out=tuple(left), compared=found)
+        generated = print_kernel(program, plans, unique(answers), last)
+        generated = replace(generated, left_out=tuple(left), compared=compared)
     for excess in excesses(plans, program):
         LOGGER.debug("`%s`: %s", kernel.name, excess)
-    asked = len(made.obligations)
+    asked = len(generated.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
-    return made
+    return generated
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:
@@ -166,8 +166,8 @@ def print_kernel(
     source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
     header = header_file(program, [function], f"{comment}{_largest(program)}")
-    made = Generated(program, plans, function, print_file(source), print_file(header), obligations)
-    return _assembled(made, functions, comment, lowered.rooms)
+    generated = Generated(program, plans, function, print_file(source), print_file(header), obligations)
+    return _assembled(generated, functions, comment, lowered.rooms)
 
 
 def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
@@ -180,23 +180,23 @@ def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
 
 
 def _assembled(
-    made: Generated, functions: Sequence[Function], comment: str, rooms: Mapping[str, tuple[str, str]]
+    generated: Generated, functions: Sequence[Function], comment: str, rooms: Mapping[str, tuple[str, str]]
 ) -> Generated:
     """With results in their layouts, where their pattern is computed."""
-    program = made.program
+    program = generated.program
     if not any(t.is_made for t in program.tensors):
-        return made
+        return generated
     from spfgen.cir.lower.interface import interface  # numpy, which is not needed before
 
     try:
-        results = interface(program, functions[-1], rooms, made.plans)
+        results = interface(program, functions[-1], rooms, generated.plans)
     except Unsupported as error:
-        return replace(made, source="", header="", refused=error)
+        return replace(generated, source="", header="", refused=error)
     source = source_file(program, [*functions[:-1], *results.functions], comment, list_types(results))
     cir_check.check(source, KNOWN)
     header = header_file(program, results.shown, f"{comment}{_largest(program)}", results)
     text, shown = print_file(source), print_file(header)
-    return replace(made, source=text, header=shown, assemblies=results.assemblies)
+    return replace(generated, source=text, header=shown, assemblies=results.assemblies)
 
 
 def _largest(program: Program) -> str:
@@ -213,10 +213,10 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
         raise UsageError(f"expected the name of a pass, but `{stop_after}` is not one", None, (hint,))
     context = replace(context_of(program), stop_after=stop_after)
     try:
-        with comparisons.recorded() as found:
+        with comparisons.recorded() as compared:
             plans = tuple(with_marks(plan, context) for plan in plan_steps(program, context))
         for plan in plans:
-            check_plan(plan, program, found)
+            check_plan(plan, program, compared)
         if context.assembled:
             from spfgen.plan.assemble.in_place import entries_in_place  # numpy, which is not needed before
 
@@ -267,13 +267,13 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
         if declaration.use.name == SCALAR.name and SCALAR.name not in tree.layouts:
             result[declaration.name] = SCALAR
             continue
-        found, settings = tree.resolve(declaration.use)
+        layout_declaration, settings = tree.resolve(declaration.use)
         rank = len(declaration.extents) if declaration.extents is not None else ranks.get(declaration.name)
-        if RANK not in settings and rank is not None and RANK in dict(found.constants):
+        if RANK not in settings and rank is not None and RANK in dict(layout_declaration.constants):
             settings[RANK] = rank
         if rank is None:
             raise SpecError(f"expected `{declaration.name}` to be used, but no statement accesses it", declaration.span)
-        result[declaration.name] = layout_of(found, settings, tree.fill_of(declaration.use))
+        result[declaration.name] = layout_of(layout_declaration, settings, tree.fill_of(declaration.use))
     return result
 
 

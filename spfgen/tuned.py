@@ -40,8 +40,8 @@ class Tuned:
 
     def __str__(self) -> str:
         data = ", ".join(f"{name}={source}" for name, source in self.data.items())
-        found = f"`{self.schedule}`, {self.gain:.2f} times faster" if self.schedule else OWN
-        return f"{found} on {data} with {self.threads} threads ({self.when})"
+        text = f"`{self.schedule}`, {self.gain:.2f} times faster" if self.schedule else OWN
+        return f"{text} on {data} with {self.threads} threads ({self.when})"
 
 
 def key_of(kernel: Kernel, layouts: Mapping[str, Layout], threads: int) -> str:
@@ -93,5 +93,5 @@ def found_for(kernel: Kernel, layouts: Mapping[str, Layout], threads: int | None
         return None
     from spfgen.run.threads import threads_by_default
 
-    found = load(key_of(kernel, layouts, threads or threads_by_default()))
-    return found if found is not None and found.schedule else None
+    stored = load(key_of(kernel, layouts, threads or threads_by_default()))
+    return stored if stored is not None and stored.schedule else None

@@ -34,12 +34,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     """
     on_device(device)
     if isinstance(obj, Tensor | LazyArray) or is_scipy(obj) or is_pydata(obj) or is_elsewhere(obj):
-        found = array_operand(obj)
-        same = dtype is None or found.dtype == np.dtype(dtype)
+        array_of_object = array_operand(obj)
+        same = dtype is None or array_of_object.dtype == np.dtype(dtype)
         if copy is False and not same:
-            raise ArgumentError(f"expected the type {found.dtype} where there is no copy, but it is {dtype}")
-        found = found if same else found.astype(dtype)
-        return found.copy() if copy and same and isinstance(found, Tensor) else found
+            raise ArgumentError(f"expected the type {array_of_object.dtype} where there is no copy, but it is {dtype}")
+        array_of_object = array_of_object if same else array_of_object.astype(dtype)
+        return array_of_object.copy() if copy and same and isinstance(array_of_object, Tensor) else array_of_object
     array = np.array(obj, dtype=dtype, copy=copy)
     if dtype is None and array.dtype == np.float16:
         array = array.astype(np.float32)
@@ -103,11 +103,11 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
     np.float64(3.0)
     """
     x = computed(x)
-    made = full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
+    filled = full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
     if not x.shape:
-        return made
+        return filled
     none = np.zeros(0, np.int64)
-    entries = Entries(x.shape, (none,) * x.ndim, np.zeros(0, made.dtype), made.fill)
+    entries = Entries(x.shape, (none,) * x.ndim, np.zeros(0, filled.dtype), filled.fill)
     return as_array(tensor_from(entries, [x.layout]))
 
 

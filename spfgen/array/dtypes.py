@@ -57,9 +57,9 @@ def finfo(type: Any, /) -> finfo_object:
     >>> xp.finfo(xp.float32).bits
     32
     """
-    found = np.finfo(_type_of(type))
-    eps, most, least, normal = (float(n) for n in (found.eps, found.max, found.min, found.smallest_normal))
-    return finfo_object(found.bits, eps, most, least, normal, np.dtype(found.dtype))
+    limits = np.finfo(_type_of(type))
+    eps, most, least, normal = (float(n) for n in (limits.eps, limits.max, limits.min, limits.smallest_normal))
+    return finfo_object(limits.bits, eps, most, least, normal, np.dtype(limits.dtype))
 
 
 def iinfo(type: Any, /) -> iinfo_object:
@@ -71,8 +71,8 @@ def iinfo(type: Any, /) -> iinfo_object:
     127
     """
     kind = np.dtype(_type_of(type))
-    found = np.iinfo(kind)
-    return iinfo_object(found.bits, int(found.max), int(found.min), kind)
+    limits = np.iinfo(kind)
+    return iinfo_object(limits.bits, int(limits.max), int(limits.min), kind)
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:

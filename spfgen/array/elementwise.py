@@ -40,8 +40,8 @@ def _of_one(name: str, kinds: str, theirs: str = "") -> Callable[[Any], AnyArray
     def of_one(x: Any, /) -> AnyArray:
         return as_array(function(numeric_operand(x, kinds, name)))
 
-    found: Callable[[Any], AnyArray] = _named(of_one, name, function, kinds, _FILL_OF_ONE)
-    return found
+    function_of_one: Callable[[Any], AnyArray] = _named(of_one, name, function, kinds, _FILL_OF_ONE)
+    return function_of_one
 
 
 def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], AnyArray]:
@@ -55,8 +55,8 @@ def _of_two(name: str, kinds: str, theirs: str = "") -> Callable[[Any, Any], Any
                 numeric_operand(x, kinds, name)
         return as_array(exactly(first, second))
 
-    found: Callable[[Any, Any], AnyArray] = _named(of_two, name, function, kinds, _FILL_OF_TWO)
-    return found
+    function_of_two: Callable[[Any, Any], AnyArray] = _named(of_two, name, function, kinds, _FILL_OF_TWO)
+    return function_of_two
 
 
 _BY_CONVENTION = ("multiply", "divide", "floor_divide", "remainder")
@@ -83,13 +83,13 @@ def _leaves_zeros(function: np.ufunc, given: list[Any]) -> bool:
     return function is np.multiply and all(o.dtype.kind in "biu" for o in given)
 
 
-def _named(made: Any, name: str, function: Any, kinds: str, fill: str) -> Any:
-    made.__name__ = made.__qualname__ = name
+def _named(wrapper: Any, name: str, function: Any, kinds: str, fill: str) -> Any:
+    wrapper.__name__ = wrapper.__qualname__ = name
     shapes = "that of `x`" if function.nin == 1 else "those of both, broadcast"
     like = "M" if kinds == _BOOL else "I" if "f" not in kinds else "A"
     given = ", ".join([like] * function.nin)
     theirs = ", ".join([f"{like}.to_numpy()"] * function.nin)
-    made.__doc__ = f"""numpy.{function.__name__} of each element.
+    wrapper.__doc__ = f"""numpy.{function.__name__} of each element.
 
     Shapes: {shapes}. Types: {_KINDS[kinds]}; the result has that of numpy's function.
     {fill}
@@ -97,7 +97,7 @@ def _named(made: Any, name: str, function: Any, kinds: str, fill: str) -> Any:
     >>> np.array_equal(xp.{name}({given}), np.{function.__name__}({theirs}), equal_nan=True)
     True
     """
-    return made
+    return wrapper
 
 
 def _pair(x1: Any, x2: Any) -> tuple[Any, Any]:
@@ -188,8 +188,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> AnyArray:
     bounds = [None if b is None else operand(b) for b in (min, max)]
     if bounds == [None, None]:
         return x
-    found = as_array(np.clip(x, *bounds))
-    return found if found.dtype == x.dtype else found.astype(x.dtype)
+    clipped = as_array(np.clip(x, *bounds))
+    return clipped if clipped.dtype == x.dtype else clipped.astype(x.dtype)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> AnyArray:

@@ -61,11 +61,11 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> AnyArray:
     first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     if first.shape[-1] != second.shape[-1]:
         raise ArgumentError(f"expected equal extents, but they are {first.shape[-1]} and {second.shape[-1]}")
-    found = as_array(np.vecdot(first, second)) if hasattr(first, "arrays") and hasattr(second, "arrays") else None
-    if found is None:
-        found = sum(np.conjugate(first) * second, axis=-1)
+    products = as_array(np.vecdot(first, second)) if hasattr(first, "arrays") and hasattr(second, "arrays") else None
+    if products is None:
+        products = sum(np.conjugate(first) * second, axis=-1)
     kind = np.result_type(x1.dtype, x2.dtype)
-    return found if found.dtype == kind else found.astype(kind)
+    return products if products.dtype == kind else products.astype(kind)
 
 
 def outer(x1: Any, x2: Any, /) -> AnyArray:

@@ -20,13 +20,13 @@ AnyArray = Any
 """A Tensor or a LazyArray."""
 
 
-def as_array(found: Any) -> Any:
+def as_array(result: Any) -> Any:
     """A result as an array of the standard; a tuple of results as a tuple."""
-    if isinstance(found, Tensor | LazyArray):
-        return found
-    if isinstance(found, tuple | list):
-        return tuple([as_array(f) for f in found])
-    return tensor_of(np.asarray(found), "the array")
+    if isinstance(result, Tensor | LazyArray):
+        return result
+    if isinstance(result, tuple | list):
+        return tuple([as_array(f) for f in result])
+    return tensor_of(np.asarray(result), "the array")
 
 
 def array_operand(value: Any) -> AnyArray:
@@ -49,8 +49,8 @@ def operand(value: Any) -> Any:
 def computed(value: Any) -> Tensor:
     """The tensor that an array is."""
     value = array_operand(value)
-    found: Tensor = as_array(value.compute()) if isinstance(value, LazyArray) else value
-    return found
+    tensor: Tensor = as_array(value.compute()) if isinstance(value, LazyArray) else value
+    return tensor
 
 
 def dense(value: Any) -> Array:

@@ -70,8 +70,8 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     array([[0.5, 0. ],
            [1. , 0. ]])
     """
-    found = np.sort(dense(numeric_operand(x, "iuf", "sort")), axis=axis, stable=stable)
-    return as_array(np.flip(found, axis) if descending else found)
+    sorted_array = np.sort(dense(numeric_operand(x, "iuf", "sort")), axis=axis, stable=stable)
+    return as_array(np.flip(sorted_array, axis) if descending else sorted_array)
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> AnyArray:
@@ -83,11 +83,11 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
     array([[0, 1],
            [1, 0]])
     """
-    own = dense(numeric_operand(x, "iuf", "argsort"))
+    array = dense(numeric_operand(x, "iuf", "argsort"))
     if not descending:
-        return as_array(np.argsort(own, axis=axis, stable=stable))
-    places = np.argsort(np.flip(own, axis), axis=axis, stable=stable)
-    return as_array(own.shape[axis] - 1 - np.flip(places, axis))
+        return as_array(np.argsort(array, axis=axis, stable=stable))
+    places = np.argsort(np.flip(array, axis), axis=axis, stable=stable)
+    return as_array(array.shape[axis] - 1 - np.flip(places, axis))
 
 
 def unique_values(x: Any, /) -> AnyArray:
@@ -124,8 +124,8 @@ def unique_inverse(x: Any, /) -> unique_inverse_result:
     array([[0, 1],
            [2, 0]])
     """
-    found = np.unique_inverse(dense(x))
-    return unique_inverse_result(*map(as_array, found))
+    distinct = np.unique_inverse(dense(x))
+    return unique_inverse_result(*map(as_array, distinct))
 
 
 def unique_all(x: Any, /) -> unique_all_result:
@@ -145,10 +145,10 @@ def _distinct(x: Any) -> tuple[Array, Array]:
     entries = entries_of(x)
     missing = x.size - len(entries.values)
     if missing and entries.fill != entries.fill:
-        found = np.unique_counts(dense(x))
-        return found.values, found.counts
-    own = np.append(entries.values, entries.fill) if missing else entries.values
-    values, counts = np.unique(own, return_counts=True, equal_nan=False)
+        distinct = np.unique_counts(dense(x))
+        return distinct.values, distinct.counts
+    stored = np.append(entries.values, entries.fill) if missing else entries.values
+    values, counts = np.unique(stored, return_counts=True, equal_nan=False)
     if missing:
         counts[values == entries.fill] += missing - 1
     return values, counts

@@ -158,11 +158,11 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
     (3, 4, 2)
     """
     x = array_operand(x)
-    own, other = axes_of(source, x.ndim), axes_of(destination, x.ndim)
-    if len(own) != len(other):
+    sources, destinations = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    if len(sources) != len(destinations):
         raise ArgumentError(f"expected as many axes to go as places, but they are {source!r} and {destination!r}")
-    order = [d for d in range(x.ndim) if d not in own]
-    for place, axis in sorted(zip(other, own, strict=True)):
+    order = [d for d in range(x.ndim) if d not in sources]
+    for place, axis in sorted(zip(destinations, sources, strict=True)):
         order.insert(place, axis)
     return permute_dims(x, tuple(order))
 
@@ -243,11 +243,11 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     """
     parts = [array_operand(p) for p in (prepend, x, append) if p is not None]
     along = axis_of(axis, array_operand(x).ndim)
-    found = parts[0] if len(parts) == 1 else concat(parts, axis=along)
+    differences = parts[0] if len(parts) == 1 else concat(parts, axis=along)
     for _ in range(n):
         before = (slice(None),) * along
-        found = found[(*before, slice(1, None))] - found[(*before, slice(None, -1))]
-    return as_array(found)
+        differences = differences[(*before, slice(1, None))] - differences[(*before, slice(None, -1))]
+    return as_array(differences)
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> AnyArray:

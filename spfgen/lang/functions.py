@@ -22,9 +22,9 @@ RESERVED = (*VIEWS, "or", "and")
 
 def read_function(reader: Reader, tree: Tree[Any], functions: Mapping[str, Function]) -> Function:
     """A declaration; its body may call the functions that are known so far, so none calls itself."""
-    name, *rest = tree.children
-    names = [c for c in rest if isinstance(c, Token)]
-    items = [c for c in rest if isinstance(c, Tree)]
+    name, *parts = tree.children
+    names = [c for c in parts if isinstance(c, Token)]
+    items = [c for c in parts if isinstance(c, Tree)]
     _check_name(reader, name, functions)
     parameters = tuple(str(n) for n in names)
     for number, one in enumerate(names):

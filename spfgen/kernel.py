@@ -556,10 +556,12 @@ def _warn_of_size(program: Program, tensors: Mapping[str, Tensor]) -> None:
         shape = tensors[name].shape
         if sparse and prod(shape) >= max(DENSE_RESULT, 4 * stored):
             layout = program.tensor(name).assembled
-            layout_name = layout.name if layout is not None else "its layout"
+            named = layout.name if layout is not None else "its layout"
             text = f"`{name}` gets an entry at each of its {prod(shape)} places, but its operands store {stored}: it is"
-            way = f"a dense result is smaller and faster; multiply by a pattern if {layout_name} is to have that of an operand"
-            warn_user(f"{text} as large in {layout_name} as a dense array would be ({way})", DenseResultWarning)
+            way = (
+                f"a dense result is smaller and faster; multiply by a pattern if {named} is to have that of an operand"
+            )
+            warn_user(f"{text} as large in {named} as a dense array would be ({way})", DenseResultWarning)
 
 
 def made(

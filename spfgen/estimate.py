@@ -11,7 +11,7 @@ from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import plus, simplified, times
 from spfgen.plan.analyse.trips import Trips, plans_inside
-from spfgen.plan.nodes import Append, Gather, InPlace, Plan, Products, Scan, Store, Versions
+from spfgen.plan.nodes import Append, InPlace, Plan, Products, RowWorkspace, Scan, Store, Versions
 from spfgen.space.nodes import Instance, Program, Tensor
 
 
@@ -70,7 +70,7 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
         total: Expr = ZERO
         for trips, _ in _visits(plan, ONE, Trips(group.instances, plan)):
             total = plus(total, trips)
-        gathers = [n for n in walk(plan) if isinstance(n, Gather)]
+        gathers = [n for n in walk(plan) if isinstance(n, RowWorkspace)]
         bytes_ = TYPES[tensor.entry_type].bytes
         each, wide = (n * tensor.layout.rank + bytes_ for n in (4, 8))
         most = "at most " if gathers else ""

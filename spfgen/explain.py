@@ -28,7 +28,7 @@ from spfgen.plan.nodes import (
     Find,
     Guard,
     Key,
-    Levels,
+    LevelLoop,
     Plan,
     Products,
     Scan,
@@ -239,7 +239,7 @@ def shared_by_loops(program: Program, asked: Group | None, plan: Plan) -> Iterat
     context = context_of(program)
     loops = [n for n in walk(plan) if isinstance(n, Scan | Find)]
     threads = {n.dim for n in loops if n.parallel}
-    levels = {n.dim for n in walk(plan) if isinstance(n, Levels)}
+    levels = {n.dim for n in walk(plan) if isinstance(n, LevelLoop)}
     reasons = {n.dim: n.because for n in loops if isinstance(n, Scan) and n.because}
     seen = set()
     outer = ""
@@ -316,7 +316,7 @@ def unproved(plan: Plan) -> list[str]:
     """What was asked and not proved, and what is done instead."""
     doubts = []
     loops = [n for n in walk(plan) if isinstance(n, Scan | Find)]
-    bound = any(isinstance(n, Levels) for n in walk(plan)) or (
+    bound = any(isinstance(n, LevelLoop) for n in walk(plan)) or (
         loops and isinstance(loops[0], Scan) and loops[0].because
     )
     if loops and not bound and not any(n.parallel for n in loops):

@@ -25,9 +25,9 @@ from spfgen.run.threads import checked_threads
 if TYPE_CHECKING:
     from spfgen.disk_cache import Compiled
     from spfgen.pipeline import Generated
-    from spfgen.run.assembly import Assembly
-    from spfgen.run.calls.call import Bound, Entry
-    from spfgen.run.calls.pattern_overflow import Places
+    from spfgen.run.assembly import ResultAssembly
+    from spfgen.run.calls.call import Bound, KernelVariant
+    from spfgen.run.calls.pattern_overflow import PatternOverflow
     from spfgen.run.drawings.symbolic import Symbolic
     from spfgen.run.tensor import Tensor
     from spfgen.space.nodes import Program
@@ -115,9 +115,9 @@ class Kernel(Public):
         self.tuned = tuned
         self._generated: Generated | None = None
         self._declared = self._compiled(kernel)
-        self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
+        self._variants: dict[tuple[object, ...], tuple[Compiled, KernelVariant]] = {}
         self._calls: _Calls | None = None
-        self._assemblies: dict[tuple[str, str, bool], Assembly] = {}
+        self._assemblies: dict[tuple[str, str, bool], ResultAssembly] = {}
         self._target: Kernel | None = None
         self._listed: Kernel | None = None
         self.prune = checked_prune(prune) or False
@@ -426,12 +426,12 @@ class Kernel(Public):
             self._listed._target = self
         return self._listed
 
-    def _assembly(self, name: str, fill: Any, pruned: bool) -> Assembly:
+    def _assembly(self, name: str, fill: Any, pruned: bool) -> ResultAssembly:
         """How entries of a result become a tensor, found out once. The types of a call may decide the `fill` value."""
         key = name, fill_text(fill), pruned
         if key in self._assemblies:
             return self._assemblies[key]
-        from spfgen.run.assembly import Assembly
+        from spfgen.run.assembly import ResultAssembly
         from spfgen.space.tensors import types_of
 
         use = next(d.use for d in self._kernel.tensors if d.name == name)
@@ -440,7 +440,7 @@ class Kernel(Public):
         layout = self._layouts[name]
         layout = layout if fill_text(fill) == fill_text(layout.fill) else replace(layout, fill=fill)
         target = None if self._target is None else self._target._assembly(name, fill, pruned)
-        assembly = Assembly(layout, dict(kinds), typed, pruned, self.max_workspace or 0, target)
+        assembly = ResultAssembly(layout, dict(kinds), typed, pruned, self.max_workspace or 0, target)
         self._assemblies[key] = assembly
         return assembly
 
@@ -449,7 +449,7 @@ class Kernel(Public):
             self._calls = _Calls(self._kernel, self._declared.program)
         return self._calls
 
-    def _entry(self, tensors: Mapping[str, Tensor], wide: bool) -> tuple[Compiled, Entry]:
+    def _entry(self, tensors: Mapping[str, Tensor], wide: bool) -> tuple[Compiled, KernelVariant]:
         """The loaded kernel for these element types."""
         kinds = self._kinds_of_results(tensors, wide)
         key: list[object] = [*kinds.values()]
@@ -488,8 +488,8 @@ class Kernel(Public):
 
     def _built(
         self, tensors: Mapping[str, Tensor], results: Mapping[str, tuple[tuple[str, str], ...]]
-    ) -> tuple[Compiled, Entry]:
-        from spfgen.run.calls.call import Entry
+    ) -> tuple[Compiled, KernelVariant]:
+        from spfgen.run.calls.call import KernelVariant
 
         uses = {}
         for tensor in self._declared.program.tensors:
@@ -503,7 +503,7 @@ class Kernel(Public):
                 _check_types(tensor, tensor_of_call.dtype.name, tuple((n, k) for n, k in kinds if n in said))
         program = self._declared.program
         if all(uses[t.name] == (t.value_type, t.made_types) for t in program.tensors):
-            return self._declared, Entry(program, self._function(self._declared))
+            return self._declared, KernelVariant(program, self._function(self._declared))
         typed = []
         declared = {d.name for d in self._kernel.tensors}
         scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)
@@ -515,7 +515,7 @@ class Kernel(Public):
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))
         generated = self._compiled(replace(self._kernel, tensors=tuple(typed)))
-        return generated, Entry(generated.program, self._function(generated))
+        return generated, KernelVariant(generated.program, self._function(generated))
 
     def build(self) -> None:
         """Compile it for the element types of its text, or double; a call with others compiles it for these. Raises
@@ -635,11 +635,11 @@ class _Calls:
         self._makers = {t.name: Output(program, t) for t in program.tensors if t.is_output}
         self._wanted = {t.name: dict(t.index_types) for t in program.tensors}
         self._results: dict[tuple[Any, ...], Mapping[str, str]] = {}
-        self.places: Places | None = None
+        self.places: PatternOverflow | None = None
         if program.doubts:
-            from spfgen.run.calls.pattern_overflow import Places
+            from spfgen.run.calls.pattern_overflow import PatternOverflow
 
-            self.places = Places(program)
+            self.places = PatternOverflow(program)
 
     def sizes(self, given: dict[str, object], sizes: Mapping[str, int] | None) -> dict[str, int]:
         """The sizes that the caller says; those that are among the operands are taken out of them."""

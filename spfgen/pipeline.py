@@ -56,7 +56,7 @@ from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.assemble import Assembled
 from spfgen.plan.context import context_of
 from spfgen.plan.from_steps import plan_steps
-from spfgen.plan.nodes import PLANS, Array, Levels, Plan, Products
+from spfgen.plan.nodes import PLANS, Array, LevelLoop, Plan, Products
 from spfgen.plan.steps.rewrites import STEPS
 from spfgen.plan.transform import passes
 from spfgen.plan.transform.whole import WHOLE, with_marks
@@ -150,14 +150,16 @@ def print_kernel(
     program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = (), stop_after: str = ""
 ) -> Generated:
     """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do."""
-    levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
+    levels = sum(isinstance(n, LevelLoop) for p in plans for n in walk(p, PLANS))
     tensors = tuple(as_delivered(t, plans) for t in program.tensors)
     all_of = tuple(dict.fromkeys(name for plan in plans for name in filled(plan, program)))
     program = replace(program, temporaries=tuple(_temporaries(program, plans)))
     program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans), filled=all_of)
     lowered = lower(program, plans)
-    known = c_passes.Known(lowered.names, lowered.values, lowered.indices)
-    called = [f for one in lowered.called for f in c_passes.passed(one, c_passes.Known(known.names), program.level)]
+    known = c_passes.KernelFacts(lowered.names, lowered.values, lowered.indices)
+    called = [
+        f for one in lowered.called for f in c_passes.passed(one, c_passes.KernelFacts(known.names), program.level)
+    ]
     functions = [*called, *c_passes.passed(lowered.function, known, program.level, stop_after)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.

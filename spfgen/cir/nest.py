@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.affine import ArrayName, Names, arguments
+from spfgen.cir.tree.affine import ArrayName, ExprLowering, arguments
 from spfgen.cir.tree.build import INT, folded, joined, loop
 from spfgen.cir.tree.names import identifier
 from spfgen.facts.formula import TRUE, ZERO, Expr, within
@@ -29,12 +29,12 @@ from spfgen.layout.proofs import places_inside, rises
 from spfgen.sets.affine import Affine, NotAffine, affine, divided
 from spfgen.sets.named import Constraint, Piece
 
-Leaf = Callable[[Names, c.Expr], list[c.Stmt]]
+Leaf = Callable[[ExprLowering, c.Expr], list[c.Stmt]]
 """What happens at an entry: given the names and the value."""
 
 
 @dataclass(frozen=True)
-class Source:
+class ArraysInC:
     """A layout to be scanned: its sizes and arrays have these names in C; `taken` are all names in use."""
 
     layout: Layout
@@ -43,24 +43,26 @@ class Source:
     taken: frozenset[str]
 
 
-def source_names(source: Source) -> Names:
+def source_names(source: ArraysInC) -> ExprLowering:
     encoded = encode(source.layout)
-    return Names({n: c.Name(v) for n, v in source.sizes.items()}, source.arrays, encoded.calls, encoded.quotients)
+    return ExprLowering(
+        {n: c.Name(v) for n, v in source.sizes.items()}, source.arrays, encoded.calls, encoded.quotients
+    )
 
 
-def nests(source: Source, leaf: Leaf, part: str, parts: str) -> list[c.Stmt]:
+def nests(source: ArraysInC, leaf: Leaf, part: str, parts: str) -> list[c.Stmt]:
     """For each piece of the relation its loops, of which this is one of some parts: the outermost loop is split."""
     encoded = encode(source.layout)
     result: list[c.Stmt] = []
     for piece, steps in zip(encoded.pieces, scan_of(source.layout), strict=True):
-        nest = Nest(source, piece.intersect(encoded.facts), part, parts)
+        nest = ScanNest(source, piece.intersect(encoded.facts), part, parts)
         lines = nest.steps(lean(encoded, steps), nest.start(encoded), partial(_values, nest, leaf))
         lines = pruned(lines)
-        result += lines if len(encoded.pieces) == 1 else [c.Scope(c.Block(tuple(lines)))]
+        result += lines if len(encoded.pieces) == 1 else [c.Braces(c.Block(tuple(lines)))]
     return result
 
 
-def _values(nest: Nest, leaf: Leaf, at: At) -> list[c.Stmt]:
+def _values(nest: ScanNest, leaf: Leaf, at: At) -> list[c.Stmt]:
     return nest.values(at.names, leaf)
 
 
@@ -71,7 +73,7 @@ class At:
     `split`: the next loop is the outermost.
     """
 
-    names: Names
+    names: ExprLowering
     taken: frozenset[str]
     known: frozenset[str]
     held: Piece
@@ -82,8 +84,8 @@ Inner = Callable[[At], list[c.Stmt]]
 
 
 @dataclass(frozen=True)
-class Nest:
-    source: Source
+class ScanNest:
+    source: ArraysInC
     piece: Piece
     part: str
     parts: str
@@ -126,7 +128,7 @@ class Nest:
                 return self.expand(step, later, replace(inside, split=False), names, at.split, inner)
 
     def expand(
-        self, step: Expand, later: Sequence[Step], inside: At, names: Names, split: bool, inner: Inner
+        self, step: Expand, later: Sequence[Step], inside: At, names: ExprLowering, split: bool, inner: Inner
     ) -> list[c.Stmt]:
         """A loop; where it is the outermost one, its share of a part."""
         value = inside.names.name(step.name)
@@ -194,17 +196,19 @@ class Nest:
             self.missing([place], self.source.layout.index(function).extents, names, about) is None for place in ends
         )
 
-    def natural(self, names: Names, about: Piece) -> Names:
+    def natural(self, names: ExprLowering, about: Piece) -> ExprLowering:
         def is_natural(value: Affine) -> bool:
             return not value.floors() and about.implies(Constraint(False, value))
 
         return replace(names, is_natural=is_natural)
 
-    def guard(self, function: str, places: list[Affine], names: Names, about: Piece) -> c.Expr | None:
+    def guard(self, function: str, places: list[Affine], names: ExprLowering, about: Piece) -> c.Expr | None:
         """What keeps the subscripts within the array, where it does not follow."""
         return self.missing(places, self.source.layout.index(function).extents, names, about)
 
-    def missing(self, places: list[Affine], extents: Sequence[Expr], names: Names, about: Piece) -> c.Expr | None:
+    def missing(
+        self, places: list[Affine], extents: Sequence[Expr], names: ExprLowering, about: Piece
+    ) -> c.Expr | None:
         conditions: list[c.Expr] = []
         for place, extent in zip(places, extents, strict=True):
             if not about.implies(Constraint(False, place)):
@@ -217,7 +221,7 @@ class Nest:
                 conditions.append(c.Bin("<", names.affine(place), names.expr(extent)))
         return joined("&&", conditions) if conditions else None
 
-    def values(self, names: Names, leaf: Leaf) -> list[c.Stmt]:
+    def values(self, names: ExprLowering, leaf: Leaf) -> list[c.Stmt]:
         """The entry, in each value array that has a place for it."""
         result: list[c.Stmt] = []
         for value in self.source.layout.values:
@@ -233,7 +237,7 @@ class Nest:
         return result
 
 
-def _c_name(names: Names, name: str) -> str:
+def _c_name(names: ExprLowering, name: str) -> str:
     value = names.name(name)
     assert isinstance(value, c.Name)
     return value.name

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import copysign
 
-from spfgen.cir.nest import Source, nests, pruned
+from spfgen.cir.nest import ArraysInC, nests, pruned
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
-from spfgen.cir.tree.affine import ArrayName, Names
+from spfgen.cir.tree.affine import ArrayName, ExprLowering
 from spfgen.cir.tree.build import INT, joined
 from spfgen.cir.tree.names import identifier
 from spfgen.ir import fresh, walk
@@ -30,7 +30,7 @@ RESERVED = frozenset({"part", "parts", "count", "key", "from", "value", "start",
 
 
 @dataclass(frozen=True)
-class Types:
+class ArrayTypes:
     """Element types: of the values, of each index array, of each array of coordinates."""
 
     value: str
@@ -39,7 +39,7 @@ class Types:
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedFunction:
     """A function and the names of its parameters in order: `size:`, `array:`, or a word of this module."""
 
     function: c.Function
@@ -56,8 +56,8 @@ def new_name(wanted: str, taken: set[str]) -> str:
 
 
 def parameters(
-    layout: Layout, types: Types, taken: set[str], const: bool, known: Mapping[str, str] | None = None
-) -> tuple[Source, list[c.Param]]:
+    layout: Layout, types: ArrayTypes, taken: set[str], const: bool, known: Mapping[str, str] | None = None
+) -> tuple[ArraysInC, list[c.Param]]:
     """The sizes and arrays of a layout as parameters; `known` sizes have names already."""
     sizes = {**(known or {})}
     sizes |= {n: new_name(n, taken) for n in (*layout.parameters, *layout.sizes) if n not in sizes}
@@ -72,7 +72,7 @@ def parameters(
         params.append(
             c.Param(f"{word}{TYPES[types.value].c} *restrict", arrays[value.name].name, f"array `{value.name}`")
         )
-    return Source(layout, sizes, arrays, frozenset(taken)), params
+    return ArraysInC(layout, sizes, arrays, frozenset(taken)), params
 
 
 def in_parts(body: Sequence[c.Stmt], more: str = "") -> c.Stmt:
@@ -110,12 +110,12 @@ def _is_other(value: c.Expr, number: float, single: bool) -> c.Expr:
 # --- scanning a layout ---------------------------------------------------------------------------------------
 
 
-def count_function(layout: Layout, types: Types) -> Made:
+def count_function(layout: Layout, types: ArrayTypes) -> GeneratedFunction:
     """How many entries each part of the scan has: count[part]."""
     taken = {*KEYWORDS, *RESERVED}
     source, params = parameters(layout, types, taken, const=True)
 
-    def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
+    def leaf(names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         return [c.Assign(c.Name("own"), "+=", c.Int(1))]
 
     lines = nests(source, leaf, "part", "parts")
@@ -133,18 +133,18 @@ def scan_doc(layout: Layout, verb: str) -> str:
     return f"Scans {layout.name}: {verb} its entries."
 
 
-def argument_names(layout: Layout, types: Types) -> tuple[str, ...]:
+def argument_names(layout: Layout, types: ArrayTypes) -> tuple[str, ...]:
     sizes = (f"size:{n}" for n in (*layout.parameters, *layout.sizes))
     return (*sizes, *(f"array:{n}" for n, _ in types.indexes), *(f"array:{v.name}" for v in layout.values))
 
 
-def coordinates_function(layout: Layout, types: Types) -> Made:
+def coordinates_function(layout: Layout, types: ArrayTypes) -> GeneratedFunction:
     """The coordinates and values of all entries, each part from start[part] on."""
     taken = {*KEYWORDS, *RESERVED}
     outputs = [new_name(f"{x}_of", taken) for x in layout.coordinates]
     source, params = parameters(layout, types, taken, const=True)
 
-    def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
+    def leaf(names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         place = c.Name("q")
         lines: list[c.Stmt] = [
             c.Assign(c.Load(c.Name(o), place), "=", names.name(x))
@@ -209,7 +209,7 @@ def digits_of(key: KeyPlan, taken: set[str]) -> Digits:
     return Digits(key, tuple(shifts), tuple(bases), tuple(masks))
 
 
-def key_of(digits: Digits, names: Names, taken: set[str]) -> tuple[list[c.Stmt], c.Expr]:
+def key_of(digits: Digits, names: ExprLowering, taken: set[str]) -> tuple[list[c.Stmt], c.Expr]:
     """The key of an entry whose coordinates are known."""
     lines: list[c.Stmt] = []
     for rule in digits.key.computed:
@@ -225,7 +225,7 @@ def key_of(digits: Digits, names: Names, taken: set[str]) -> tuple[list[c.Stmt],
     return lines, joined("|", parts) if parts else c.Int(0)
 
 
-def target_names(key: KeyPlan, coordinates: Sequence[c.Expr], extents: Sequence[c.Expr]) -> Names:
+def target_names(key: KeyPlan, coordinates: Sequence[c.Expr], extents: Sequence[c.Expr]) -> ExprLowering:
     """The names of a target where only coordinates and extents are known."""
     encoded = key.plan.encoded
     layout = encoded.layout
@@ -240,19 +240,19 @@ def target_names(key: KeyPlan, coordinates: Sequence[c.Expr], extents: Sequence[
         known = {*layout.coordinates, *layout.parameters}
         return value.names() <= known and not value.floors() and about.implies(Constraint(False, value))
 
-    return Names(values, {}, encoded.calls, encoded.quotients, is_natural)
+    return ExprLowering(values, {}, encoded.calls, encoded.quotients, is_natural)
 
 
 # --- filling ---------------------------------------------------------------------------------------------------
 
 
-def fill_function(key: KeyPlan, types: Types, *, values: bool = True) -> Made:
+def fill_function(key: KeyPlan, types: ArrayTypes, *, values: bool = True) -> GeneratedFunction:
     """The arrays of the layout from sorted keys, or its index arrays. Places that no entry has are left alone."""
     return _Fill(key, types).made(values)
 
 
 class _Fill:
-    def __init__(self, key: KeyPlan, types: Types) -> None:
+    def __init__(self, key: KeyPlan, types: ArrayTypes) -> None:
         self.key, self.types = key, types
         self.taken = {*KEYWORDS, *RESERVED}
         self.layout = key.plan.encoded.layout
@@ -275,21 +275,21 @@ class _Fill:
             return value
         return c.Bin("-", c.Name(base), value) if field.down else c.Bin("+", value, c.Name(base))
 
-    def names(self, key: c.Expr | None = None) -> Names:
+    def names(self, key: c.Expr | None = None) -> ExprLowering:
         """The names at an entry; with a `key` the digits are read off it, else they have names of their own."""
         values: dict[str, c.Expr] = {n: c.Name(v) for n, v in self.source.sizes.items()}
         for number, field in enumerate(self.key.fields):
             values[field.name] = c.Name(self.fields[number]) if key is None else self.digit(number, key)
         values |= {level.rank.position: c.Name(r) for level, r in zip(self.key.levels, self.ranks, strict=True)}
-        return Names(values, self.source.arrays, self.encoded.calls, self.encoded.quotients)
+        return ExprLowering(values, self.source.arrays, self.encoded.calls, self.encoded.quotients)
 
-    def segment(self, level: Level, names: Names) -> c.Expr:
+    def segment(self, level: Level, names: ExprLowering) -> c.Expr:
         """Which group of all the entry is in."""
         call = self.encoded.calls[level.rank.begin]
         extents = self.layout.index(call.function).extents
         return names.linear_index(extents, [names.expr(a) for a in call.arguments])
 
-    def made(self, values: bool) -> Made:
+    def made(self, values: bool) -> GeneratedFunction:
         self.fields = [new_name(f.name, self.taken) for f in self.key.fields]
         names = self.names()
         word = c.Load(c.Name("key"), c.Name("q"))
@@ -334,7 +334,7 @@ class _Fill:
         arguments += argument_names(self.layout, self.types)
         return made("void", "spfgen_fill", params, body, doc, arguments)
 
-    def level(self, number: int, level: Level, names: Names) -> list[c.Stmt]:
+    def level(self, number: int, level: Level, names: ExprLowering) -> list[c.Stmt]:
         """A rank steps on where a digit of its own or one before has changed."""
         rank, position = level.rank, c.Name(self.ranks[number])
         lines: list[c.Stmt] = []
@@ -362,7 +362,7 @@ class _Fill:
             c.Cast(TYPES[self.kinds[array]].c, value) if element.narrow else value,
         )
 
-    def bounds(self, number: int, level: Level, names: Names) -> list[c.Stmt]:
+    def bounds(self, number: int, level: Level, names: ExprLowering) -> list[c.Stmt]:
         """Groups up to this one begin here at the latest."""
         begin = self.encoded.calls[level.rank.begin].function
         last = c.Name(self.segments[number])
@@ -417,7 +417,7 @@ class _Fill:
                 )
         return lines
 
-    def value(self, names: Names) -> list[c.Stmt]:
+    def value(self, names: ExprLowering) -> list[c.Stmt]:
         """Entries with equal coordinates are added."""
         (value,) = self.layout.values
         place = names.linear_index(value.extents, [names.expr(p) for p in value.position])
@@ -441,10 +441,10 @@ def added_up(target: c.Expr, value: c.Expr, kind: ElementType) -> c.Stmt:
 
 def made(
     result: str, name: str, params: Sequence[c.Param], body: Sequence[c.Stmt], doc: str, arguments: Sequence[str]
-) -> Made:
+) -> GeneratedFunction:
     """A function with those of the parameters that it needs; `arguments`: what is given for each."""
     used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
     needed = [(p, a) for p, a in zip(params, arguments, strict=True) if p.name in used or p.name == "parts"]
     word = [] if "parts" in used else [c.Do(c.Cast("void", c.Name("parts")))]  # without OpenMP no pragma needs it
     function = c.Function(result, name, tuple([p for p, _ in needed]), c.Block((*word, *body)), doc)
-    return Made(function, tuple([a for _, a in needed]))
+    return GeneratedFunction(function, tuple([a for _, a in needed]))

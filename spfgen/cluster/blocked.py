@@ -15,7 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.threaded import get as threaded_get
 
 from spfgen.cluster.cuts import Bounds, boxes, meeting
-from spfgen.cluster.tasks import BLOCK, Apply, Joined, Within, joined
+from spfgen.cluster.tasks import BLOCK, ApplyFunction, JoinBlocks, TakeBox, joined
 from spfgen.errors import ConversionError, UsageError
 from spfgen.lang.signs import PLACES
 from spfgen.late_imports import LateImport
@@ -203,7 +203,7 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
             return keys[0]
         shape = tuple(high - low for low, high in box)
         key = (f"part-{self.name}", *(n for side in box for n in side))
-        layer[key] = (Joined(shape, tuple(starts)), *keys)
+        layer[key] = (JoinBlocks(shape, tuple(starts)), *keys)
         return key
 
     def _cut(self, key: Key, block_box: Any, box: Any, layer: dict[Any, Any]) -> Key:
@@ -212,7 +212,7 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
             return key
         part_key = (f"cut-{self.name}", *key[1:], *(n for side in box for n in side))
         layer[part_key] = (
-            Within(tuple((a - low, b - low) for (a, b), (low, _) in zip(box, block_box, strict=True))),
+            TakeBox(tuple((a - low, b - low) for (a, b), (low, _) in zip(box, block_box, strict=True))),
             key,
         )
         return part_key
@@ -274,7 +274,7 @@ class Blocked(Operators[Any, Any], DaskMethodsMixin):  # type: ignore[misc]
         order = [int(a) for a in (axes[0] if len(axes) == 1 and np.iterable(axes[0]) else axes)]
         order = order or list(range(self.ndim))[::-1]
         name = f"transpose-{tokenize(self.name, order)}"
-        turn = Apply(np.transpose, (BLOCK, tuple(order)))
+        turn = ApplyFunction(np.transpose, (BLOCK, tuple(order)))
         layer = {(name, *[k[a] for a in order]): (replace(turn, box=box), (self.name, *k))
                  for k, box in boxes(self.bounds).items()}  # fmt: skip
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[self])
@@ -370,7 +370,7 @@ def mapped(function: Any, operands: Sequence[Any], options: Mapping[str, Any]) -
     like = PROGRAMS().blocks_like
     given = [o if not getattr(o, "shape", ()) else like(o, _fitting(o, bounds, shape)) for o in operands]
     cut = [o for o in given if isinstance(o, Blocked)]
-    call = Apply(function, tuple(BLOCK if isinstance(o, Blocked) else o for o in given), tuple(options.items()))
+    call = ApplyFunction(function, tuple(BLOCK if isinstance(o, Blocked) else o for o in given), tuple(options.items()))
     name = f"{getattr(function, '__name__', 'map')}-{tokenize(function, *given, dict(options))}"
     layer = {(name, *k): (replace(call, box=box), *[(o.name, *_place(o, k)) for o in cut])
              for k, box in boxes(bounds).items()}  # fmt: skip

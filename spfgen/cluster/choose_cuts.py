@@ -17,7 +17,7 @@ from spfgen import limits, tuning
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box, meeting
 from spfgen.cluster.joint import Cuts, Joint
-from spfgen.cluster.separability import COMBINED, RESULT, Read, plain, quasi, within
+from spfgen.cluster.separability import COMBINED, RESULT, OperandRead, plain, quasi, within
 from spfgen.cluster.size_estimates import bytes_within, is_dense, points, result_bytes
 from spfgen.cluster.traffic import Traffic, stays, worker_of
 from spfgen.cluster.workers import Workers, workers
@@ -29,7 +29,7 @@ from spfgen.sets.affine import Affine, Floor
 
 
 @dataclass(frozen=True)
-class Cost:
+class CutsCost:
     """What a way to cut is expected to take: `sent` bytes between workers, `copied` ones that are cut out of blocks or
     joined, `memory` bytes of the largest task, `work` points, in `tasks`, of which `largest` is the work of one."""
 
@@ -64,9 +64,9 @@ class Choice:
 
     cuts: Cuts
     wanted: frozenset[str]
-    cost: Cost
+    cost: CutsCost
     on: Workers
-    others: tuple[tuple[str, Cost], ...] = ()
+    others: tuple[tuple[str, CutsCost], ...] = ()
 
 
 def choose(unit: Joint, on: Workers | None = None) -> Choice:
@@ -199,7 +199,7 @@ class _Task:
     sizes: Mapping[str, float]
 
 
-def cost_of(unit: Joint, cuts: Cuts, on: Workers) -> Cost:
+def cost_of(unit: Joint, cuts: Cuts, on: Workers) -> CutsCost:
     """What it takes with these cuts, from some of the blocks of work."""
     tasks, total = _tasks(unit, cuts)
     copied, packed, parts, memory, work, largest = 0.0, 0.0, 0.0, 0, 0.0, 0.0
@@ -219,7 +219,7 @@ def cost_of(unit: Joint, cuts: Cuts, on: Workers) -> Cost:
     sent = _sent(unit, cuts, tasks, on) if len(tasks) == total else _sent_by_some(unit, cuts, tasks, total, on)
     more = sum(max(0, total - _blocks_of(unit, t, cuts)) for t in unit.targets)
     count = total + more + round(parts * factor)
-    return Cost(int(sent), int(copied * factor), int(packed * factor), memory, work * factor, count, largest)
+    return CutsCost(int(sent), int(copied * factor), int(packed * factor), memory, work * factor, count, largest)
 
 
 def _tasks(unit: Joint, cuts: Cuts) -> tuple[list[_Task], int]:
@@ -288,14 +288,14 @@ def _sent_by_some(unit: Joint, cuts: Cuts, tasks: Sequence[_Task], total: int, o
     return sent * total / len(tasks) + combining(unit, cuts, on)
 
 
-def _share(unit: Joint, read: Read, cuts: Cuts, on: Workers) -> float:
+def _share(unit: Joint, read: OperandRead, cuts: Cuts, on: Workers) -> float:
     """How often a part is sent for each block of work that reads it: once to each worker that has such a block, but for
     the one where it is."""
     uses, away = _uses(unit, read, cuts), on.count - 1
     return away * (1 - (1 - 1 / on.count) ** uses) / uses if away else 0.0
 
 
-def _uses(unit: Joint, read: Read, cuts: Cuts) -> int:
+def _uses(unit: Joint, read: OperandRead, cuts: Cuts) -> int:
     """How many blocks of work read the same part."""
     followed = unit.follows(read, tuple(cuts))
     return prod([len(b) - 1 for n, b in cuts.items() if n not in followed])

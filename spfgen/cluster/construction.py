@@ -14,7 +14,7 @@ from spfgen.cluster import cuts
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.placement import placed
 from spfgen.cluster.stored_boxes import stored_box
-from spfgen.cluster.tasks import AUTO, Empty, GatherPairs, Made, PickPart, SplitPairs, fill_in, packed, parts_of
+from spfgen.cluster.tasks import AUTO, Empty, GatherPairs, MakeBlock, PickPart, SplitPairs, fill_in, packed, parts_of
 from spfgen.cluster.workers import workers
 from spfgen.errors import UsageError
 from spfgen.run.calls.detect_layout import tensor_of
@@ -142,10 +142,10 @@ def _of_dask(array: Any, layout: Any) -> Blocked:
         raise UsageError("expected chunks of known sizes", None, ("array.compute_chunk_sizes() finds them",))
     bounds = tuple((0, *np.cumsum(sizes, dtype=np.int64).tolist()) for sizes in array.chunks)
     name = _keyed("blocks", array.name, bounds, layout)
-    layer = {(name, *k): (Made(layout, tuple(h - w for w, h in box), None, box), (array.name, *k))
+    layer = {(name, *k): (MakeBlock(layout, tuple(h - w for w, h in box), None, box), (array.name, *k))
              for k, box in cuts.boxes(bounds).items()}  # fmt: skip
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
-    block_of = Made(layout, (1,) * array.ndim)
+    block_of = MakeBlock(layout, (1,) * array.ndim)
     return Blocked(graph, name, bounds, lambda: block_of(_of_meta(array)), layout)
 
 
@@ -185,7 +185,7 @@ def _of_function(function: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> B
     """Blocks that a function of their bounds makes where they are needed."""
     name = _keyed("blocks", function, bounds, layout)
     box_of = cuts.boxes(bounds)
-    maker_of = {k: Made(layout, tuple(h - w for w, h in box), function, box) for k, box in box_of.items()}
+    maker_of = {k: MakeBlock(layout, tuple(h - w for w, h in box), function, box) for k, box in box_of.items()}
     layer, is_placed = placed({(name, *k): (one,) for k, one in maker_of.items()}, [len(b) - 1 for b in bounds])
     graph = HighLevelGraph.from_collections(name, layer)
     first = next(iter(maker_of.values()))

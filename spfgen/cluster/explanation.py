@@ -8,7 +8,7 @@ from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.choose_cuts import Choice
 from spfgen.cluster.iteration_space import EXACT
 from spfgen.cluster.joint import Joint
-from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, within
+from spfgen.cluster.separability import COMBINED, RESULT, OperandRead, Way, within
 from spfgen.facts.formula import Var, show
 
 
@@ -61,7 +61,7 @@ def _combined(way: Way) -> str:
     return f"combined by {way.function.name if way.function else way.op}"
 
 
-def _read(unit: Joint, read: Read) -> str:
+def _read(unit: Joint, read: OperandRead) -> str:
     """How one operand is read."""
     ways = []
     for part, subscript in zip(unit.parts[read.name], read.access.subscripts, strict=True):

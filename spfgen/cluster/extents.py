@@ -10,8 +10,8 @@ from typing import Any
 
 from spfgen.errors import DataError
 from spfgen.lang import nodes as lang
-from spfgen.lang.oracle.names import Names
-from spfgen.lang.oracle.ranges import Ranges
+from spfgen.lang.oracle.names import IndexRenamer
+from spfgen.lang.oracle.ranges import IndexRanges
 from spfgen.lang.uses import accesses_in
 
 Shape = tuple[int, ...]
@@ -32,8 +32,8 @@ def extents_of(
     results as `y.n_1`. Raises DataError where they do not agree."""
     _check_agree(steps, shapes, sizes, given)
     arrays: dict[str, Any] = {n: SimpleNamespace(shape=s) for n, s in shapes.items()}  # larger than an array may be
-    ranges = Ranges(arrays, {}, dict(sizes), {n: e for n, e in given.items() if "." not in n}, {})
-    unique = Names(frozenset(sizes)).steps(steps, {})
+    ranges = IndexRanges(arrays, {}, dict(sizes), {n: e for n, e in given.items() if "." not in n}, {})
+    unique = IndexRenamer(frozenset(sizes)).steps(steps, {})
     try:
         ranges.find(unique)
     except ValueError as error:
@@ -41,7 +41,7 @@ def extents_of(
     return Extents(_by_name(ranges), _known(steps, ranges, given))
 
 
-def _by_name(ranges: Ranges) -> dict[str, int]:
+def _by_name(ranges: IndexRanges) -> dict[str, int]:
     """The extents of indices as they are written; one of which several have the name has none."""
     extents: dict[str, set[float]] = {}
     for name, (low, high) in ranges.limits.items():
@@ -51,7 +51,7 @@ def _by_name(ranges: Ranges) -> dict[str, int]:
     return {n: int(min(e)) for n, e in extents.items() if len(e) == 1 and inf not in e}
 
 
-def _known(steps: Sequence[Any], ranges: Ranges, given: Mapping[str, int]) -> dict[str, Shape]:
+def _known(steps: Sequence[Any], ranges: IndexRanges, given: Mapping[str, int]) -> dict[str, Shape]:
     from spfgen.run.calls.detect_layout import dense_layout
 
     shapes: dict[str, Shape] = {}

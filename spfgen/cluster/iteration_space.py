@@ -33,7 +33,7 @@ def high(index: str) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReadPart:
     """Places along one axis: for each way to read them (lower, upper) bounds as (a, e): a*at >= -e, and a*at <= e."""
 
     ways: tuple[tuple[tuple[Side, ...], tuple[Side, ...]], ...]
@@ -57,7 +57,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Points:
+class BlockPoints:
     """Which blocks of work may have points: those for whose bounds all constraints of one of the `ways` hold."""
 
     ways: tuple[tuple[Constraint, ...], ...]
@@ -82,7 +82,7 @@ def _value(affine: Affine, values: Mapping[str, Any]) -> Any:
     return total
 
 
-class Work:
+class BlocksOfWork:
     """The iteration space over `cut` indices, and others, with these extents and under these conditions. `narrowed` are
     indices that have a range of their own in each block of work, too, though they are not cut."""
 
@@ -111,7 +111,7 @@ class Work:
         used = {n for node in nodes for n in within(node)} - set(self.sizes)
         return [*self.cut, *sorted(used - set(self.cut))]
 
-    def part(self, subscript: Expr, extent: int, under: Sequence[Sequence[Formula]]) -> Part | None:
+    def part(self, subscript: Expr, extent: int, under: Sequence[Sequence[Formula]]) -> ReadPart | None:
         """The places that a subscript speaks of; None where isl does not know."""
         subscript = substitute(subscript, self.sizes)
         ways_of_place: list[tuple[tuple[Side, ...], tuple[Side, ...]]] = []
@@ -127,7 +127,7 @@ class Work:
                     return None
             ways_of_place += [w for w, _ in ways]
             known = known if all(exact for _, exact in ways) else BOX
-        return Part(tuple(dict.fromkeys(ways_of_place)), known if len(set(ways_of_place)) <= 1 else BOX)
+        return ReadPart(tuple(dict.fromkeys(ways_of_place)), known if len(set(ways_of_place)) <= 1 else BOX)
 
     def _ways(
         self, subscript: Expr, extent: int, conditions: Sequence[Formula]
@@ -150,7 +150,7 @@ class Work:
             found_ways.append(((tuple(lower), tuple(upper)), known.is_subset(exact)))
         return found_ways
 
-    def points(self, under: Sequence[Sequence[Formula]]) -> Points | None:
+    def points(self, under: Sequence[Sequence[Formula]]) -> BlockPoints | None:
         """Which blocks of work may have points under one of these conjunctions; None where isl does not know, or where
         all may."""
         ways: list[tuple[Constraint, ...]] = []
@@ -163,7 +163,7 @@ class Work:
             except (NotAffine, TooManyPieces):
                 return None
             ways += [tuple(p.project(self.bounds).without(set(names)).constraints()) for p in some]
-        return Points(tuple(ways))
+        return BlockPoints(tuple(ways))
 
     def parts_in_two(self, index: str, conditions: Sequence[Formula]) -> bool:
         """Whether a cut within a block parts its points in two sets that have none in common, and are all of them."""

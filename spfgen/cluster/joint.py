@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.extents import Extents
-from spfgen.cluster.iteration_space import Part, Work
-from spfgen.cluster.separability import Read, Separable, Way
+from spfgen.cluster.iteration_space import BlocksOfWork, ReadPart
+from spfgen.cluster.separability import OperandRead, Separable, Way
 
 Cuts = Mapping[str, Bounds]
 """The bounds of the blocks of indices."""
 Ranges = dict[str, tuple[int, int]]
 Place = Mapping[str, int]
-Parts = tuple[Part | str | None, ...]
+Parts = tuple[ReadPart | str | None, ...]
 """Along each axis: what isl says, an index whose block it is, or all of it."""
 
 
@@ -34,12 +34,12 @@ class Joint(Protocol):
     steps: tuple[Any, ...]
     targets: tuple[str, ...]
     separable: Separable
-    reads: tuple[Read, ...]
+    reads: tuple[OperandRead, ...]
     named_steps: tuple[Any, ...]
     parts: dict[str, Parts]
     cuts: Cuts
     sources: dict[str, Any]
-    narrowed: dict[str, tuple[tuple[Read, int], ...]]
+    narrowed: dict[str, tuple[tuple[OperandRead, int], ...]]
 
     @property
     def extents(self) -> Mapping[str, int]: ...
@@ -57,19 +57,19 @@ class Joint(Protocol):
 
     def sizes_of(self, boxes: Mapping[str, Box]) -> dict[str, float]: ...
 
-    def work(self, cut: tuple[str, ...]) -> Work: ...
+    def work(self, cut: tuple[str, ...]) -> BlocksOfWork: ...
 
-    def parts_of(self, read: Read, cut: tuple[str, ...]) -> Parts: ...
+    def parts_of(self, read: OperandRead, cut: tuple[str, ...]) -> Parts: ...
 
     def ranges_in(self, cuts: Cuts, place: Place) -> Ranges: ...
 
-    def is_under(self, read: Read, cut: Collection[str]) -> bool: ...
+    def is_under(self, read: OperandRead, cut: Collection[str]) -> bool: ...
 
-    def follows(self, read: Read, cut: tuple[str, ...]) -> set[str]: ...
+    def follows(self, read: OperandRead, cut: tuple[str, ...]) -> set[str]: ...
 
     def has_points(self, cuts: Cuts, places: NDArray[np.int64], under: Any = None) -> NDArray[np.bool_]: ...
 
-    def box(self, read: Read, ranges: Ranges, parts: Parts | None = None) -> Box: ...
+    def box(self, read: OperandRead, ranges: Ranges, parts: Parts | None = None) -> Box: ...
 
     def way(self, index: str, target: str) -> Way: ...
 

@@ -19,15 +19,15 @@ from spfgen.cluster.construction import blocks_like, example_of
 from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.explanation import explanation
 from spfgen.cluster.extents import Extents, extents_of
-from spfgen.cluster.iteration_space import Part, Points, Work, high, low
+from spfgen.cluster.iteration_space import BlockPoints, BlocksOfWork, ReadPart, high, low
 from spfgen.cluster.joint import Parts, Place, Ranges
-from spfgen.cluster.local import Local
+from spfgen.cluster.local import LocalProgram
 from spfgen.cluster.placement import home, meant
 from spfgen.cluster.read_conditions import leaves, outside
-from spfgen.cluster.separability import COMBINED, RESULT, Read, Way, plain, quasi, reads_of, separable, within
+from spfgen.cluster.separability import COMBINED, RESULT, OperandRead, Way, plain, quasi, reads_of, separable, within
 from spfgen.cluster.size_estimates import bytes_within, result_bytes
 from spfgen.cluster.stored_boxes import narrowed, stored_range
-from spfgen.cluster.tasks import Better, Combine, Empty, Full, Pick, Places, Run, Start, fill_in
+from spfgen.cluster.tasks import BestPlaces, Better, Combine, Empty, Full, Pick, RunKernel, Start, fill_in
 from spfgen.cluster.traffic import worker_of
 from spfgen.cluster.types import dtype_of, types_of
 from spfgen.cluster.workers import addresses
@@ -96,14 +96,14 @@ class JointPlan:
         self.homes: dict[Any, int] = {}
         """The numbers of the workers that tasks are meant for."""
         self._stored: dict[Any, tuple[int, int]] = {}
-        self._works: dict[tuple[str, ...], Work] = {}
+        self._works: dict[tuple[str, ...], BlocksOfWork] = {}
         self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}
-        self._points: dict[Any, Points | None] = {}
+        self._points: dict[Any, BlockPoints | None] = {}
         self.choice: Choice = choose(self)
         self._check_carried()
         self.cuts: Mapping[str, Bounds] = self.choice.cuts
         self.parts = {r.name: self.parts_of(r, tuple(self.cuts)) for r in self.reads}
-        self.local_text = Local(self)
+        self.local_text = LocalProgram(self)
         self.sources = {r.name: self._source(r) for r in self.reads}
 
     @property
@@ -133,18 +133,18 @@ class JointPlan:
         """The bytes of what is read, as far as they are known."""
         return {n: bytes_within(self.operand(n), box) for n, box in boxes.items()}
 
-    def work(self, cut: tuple[str, ...]) -> Work:
+    def work(self, cut: tuple[str, ...]) -> BlocksOfWork:
         """The iteration space where these indices are cut."""
         if cut not in self._works:
-            self._works[cut] = Work(self.extents, cut, self.named, (*self.narrowed,))
+            self._works[cut] = BlocksOfWork(self.extents, cut, self.named, (*self.narrowed,))
         return self._works[cut]
 
-    def parts_of(self, read: Read, cut: tuple[str, ...]) -> Parts:
+    def parts_of(self, read: OperandRead, cut: tuple[str, ...]) -> Parts:
         """What a block of work reads along each axis where these indices are cut; None for all of it."""
         key = read.name, cut
         if key not in self._parts:
             shape = shape_of(self.operands[read.access.tensor])
-            parts: list[Part | str | None] = []
+            parts: list[ReadPart | str | None] = []
             for axis, (subscript, extent) in enumerate(zip(read.access.subscripts, shape, strict=True)):
                 index = plain(subscript)
                 moved = {*cut, *self.narrowed}
@@ -161,7 +161,7 @@ class JointPlan:
             self._parts[key] = tuple(parts)
         return self._parts[key]
 
-    def _is_bounded(self, read: Read, axis: int, cut: Collection[str]) -> bool:
+    def _is_bounded(self, read: OperandRead, axis: int, cut: Collection[str]) -> bool:
         """Whether conditions relate what is read along an axis to indices that are cut, so that each block of work may
         read less than all; not where an operand in blocks is in one piece along it."""
         value = self.operands[read.access.tensor]
@@ -170,11 +170,11 @@ class JointPlan:
             return False
         return isinstance(subscript, Expr) and quasi(subscript) is not None and self.is_under(read, cut)
 
-    def is_under(self, read: Read, cut: Collection[str]) -> bool:
+    def is_under(self, read: OperandRead, cut: Collection[str]) -> bool:
         """Whether indices that are cut stand in all conditions under which an operand is read."""
         return bool(read.under) and all(any(within(c) & {*cut} for c in under) for under in read.under)
 
-    def follows(self, read: Read, cut: tuple[str, ...]) -> set[str]:
+    def follows(self, read: OperandRead, cut: tuple[str, ...]) -> set[str]:
         """The indices that are cut on which it depends what a block of work reads."""
         followed: set[str] = set()
         for part in self.parts_of(read, cut):
@@ -199,7 +199,7 @@ class JointPlan:
 
     # --- blocks of work ---
 
-    def points(self, cut: tuple[str, ...], under: Sequence[Sequence[Any]] | None = None) -> Points | None:
+    def points(self, cut: tuple[str, ...], under: Sequence[Sequence[Any]] | None = None) -> BlockPoints | None:
         """For which bounds of blocks something is computed, or conditions hold; None where that is for all."""
         under = leaves(self.named_steps, self._fill(), self.numbers, self.zeros) if under is None else under
         key = cut, tuple(map(tuple, under))
@@ -224,7 +224,7 @@ class JointPlan:
                 bounds |= {low(index): ends[:, 0], high(index): ends[:, 1]}
         return np.broadcast_to(points.at(bounds), len(places))
 
-    def box(self, read: Read, ranges: Mapping[str, tuple[int, int]], parts: Parts | None = None) -> Box:
+    def box(self, read: OperandRead, ranges: Mapping[str, tuple[int, int]], parts: Parts | None = None) -> Box:
         """What a block of work reads of an operand. All accesses agree on the extent of an index that stands alone."""
         shape = shape_of(self.operands[read.access.tensor])
         sides = []
@@ -235,7 +235,7 @@ class JointPlan:
                 sides.append((0, extent) if part is None else part.at(ranges, extent))
         return tuple(sides)
 
-    def _source(self, read: Read) -> Any:
+    def _source(self, read: OperandRead) -> Any:
         """The operand in blocks: as it is, or cut where blocks of work begin. One that is read whole stays as it is."""
         value = self.operands[read.access.tensor]
         if isinstance(value, Blocked):
@@ -495,8 +495,8 @@ class JointPlan:
         best = self._best(ranges)
         out = {t: self.layouts[t] for t in self.layouts if self.layouts[t] is not None and t not in names and not best}
         started = tuple(t for t in names if t in self.targets)
-        run = Run(written, tuple(names), self.targets, tuple(sizes.items()), tuple(self.given().items()), out or None,
-                  self.settings.threads, where, self.settings.validate, self.settings.deterministic,
+        run = RunKernel(written, tuple(names), self.targets, tuple(sizes.items()), tuple(self.given().items()),
+                  out or None, self.settings.threads, where, self.settings.validate, self.settings.deterministic,
                   self.settings.prune, started, best)  # fmt: skip
         return (run, *arguments)
 
@@ -507,7 +507,7 @@ class JointPlan:
         step = self.steps[0]
         return self.local_text.best, ranges[step.value.indices[0]][0]
 
-    def _argument(self, read: Read, box: Box, layer: dict[Any, Any]) -> Any:
+    def _argument(self, read: OperandRead, box: Box, layer: dict[Any, Any]) -> Any:
         source = self.sources[read.name]
         if not isinstance(source, Blocked):
             whole = (f"operand_{read.access.tensor}-{tokenize(source)}",)
@@ -564,7 +564,7 @@ class JointPlan:
             ends[place] = keys[0]
             if way is not None and way.op in PLACES:
                 ends[place] = (f"places_{target}-{name}", *place)
-                layer[ends[place]] = (Places(self.layouts[target], self.dtypes[target]), keys[0])
+                layer[ends[place]] = (BestPlaces(self.layouts[target], self.dtypes[target]), keys[0])
             elif way is not None and self._starts(target):
                 begin = (f"start_{target}-{name}", *place)
                 before = [self._before(target, place, layer)] if target in self.kept else []

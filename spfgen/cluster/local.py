@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any
 
 from spfgen.cluster.cuts import Box
-from spfgen.cluster.iteration_space import Part
+from spfgen.cluster.iteration_space import ReadPart
 from spfgen.cluster.joint import Joint, Ranges
-from spfgen.cluster.separability import COMBINED, RESULT, Read, linear, plain, within
+from spfgen.cluster.separability import COMBINED, RESULT, OperandRead, linear, plain, within
 from spfgen.facts.formula import Bin, Expr, Formula, Num, Var, chain, conjunction, substitute
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
@@ -33,12 +33,12 @@ def extent_of(index: str) -> str:
     return f"extent_{index}"
 
 
-class Local:
+class LocalProgram:
     """Makes the text for blocks of work: one for all of them, but for those where a subscript leaves its operand."""
 
     def __init__(self, unit: Joint) -> None:
         self.unit = unit
-        self.reads: Mapping[str, Read] = {r.name: r for r in unit.reads}
+        self.reads: Mapping[str, OperandRead] = {r.name: r for r in unit.reads}
         self.texts: dict[Any, Written] = {}
         self.following: dict[frozenset[str], set[tuple[str, int]]] = {}
         self.in_values = {i for r in unit.reads for under in r.under for c in under for i in within(c)}
@@ -65,12 +65,12 @@ class Local:
         op = "minimum" if PLACES[step.value.op] == "less" else "maximum"
         return replace(step, target=replace(step.target, tensor=self.best), value=replace(step.value, op=op))
 
-    def _is_bounded(self, read: Read, axis: int) -> bool:
+    def _is_bounded(self, read: OperandRead, axis: int) -> bool:
         """Whether conditions say which places of an operand a block of work gets: they differ from block to block, and
         the index of a subscript does not begin where they do."""
         part = self.unit.parts[read.name][axis]
         cuts = {*self.unit.moved}
-        if not isinstance(part, Part):
+        if not isinstance(part, ReadPart):
             return False
         return not within(read.access.subscripts[axis]) & cuts or self.unit.is_under(read, cuts)
 
@@ -123,7 +123,7 @@ class Local:
         written = self.texts[key]
         return written, {**{n: sizes[n] for n in written.sizes}, **self._extents(ranges)}
 
-    def _moved(self, read: Read, axis: int, ranges: Ranges, side: tuple[int, int], sizes: dict[str, int]) -> Any:
+    def _moved(self, read: OperandRead, axis: int, ranges: Ranges, side: tuple[int, int], sizes: dict[str, int]) -> Any:
         """What becomes of a subscript: nothing (None), a number is added, or a size is subtracted from it where its
         indices are counted from where they began."""
         subscript = read.access.subscripts[axis]
@@ -289,4 +289,4 @@ def _bound(node: Any) -> tuple[str, ...]:
     return node.indices if isinstance(node, lang.For | lang.Reduce) else ()
 
 
-__all__ = ["NIL", "RESULT", "Local", "start_of"]
+__all__ = ["NIL", "RESULT", "LocalProgram", "start_of"]

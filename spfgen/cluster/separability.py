@@ -383,7 +383,7 @@ def _values_of(loop: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Read:
+class OperandRead:
     """Accesses of one operand with the same subscripts; `name` stands for what a block of work gets of it. `under` are
     the conditions under which it is read, one conjunction for each place where it stands."""
 
@@ -394,7 +394,7 @@ class Read:
 
 def reads_of(
     steps: Sequence[Any], targets: set[str], numbers: Mapping[str, int], zeros: Collection[str]
-) -> tuple[tuple[Read, ...], tuple[Any, ...]]:
+) -> tuple[tuple[OperandRead, ...], tuple[Any, ...]]:
     """The reads of steps, and the steps over their names. `numbers` are the values of integers among the operands,
     `zeros` the tensors that are 0 where nothing is stored."""
     from spfgen.ir import rewrite
@@ -419,9 +419,9 @@ def reads_of(
     for step in renamed:
         for access, conditions in under_conditions(step, numbers, absent):
             under.setdefault(access.tensor, []).append(conditions)
-    reads = tuple(Read(name, access, tuple(dict.fromkeys(under[name]))) for access, name in name_of.items())
+    reads = tuple(OperandRead(name, access, tuple(dict.fromkeys(under[name]))) for access, name in name_of.items())
     return reads, renamed
 
 
-__all__ = ["COMBINED", "RESULT", "Read", "Separable", "Way", "indices_of", "linear", "plain", "quasi",
+__all__ = ["COMBINED", "RESULT", "OperandRead", "Separable", "Way", "indices_of", "linear", "plain", "quasi",
            "reads_of", "separable", "within"]  # fmt: skip

@@ -13,7 +13,7 @@ from spfgen import tuning
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Box, meeting
 from spfgen.cluster.joint import Cuts, Joint
-from spfgen.cluster.separability import RESULT, Read, within
+from spfgen.cluster.separability import RESULT, OperandRead, within
 from spfgen.lang import nodes as lang
 from spfgen.lang.normalize import normalized
 from spfgen.lang.signs import PLACES
@@ -138,7 +138,7 @@ def _of(unit: Joint, node: Any, ranges: Ranges) -> float:
     return 1.0
 
 
-def points(unit: Joint, read: Read, box: Box, ranges: Ranges) -> float:
+def points(unit: Joint, read: OperandRead, box: Box, ranges: Ranges) -> float:
     """The points that one operand lets a kernel come to: its entries, times the extents of what is not in it."""
     value = unit.operands[read.access.tensor]
     read_indices = {n for s in read.access.subscripts for n in within(s)}

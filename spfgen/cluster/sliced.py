@@ -30,7 +30,7 @@ NONE = ""
 
 
 @dataclass(frozen=True)
-class Plan:
+class SlicePlan:
     """`root` is the sorted array that the coordinate is read from, "" where it is a position. `pointers` are (array,
     size of what it points into), in the order in which their parts are found; `dims` have for each array and dimension
     the extent whose part it has and how many more places; `values` the extent from whose beginning its values count."""
@@ -45,7 +45,7 @@ class Plan:
 class Cut:
     """Cuts one tensor along an axis. `cut_along` makes one."""
 
-    def __init__(self, tensor: Tensor, plan: Plan) -> None:
+    def __init__(self, tensor: Tensor, plan: SlicePlan) -> None:
         self.tensor, self.plan = tensor, plan
 
     def part(self, low: int, high: int) -> Tensor:
@@ -93,7 +93,7 @@ def moves(layout: Layout, axis: int) -> bool:
 class Seam:
     """Puts parts together of which a plan says how it would cut them. `joined_along` makes one."""
 
-    def __init__(self, parts: Sequence[Tensor], plan: Plan) -> None:
+    def __init__(self, parts: Sequence[Tensor], plan: SlicePlan) -> None:
         self.parts, self.plan = parts, plan
         self.cut = {plan.extent, *(e for dimensions in plan.dims.values() for e, _ in dimensions if e)}
 
@@ -180,7 +180,7 @@ class _No(Exception):
 
 
 @lru_cache(maxsize=1024)
-def _plan(layout: Layout, axis: int, is_moved: bool = False) -> Plan | None:
+def _plan(layout: Layout, axis: int, is_moved: bool = False) -> SlicePlan | None:
     if layout.value_transforms or not layout.rank:
         return None
     try:
@@ -204,7 +204,7 @@ class _Shifts:
         self.pointers: list[tuple[str, str, str]] = []
         self.root = ("", "")
 
-    def plan(self) -> Plan:
+    def plan(self) -> SlicePlan:
         rules = list(conjuncts(self.layout.relation))
         if not all(isinstance(r, Compare) for r in rules):
             raise _No
@@ -230,7 +230,7 @@ class _Shifts:
             self.root[0]
         ):
             raise _No
-        return Plan(self.extent, self.root, tuple(self.pointers), dims, dict(self.values))
+        return SlicePlan(self.extent, self.root, tuple(self.pointers), dims, dict(self.values))
 
     def _all(self) -> list[IndexArray | ValueArray]:
         return [*self.layout.indexes, *self.layout.values]

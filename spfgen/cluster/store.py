@@ -22,7 +22,7 @@ import numpy as np
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.construction import blocks, bounds_for, small
 from spfgen.cluster.cuts import Bounds, Box, boxes, shown
-from spfgen.cluster.tasks import Made
+from spfgen.cluster.tasks import MakeBlock
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.calls.detect_layout import tensor_of
 from spfgen.run.store import (
@@ -50,7 +50,7 @@ CODECS = frozenset("bytes zstd gzip blosc crc32c transpose".split())
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredBlocks:
     """A tensor in blocks in files. `parts[place]` reads the block at that place of the grid that `bounds` make: a
     function without arguments, that goes to other processes."""
 
@@ -77,7 +77,8 @@ class Stored:
 
         name = f"read-{tokenize(self.bounds, sorted(self.parts.items()), str(layout))}"
         tasks = {
-            p: (Made(layout, tuple(h - w for w, h in b), None, b), (self.parts[p],)) for p, b in self.boxes().items()
+            p: (MakeBlock(layout, tuple(h - w for w, h in b), None, b), (self.parts[p],))
+            for p, b in self.boxes().items()
         }
         layer, is_placed = placed({(name, *p): task for p, task in tasks.items()}, [len(b) - 1 for b in self.bounds])
         graph = HighLevelGraph.from_collections(name, layer)
@@ -88,7 +89,7 @@ class Stored:
         return Blocked(graph, name, self.bounds, example, layout, memory, weights=weights, placed=is_placed)
 
 
-def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Stored:
+def opened(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> StoredBlocks:
     """Blocks in files: a pattern or a list of names of .npz files, or a folder that `to_zarr` wrote.
 
     Files that `to_npz` wrote say where their blocks lie; others that Tensor.save wrote are put one below the other, in
@@ -155,7 +156,7 @@ class NpzBlock:
             return _fitting(load_tensor(self.path), self.box)
 
 
-def _opened_npz(files: Sequence[str]) -> Stored:
+def _opened_npz(files: Sequence[str]) -> StoredBlocks:
     headers = [texts_of(f, BLOCK, ABOUT, TEXT) for f in files]
     where = _said_boxes(files, headers) if any(BLOCK in s for s in headers) else _stacked(files, headers)
     named = {place: file for file, (place, _) in zip(files, where, strict=True)}
@@ -167,7 +168,7 @@ def _opened_npz(files: Sequence[str]) -> Stored:
     wrong = next((named[p] for p, box in boxes(bounds).items() if box_of.get(p) != box), None)
     if wrong is not None:
         raise DataError(f"expected blocks without gaps or overlaps, but {wrong} does not fit")
-    return Stored(bounds, {p: _npz_block(named[p], box) for p, box in box_of.items()})
+    return StoredBlocks(bounds, {p: _npz_block(named[p], box) for p, box in box_of.items()})
 
 
 def _npz_block(file: str, box: Box) -> NpzBlock:
@@ -337,7 +338,7 @@ def _array(name: str, array: Any) -> Any:
         raise DataError(f"array `{name}` is damaged ({error})") from error
 
 
-def _opened_zarr(path: str) -> Stored:
+def _opened_zarr(path: str) -> StoredBlocks:
     with _about(path, None):
         attributes = dict(_zarr().open_group(path, mode="r").attrs)
         if BLOCKS not in attributes:
@@ -355,7 +356,7 @@ def _opened_zarr(path: str) -> Stored:
             raise DataError(f"block {shown(box)}: {path} has no group {name}")
         stamp = _stamp(os.fspath(groups[name]))
         parts[place] = ZarrBlock(os.fspath(Path(path).absolute()), name, box, stamp, _bytes_said(groups[name].parent))
-    return Stored(bounds, parts)
+    return StoredBlocks(bounds, parts)
 
 
 def _bytes_said(group: Path) -> int | None:

@@ -16,7 +16,7 @@ from spfgen import tuning
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Box, meeting
 from spfgen.cluster.read_conditions import vanishes
-from spfgen.cluster.separability import Read, plain, within
+from spfgen.cluster.separability import OperandRead, plain, within
 from spfgen.cluster.size_estimates import bytes_of
 from spfgen.cluster.sliced import moves
 from spfgen.ir import walk
@@ -25,7 +25,7 @@ from spfgen.lang.normalize import normalized
 from spfgen.run.tensor import Tensor
 
 Range = tuple[int, int]
-Side = tuple[Read, int]
+Side = tuple[OperandRead, int]
 
 
 def stored_box(block: Tensor, box: Box) -> Box:
@@ -38,7 +38,7 @@ def stored_box(block: Tensor, box: Box) -> Box:
 
 def narrowed(
     steps: Sequence[Any],
-    reads: Collection[Read],
+    reads: Collection[OperandRead],
     operands: Mapping[str, Any],
     zeros: Collection[str],
     sizes: Sequence[str],
@@ -74,7 +74,7 @@ def _adds_nothing_outside(step: lang.Statement, index: str, name: str) -> bool:
     return bool(reductions) and all(adds)
 
 
-def _is_read_beside(index: str, read: Read, reads: Collection[Read], operands: Mapping[str, Any]) -> bool:
+def _is_read_beside(index: str, read: OperandRead, reads: Collection[OperandRead], operands: Mapping[str, Any]) -> bool:
     """Whether other operands are read at an index, and are large enough for it to matter."""
     others = {r.name: r for r in reads if r is not read and any(index in within(s) for s in r.access.subscripts)}
     size = sum(bytes_of(operands[r.access.tensor]) for r in others.values())

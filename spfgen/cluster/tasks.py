@@ -185,7 +185,7 @@ def _inside(entries: Coordinates, box: Box) -> Coordinates:
 
 
 @dataclass(frozen=True)
-class Within:
+class TakeBox:
     """What a block has in a box."""
 
     box: Box
@@ -209,7 +209,7 @@ def _apart(array: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinBlocks:
     """Puts blocks into one tensor of `shape`: the k-th begins at `starts[k]`. The result is in `layout`, or in that of
     the first block; a numpy array where a block is one."""
 
@@ -271,7 +271,7 @@ def joined(blocks: Any, bounds: Sequence[Bounds], layout: Any) -> Any:
     all_boxes = [*boxes(bounds).values()]
     shape = tuple(b[-1] for b in bounds)
     starts = tuple(tuple(low for low, _ in box) for box in all_boxes)
-    return Joined(shape, starts, layout)(*flat)
+    return JoinBlocks(shape, starts, layout)(*flat)
 
 
 def _flat(blocks: Any, depth: int) -> Any:
@@ -285,7 +285,7 @@ def _flat(blocks: Any, depth: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Made:
+class MakeBlock:
     """Packs what a function makes of the bounds of a block, or what is given."""
 
     layout: Any
@@ -311,7 +311,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunKernel:
     """Runs statements on parts of operands, with one thread unless another number is said: tasks run side by side.
 
     The result is that of the one target, or a dict of those of all. `started` are targets among the operands: what they
@@ -458,7 +458,7 @@ class Better:
 
 
 @dataclass(frozen=True)
-class Places:
+class BestPlaces:
     """The places alone, in the layout of the result."""
 
     layout: Any
@@ -489,7 +489,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Apply:
+class ApplyFunction:
     """A function of numpy, or of Python, block by block."""
 
     function: Any

@@ -29,7 +29,7 @@ MOST_HEAD = 2**20
 
 
 @dataclass(frozen=True)
-class Text:
+class TextFile:
     """A file that can be read in ranges: its shape, where its entries begin, and how many it says to have."""
 
     path: str
@@ -39,11 +39,11 @@ class Text:
     count: int | None
     market: MarketHeader | None = None
 
-    def ranges(self, size: int) -> list[Range]:
+    def ranges(self, size: int) -> list[TextRange]:
         """Of about `size` bytes each, at least one."""
         count = max(1, -(-(self.end - self.start) // size))
         cuts = [self.start + (self.end - self.start) * k // count for k in range(count + 1)]
-        return [Range(self, low, high) for low, high in pairwise(cuts)]
+        return [TextRange(self, low, high) for low, high in pairwise(cuts)]
 
     def example(self, layout: Any) -> Any:
         """A small block: without entries, of the type that the header says."""
@@ -60,10 +60,10 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Range:
+class TextRange:
     """Reads the lines that begin in [begin, end)."""
 
-    text: Text
+    text: TextFile
     begin: int
     end: int
 
@@ -124,10 +124,10 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitLines:
     """What a range has for each block, and under () how many entries its lines are."""
 
-    part: Range
+    part: TextRange
     bounds: tuple[Bounds, ...]
 
     def __call__(self) -> dict[tuple[int, ...], Any]:
@@ -139,7 +139,7 @@ class Split:
 class Gathered:
     """A block, of what all ranges have for it."""
 
-    text: Text
+    text: TextFile
     box: Box
     layout: Any
 
@@ -153,7 +153,7 @@ class Gathered:
         return packed(Coordinates(shape, columns, values), self.layout, strict=True)
 
 
-def opened_text(path: str, shape: Sequence[int] | None = None) -> Text:
+def opened_text(path: str, shape: Sequence[int] | None = None) -> TextFile:
     """Looks at the header alone. Raises DataError; UsageError for packed files, and where `shape` is needed."""
     file = Path(path)
     if file.suffix not in (".mtx", ".tns"):
@@ -167,7 +167,7 @@ def opened_text(path: str, shape: Sequence[int] | None = None) -> Text:
     return opened
 
 
-def _opened_market(file: Path) -> Text:
+def _opened_market(file: Path) -> TextFile:
     with file.open("rb") as stream:
         lines = [stream.readline()]
         while (line := stream.readline()) and (line.startswith(b"%") or not line.strip()):
@@ -175,10 +175,10 @@ def _opened_market(file: Path) -> Text:
     header = market_header(os.fspath(file), b"".join([*lines, line]))
     if header.dense:
         raise UsageError(f"expected stored entries, but {file} is a dense array", None, ("`da.from_array` cuts one",))
-    return Text(os.fspath(file.absolute()), header.shape, header.start, file.stat().st_size, header.stored, header)
+    return TextFile(os.fspath(file.absolute()), header.shape, header.start, file.stat().st_size, header.stored, header)
 
 
-def _opened_tns(file: Path, shape: Sequence[int] | None) -> Text:
+def _opened_tns(file: Path, shape: Sequence[int] | None) -> TextFile:
     with file.open("rb") as stream:
         head = stream.read(MOST_HEAD)
     header = tns_header(os.fspath(file), head, None if shape is None else tuple(shape))
@@ -187,15 +187,15 @@ def _opened_tns(file: Path, shape: Sequence[int] | None) -> Text:
         raise UsageError(f"expected the shape, which {file} does not say, because it is read only once", None, hint)
     start = sum(len(line) for line in head.splitlines(keepends=True)[: header.skipped])
     extents = header.shape or tuple(shape or ())
-    return Text(os.fspath(file.absolute()), extents, start, file.stat().st_size, header.count)
+    return TextFile(os.fspath(file.absolute()), extents, start, file.stat().st_size, header.count)
 
 
-def graph_of(text: Text, bounds: tuple[Bounds, ...], layout: Any, size: int, name: str) -> dict[Any, Any]:
+def graph_of(text: TextFile, bounds: tuple[Bounds, ...], layout: Any, size: int, name: str) -> dict[Any, Any]:
     """Tasks: each range is read once, and only what a block needs of it goes there."""
     tasks: dict[Any, Any] = {}
     ranges = text.ranges(size)
     for number, part in enumerate(ranges):
-        tasks[f"lines-{name}", number] = (Split(part, bounds),)
+        tasks[f"lines-{name}", number] = (SplitLines(part, bounds),)
         for place in ((), *boxes(bounds)):
             tasks[f"piece-{name}", number, *place] = (_piece, (f"lines-{name}", number), list(place))
     counts = [(f"piece-{name}", k) for k in range(len(ranges))]

@@ -12,7 +12,7 @@ from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box, meeting
 from spfgen.cluster.joint import Cuts, Joint
 from spfgen.cluster.placement import home
-from spfgen.cluster.separability import Read
+from spfgen.cluster.separability import OperandRead
 from spfgen.cluster.size_estimates import bytes_within
 
 Boxes = Mapping[str, Box]
@@ -60,7 +60,7 @@ class Traffic:
         self._at: dict[Any, int] = {}
         self._there: set[tuple[Any, int]] = set()
 
-    def read(self, read: Read, box: Box, size: float, place: Mapping[str, int], worker: int) -> None:
+    def read(self, read: OperandRead, box: Box, size: float, place: Mapping[str, int], worker: int) -> None:
         """A block of work on a worker reads a part of an operand."""
         key = read.access.tensor, box
         if key not in self._at:
@@ -70,7 +70,7 @@ class Traffic:
             self._there.add((key, worker))
             self.sent += size
 
-    def _made(self, read: Read, box: Box, size: float, place: Mapping[str, int], worker: int) -> int:
+    def _made(self, read: OperandRead, box: Box, size: float, place: Mapping[str, int], worker: int) -> int:
         """The worker on which a part is: where its block lies, or where it is read first, if it is joined of several:
         those are sent there. An operand that is in no blocks is whole where it is first asked for, or in blocks where
         blocks of work begin."""

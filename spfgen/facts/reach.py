@@ -37,7 +37,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RangeStep:
     """Something is computed: `exprs`, which must fit; `name` then has the value of the last one, or with `high` lies
     between the `low` ones and those, which it may reach where it is an `end`."""
 
@@ -52,7 +52,7 @@ class Step:
 class Limits:
     """All that a kernel computes, in its order; what its index arrays hold. Sizes up to `safe` need no look."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RangeStep, ...] = ()
     arrays: tuple[tuple[str, Held], ...] = ()
     safe: int = MOST
 
@@ -70,7 +70,7 @@ def interval(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
     return _Reach(dict(ranges), {}, None).of(expr)
 
 
-def _beyond(steps: tuple[Step, ...], reach: _Reach) -> Iterator[tuple[Expr, int]]:
+def _beyond(steps: tuple[RangeStep, ...], reach: _Reach) -> Iterator[tuple[Expr, int]]:
     for step in steps:
         interval: Interval = (0, IN_MEMORY)
         for expr in (*step.exprs, *step.low, *step.high):

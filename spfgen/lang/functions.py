@@ -13,7 +13,7 @@ from spfgen.lang.expressions import Reader, did_you_mean, there_are
 from spfgen.lang.nodes import Case, Function, If, Return, Step, Value
 from spfgen.lang.ops import Operator
 from spfgen.lang.statements import STEPS, read_steps
-from spfgen.lang.values import VIEWS, Scope, read_value
+from spfgen.lang.values import VIEWS, LexicalScope, read_value
 
 PROPERTIES = ("commutative", "associative", "idempotent", "identity", "annihilator")
 _FORMS = {"identity": "property identity 0", "annihilator": "property annihilator 0 at 1"}
@@ -33,7 +33,7 @@ def read_function(reader: Reader, tree: Tree[Any], functions: Mapping[str, Funct
     if not parameters:
         hint = f"for instance `function {name}(x, y) {{ return x + y }}`"
         raise reader.fail("expected a parameter, but there is none", name, hint)
-    scope = Scope(reader, functions, locals=frozenset(parameters), closed=True, owner=str(name))
+    scope = LexicalScope(reader, functions, locals=frozenset(parameters), closed=True, owner=str(name))
     body = read_steps(scope, [i for i in items if i.data in STEPS])
     cases = tuple(_case(scope, parameters, i) for i in items if i.data == "case")
     if not always_returns(body):
@@ -64,7 +64,7 @@ def always_returns(body: Sequence[Step]) -> bool:
     return False
 
 
-def _case(scope: Scope, parameters: tuple[str, ...], tree: Tree[Any]) -> Case:
+def _case(scope: LexicalScope, parameters: tuple[str, ...], tree: Tree[Any]) -> Case:
     *arguments, value = tree.children
     if len(arguments) != len(parameters):
         hint = f"for instance `case {', '.join([*parameters[:-1], '0'])} : ...`"
@@ -93,7 +93,7 @@ def _number(children: Sequence[Any]) -> bool | int | float:
     return -value if sign and sign[0] == "-" else value
 
 
-def _space(scope: Scope, trees: Sequence[Tree[Any]]) -> Value | None:
+def _space(scope: LexicalScope, trees: Sequence[Tree[Any]]) -> Value | None:
     if len(trees) > 1:
         raise scope.reader.fail("expected one `space`, but there are two", trees[1], "join them with `or`")
     if not trees:

@@ -55,10 +55,10 @@ from spfgen.facts.formula import Expr, conjuncts, variables
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as n
 from spfgen.lang.blocks import all_steps
-from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
-from spfgen.lang.oracle.names import Names
+from spfgen.lang.oracle.functions import BreakLoop, converted, is_literal, operator_of, plain
+from spfgen.lang.oracle.names import IndexRenamer
 from spfgen.lang.oracle.tree import index_names, indices_in_order, nodes_of, used_in
-from spfgen.lang.oracle.values import Frame, Values
+from spfgen.lang.oracle.values import Evaluator, Frame
 from spfgen.lang.products import first_beyond
 from spfgen.lang.uses import divides, leaves_the_rest, outside_of_reductions
 
@@ -80,7 +80,7 @@ def interpret(
     """
     copies = {k: np.array(v) for k, v in tensors.items()}
     kept = {k: np.asarray(v, bool) for k, v in (stored or {}).items()}
-    run, unique = Run.prepared(program, copies, fills, sizes, kept)
+    run, unique = Interpreter.prepared(program, copies, fills, sizes, kept)
     return run.carried_out(program, unique)
 
 
@@ -100,7 +100,7 @@ def constants_of(steps: Sequence[Any]) -> dict[str, Any]:
     return {s.name: s.value for s in every if isinstance(s, n.Let) and names.count(s.name) == 1}
 
 
-class Run(Values):
+class Interpreter(Evaluator):
     """The steps, one after another."""
 
     @classmethod
@@ -132,7 +132,7 @@ class Run(Values):
         if missing:
             raise ValueError(f"expected a number for size {', '.join(missing)}")
         with np.errstate(all="ignore"):
-            unique = Names(frozenset(run.sizes)).steps(steps, {})
+            unique = IndexRenamer(frozenset(run.sizes)).steps(steps, {})
             run.prepare(unique)
         return run, tuple(unique)
 
@@ -141,7 +141,7 @@ class Run(Values):
         with np.errstate(all="ignore"):
             try:
                 self.steps(unique, Frame(), {})
-            except Broken:
+            except BreakLoop:
                 raise ValueError("expected `break` within a loop") from None
         local = {t.name for t in program.tensors if t.local} if isinstance(program, n.Kernel) else set()
         targets = {s.target.tensor for s in all_steps(unique) if isinstance(s, n.Statement)}
@@ -172,7 +172,7 @@ class Run(Values):
                 try:
                     while self.truth(condition, frame, scalars):
                         self.steps(body, frame, scalars)
-                except Broken:
+                except BreakLoop:
                     pass
                 self.repeating -= 1
             case n.For(indices, body, where):
@@ -181,10 +181,10 @@ class Run(Values):
                         inner = frame.with_indices({i: np.array(v) for i, v in zip(indices, values, strict=True)})
                         if where is None or bool(self.formula(where, inner.indices)):
                             self.steps(body, inner, scalars)
-                except Broken:
+                except BreakLoop:
                     pass
             case n.Break():
-                raise Broken
+                raise BreakLoop
             case _:
                 raise ValueError(f"expected a step of a kernel, not {type(step).__name__}")
 

@@ -33,7 +33,7 @@ LONGEST = 48
 
 
 @dataclass(frozen=True)
-class Term:
+class LevelTerm:
     """`sign * (dim floordiv by)`, `sign * (dim mod by)`, or `sign * dim` when `op` is empty."""
 
     dim: str
@@ -49,14 +49,14 @@ class Term:
 class Level:
     """`slots` of `structured[n, m]`: n places for m coordinates."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[LevelTerm, ...]
     kind: str
     unique: bool = True
     ordered: bool = True
     slots: tuple[int, int] | None = None
 
     @property
-    def single(self) -> Term | None:
+    def single(self) -> LevelTerm | None:
         """The only term, when it is one that counts upwards."""
         return self.terms[0] if len(self.terms) == 1 and self.terms[0].sign == 1 else None
 
@@ -155,12 +155,12 @@ def _level(tree: Tree[Any], whole: Span) -> Level:
     return Level(tuple(_terms(expression, 1)), str(kind), unique, ordered, counts)
 
 
-def _terms(tree: Tree[Any], sign: int) -> Iterator[Term]:
+def _terms(tree: Tree[Any], sign: int) -> Iterator[LevelTerm]:
     match tree.data:
         case "name":
-            yield Term(str(tree.children[0]), sign=sign)
+            yield LevelTerm(str(tree.children[0]), sign=sign)
         case "floordiv" | "mod" as op:
-            yield Term(str(tree.children[0]), str(op), int(str(tree.children[1])), sign)
+            yield LevelTerm(str(tree.children[0]), str(op), int(str(tree.children[1])), sign)
         case _:
             yield from _terms(tree.children[0], sign)
             yield from _terms(tree.children[1], sign if tree.data == "plus" else -sign)
@@ -393,12 +393,12 @@ def _pattern(levels: Levels) -> str:
     return ", ".join(parts)
 
 
-def _extent(term: Term, extents: dict[str, str]) -> str:
+def _extent(term: LevelTerm, extents: dict[str, str]) -> str:
     extent = extents[term.dim]
     return {"": extent, "floordiv": f"ceil({extent}/{term.by})", "mod": str(term.by)}[term.op]
 
 
-def _within(term: Term, value: str, extents: dict[str, str]) -> str:
+def _within(term: LevelTerm, value: str, extents: dict[str, str]) -> str:
     """That a value is one of the term's."""
     extent = extents[term.dim]
     match term.op:

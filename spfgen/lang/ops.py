@@ -30,7 +30,7 @@ Symbol = str
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DecidingArgument:
     """Where the argument at `place` is `value` the result is `result` (None: the same value), whatever the others are;
     true of the types of these kinds."""
 
@@ -80,8 +80,8 @@ class Operator:
     idempotent: bool | str = False
     inverse: str = ""
     sparse: str = ""
-    unstored: tuple[Known, ...] = ()
-    known: tuple[Known, ...] = ()
+    unstored: tuple[DecidingArgument, ...] = ()
+    known: tuple[DecidingArgument, ...] = ()
     over: tuple[str, ...] = ()
     rounds: str = ""
     repeated: str = ""
@@ -131,7 +131,11 @@ class Operator:
         values, else those too that hold by convention of what is not stored."""
         kind, *others = [kinds] if isinstance(kinds, ElementType) else kinds
         alike = all(other == kind for other in others)
-        rows = [Known(place, value) for place, value in self.annihilators if not (stored and kind.kind in self.sparse)]
+        rows = [
+            DecidingArgument(place, value)
+            for place, value in self.annihilators
+            if not (stored and kind.kind in self.sparse)
+        ]
         return tuple(
             (k.place, value_of(k.value, kind), value_of(k.value if k.result is None else k.result, kind))
             for k in (*rows, *self.known, *(() if stored else self.unstored))
@@ -181,13 +185,15 @@ def value_of(value: Number | Symbol, kind: ElementType) -> Number:
     return float(value)
 
 
-def _ends(first: Symbol, second: Symbol, result: bool, kinds: str) -> tuple[Known, ...]:
+def _ends(first: Symbol, second: Symbol, result: bool, kinds: str) -> tuple[DecidingArgument, ...]:
     """Nothing is beyond the least and the greatest value; nan is not compared to them."""
-    return Known(0, first, result, kinds), Known(1, second, result, kinds)
+    return DecidingArgument(0, first, result, kinds), DecidingArgument(1, second, result, kinds)
 
 
-def _both(value: Number | Symbol, kinds: str = ALL, result: Number | Symbol | None = None) -> tuple[Known, ...]:
-    return Known(0, value, result, kinds), Known(1, value, result, kinds)
+def _both(
+    value: Number | Symbol, kinds: str = ALL, result: Number | Symbol | None = None
+) -> tuple[DecidingArgument, ...]:
+    return DecidingArgument(0, value, result, kinds), DecidingArgument(1, value, result, kinds)
 
 
 ZEROS = ((0, 0), (1, 0))
@@ -213,7 +219,7 @@ def _sums_and_products() -> list[Operator]:
             *("subtract", 2, "-", ADDED, "-", ""),
             identity=0,
             inverse="add",
-            unstored=tuple(Known(p, v, v if p == 0 else -v, "f") for p in (0, 1) for v in (inf, -inf)),
+            unstored=tuple(DecidingArgument(p, v, v if p == 0 else -v, "f") for p in (0, 1) for v in (inf, -inf)),
         ),
         Operator(
             *("multiply", 2, "*", MULTIPLIED, "*", "&&"),
@@ -254,11 +260,11 @@ def _quotients_and_remainders() -> list[Operator]:
             *("remainder", 2, "%", MULTIPLIED, "", ""),
             annihilators=((0, 0),),
             sparse="f",
-            known=(Known(1, 1, 0, "iu"),),
+            known=(DecidingArgument(1, 1, 0, "iu"),),
             code=(("iuf", "rt"),),
             aliases=("mod",),
         ),
-        _function("fmod", 2, annihilators=((0, 0),), sparse="f", known=(Known(1, 1, 0, "iu"),),
+        _function("fmod", 2, annihilators=((0, 0),), sparse="f", known=(DecidingArgument(1, 1, 0, "iu"),),
                   code=(("iu", "rt"), ("f", "fmod()"))),
     ]  # fmt: skip
 
@@ -268,11 +274,11 @@ def _powers_and_signs() -> list[Operator]:
         Operator(
             *("power", 2, "**", POWER, "", ""),
             identity=1,
-            known=(Known(1, 0, 1), Known(0, 1, 1, "iuf")),
+            known=(DecidingArgument(1, 0, 1), DecidingArgument(0, 1, 1, "iuf")),
             code=(("iuc", "rt"), ("f", "pow()")),
             aliases=("pow",),
         ),
-        _function("float_power", 2, identity=1, known=(Known(1, 0, 1), Known(0, 1, 1, "f")),
+        _function("float_power", 2, identity=1, known=(DecidingArgument(1, 0, 1), DecidingArgument(0, 1, 1, "f")),
                   code=(("f", "pow()"), ("c", "rt"))),
         Operator("negative", 1, "-", SIGNED, "-", "", annihilators=((0, 0),), distributes=(0,), inverse="negative"),
         Operator("positive", 1, "+", SIGNED, "", "", idempotent=True, inverse="positive", code=((ALL, "self"),)),
@@ -372,7 +378,7 @@ def _of_integers() -> list[Operator]:
         Operator("left_shift", 2, "<<", SHIFTED, "", "", identity=0, annihilators=((0, 0),), code=(("iu", "rt"),),
                  aliases=("bitwise_left_shift",)),
         Operator("right_shift", 2, ">>", SHIFTED, "", "", identity=0, annihilators=((0, 0),),
-                 known=(Known(0, -1, None, "i"),), code=(("iu", "rt"),), aliases=("bitwise_right_shift",)),
+                 known=(DecidingArgument(0, -1, None, "i"),), code=(("iu", "rt"),), aliases=("bitwise_right_shift",)),
     ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from spfgen.lang.nodes import (
 from spfgen.lang.schedule import Schedule, doubled, read_schedule, with_schedule
 from spfgen.lang.statements import STEPS, read_steps
 from spfgen.lang.syntax import tree_of
-from spfgen.lang.values import Scope, indices_of
+from spfgen.lang.values import LexicalScope, indices_of
 
 
 def parse_file(
@@ -98,7 +98,7 @@ def parse_statements(
     tree = tree_of(reader.source, "program")
     trees = [t for t in tree.children if isinstance(t, Tree)]
     declared = _functions(reader, [t for t in trees if t.data == "function"], functions or {})
-    scope = Scope(reader, {**(functions or {}), **declared})
+    scope = LexicalScope(reader, {**(functions or {}), **declared})
     steps = read_steps(scope, [t for t in trees if t.data != "function"])
     if not steps:
         raise SpecError("expected a statement such as `y[i] = A[i, j]*x[j]`, but the text is empty")
@@ -230,7 +230,7 @@ def _kernel(reader: Reader, tree: Tree[Any], functions: Mapping[str, Function]) 
             case kind if kind in STEPS:
                 steps.append(item)
     names = tuple(str(s) for s in sizes)
-    read = read_steps(Scope(reader, functions, frozenset(names)), steps)
+    read = read_steps(LexicalScope(reader, functions, frozenset(names)), steps)
     kernel = Kernel(str(name), tuple(tensors), names, read, doc=doc, span=reader.span(name))
     kernel = with_schedule(kernel, read_schedule(reader, clauses))
     raise_all([*_doubled(reader, kernel, sizes), *_fixed(kernel), *_unused(kernel), *_rebound(kernel)])

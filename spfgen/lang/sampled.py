@@ -15,10 +15,10 @@ import numpy.typing as npt
 from spfgen.facts.formula import Bin, Call, Expr, Var, conjuncts, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as n
-from spfgen.lang.interpret import Run
+from spfgen.lang.interpret import Interpreter
 from spfgen.lang.oracle.functions import UNLIKE_ITS_IDENTITY, converted, identity_of, operator_of
 from spfgen.lang.oracle.tree import nodes_of
-from spfgen.lang.oracle.values import Found, Frame
+from spfgen.lang.oracle.values import Evaluated, Frame
 from spfgen.lang.uses import leaves_the_rest
 
 Array = npt.NDArray[Any]
@@ -33,7 +33,7 @@ class TooLarge(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowNumbers:
     """Distinct rows of integers, numbered. They are found again column by column: no number exceeds the square of
     how many rows there are. `columns`: of each the distinct values, and the distinct numbers of rows up to there."""
 
@@ -56,7 +56,7 @@ def _place(known: Array, wanted: Array) -> Array:
     return np.where(known[at] == wanted, at, -1)
 
 
-def rows_of(columns: Sequence[Array], count: int) -> tuple[Rows, Array]:
+def rows_of(columns: Sequence[Array], count: int) -> tuple[RowNumbers, Array]:
     """The distinct rows of so many, and the number of each."""
     ranks = np.zeros(count, np.int64)
     stages = []
@@ -65,16 +65,16 @@ def rows_of(columns: Sequence[Array], count: int) -> tuple[Rows, Array]:
         numbers, ranks = np.unique(ranks * max(values.size, 1) + place.reshape(-1), return_inverse=True)
         ranks = ranks.reshape(-1)
         stages.append((values, numbers))
-    return Rows(tuple(stages)), ranks
+    return RowNumbers(tuple(stages)), ranks
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
+class IndexedEntries:
     """Values at distinct coordinates, and the fill value elsewhere, subscripted as a dense array of the shape would be.
     Row k of `rows` is at `coords[:, k]` and has `values[k]`."""
 
     shape: tuple[int, ...]
-    rows: Rows
+    rows: RowNumbers
     coords: tuple[Array, ...]
     values: Array
     fill: Any
@@ -88,28 +88,28 @@ class Entries:
         fill = np.asarray(self.fill).astype(self.dtype)
         return np.where(place >= 0, self.values[place], fill) if self.values.size else np.full(place.shape, fill)
 
-    def emptied(self) -> Entries:
+    def emptied(self) -> IndexedEntries:
         """With nothing stored."""
         return entries_of(self.shape, [c[:0] for c in self.coords], self.values[:0], self.fill)
 
     @cached_property
-    def stored(self) -> Entries:
+    def stored(self) -> IndexedEntries:
         """Which places are stored."""
         return replace(self, values=np.ones(self.values.size, np.bool_), fill=False)
 
 
-def entries_of(shape: Sequence[int], coords: Sequence[Array], values: Array, fill: Any) -> Entries:
+def entries_of(shape: Sequence[int], coords: Sequence[Array], values: Array, fill: Any) -> IndexedEntries:
     """From a list in any order; the values of equal coordinates add up."""
     rows, ranks = rows_of(coords, values.size)
     first = np.unique(ranks, return_index=True)[1]
     total = np.zeros(first.size, values.dtype)
     with np.errstate(all="ignore"):
         np.add.at(total, ranks, values)
-    return Entries(tuple(shape), rows, tuple(np.asarray(c, np.int64)[first] for c in coords), total, fill)
+    return IndexedEntries(tuple(shape), rows, tuple(np.asarray(c, np.int64)[first] for c in coords), total, fill)
 
 
 @dataclass
-class Points:
+class SampledPoints:
     """Points of a sum in a list: to which point outside of it each belongs, and the values of the indices there."""
 
     outer: Array
@@ -117,7 +117,7 @@ class Points:
 
 
 @dataclass
-class Sampled(Run):
+class Sampled(Interpreter):
     """The same meaning for large operands. Raises TooLarge where more than `most` points are needed at a time."""
 
     most: int = MOST
@@ -126,7 +126,7 @@ class Sampled(Run):
 
     def is_stored(self, name: str) -> Any:
         array: Any = self.tensors[name]
-        return array.stored if isinstance(array, Entries) else super().is_stored(name)
+        return array.stored if isinstance(array, IndexedEntries) else super().is_stored(name)
 
     def limited(self, points: int) -> None:
         if points > self.most:
@@ -138,7 +138,7 @@ class Sampled(Run):
     # --- statements -----------------------------------------------------------------------------------------
 
     def statement(self, step: n.Statement, frame: Frame, scalars: dict[str, Any]) -> None:
-        if isinstance(self.tensors[step.target.tensor], Entries):
+        if isinstance(self.tensors[step.target.tensor], IndexedEntries):
             raise TooLarge(f"{step.target.tensor} is not a dense array")
         self.limited(self.count(self.free(step.target, frame)))
         super().statement(step, frame, scalars)
@@ -180,7 +180,9 @@ class Sampled(Run):
         inside = frame.mask & np.asarray(result.inside)
         return np.asarray(np.where(inside, value, converted(np.asarray(unwritten), before.dtype)))
 
-    def updated(self, step: n.Statement, frame: Frame, before: Array, scalars: Mapping[str, Any]) -> tuple[Found, Any]:
+    def updated(
+        self, step: n.Statement, frame: Frame, before: Array, scalars: Mapping[str, Any]
+    ) -> tuple[Evaluated, Any]:
         op = operator_of(step.op)
         kind = "add" if op == "subtract" else op
         several = self.free(step.value, frame)
@@ -223,7 +225,7 @@ class Sampled(Run):
 
     # --- sums along what is stored --------------------------------------------------------------------------
 
-    def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
+    def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Evaluated:
         if node.op == "add" and node.function is None:
             drivers = [*self.drivers(node.value, {*frame.indices, *node.indices})]
             if drivers:
@@ -240,13 +242,13 @@ class Sampled(Run):
             if plain and names and fill is not None and fill == 0:
                 yield factor
 
-    def along(self, node: n.Reduce, drivers: Sequence[n.Access], frame: Frame, scalars: Any) -> Found:
+    def along(self, node: n.Reduce, drivers: Sequence[n.Access], frame: Frame, scalars: Any) -> Evaluated:
         """A sum of products over the points at which the drivers are stored."""
         count = prod(frame.shape)
         mask = np.broadcast_to(np.asarray(frame.mask), frame.shape).reshape(-1)
         outer = np.flatnonzero(mask)
         flat = {k: np.broadcast_to(v, frame.shape).reshape(-1)[outer] for k, v in frame.indices.items()}
-        points, dense_indices = self.joined(Points(outer, flat), node.indices, drivers)
+        points, dense_indices = self.joined(SampledPoints(outer, flat), node.indices, drivers)
         self.limited(points.outer.size * self.count(dense_indices))
         inner = Frame((points.outer.size,), points.indices).extended([(i, *self.range_of(i)) for i in dense_indices])
         inside: Any = np.asarray(True)
@@ -264,11 +266,11 @@ class Sampled(Run):
         np.add.at(total, points.outer, np.where(inside, value, value.dtype.type(0)).sum(axis=axes, dtype=value.dtype))
         present = np.zeros(count, np.bool_)
         np.logical_or.at(present, points.outer, ~absent.all(axis=axes))
-        return Found(total.reshape(frame.shape), True, ~present.reshape(frame.shape))
+        return Evaluated(total.reshape(frame.shape), True, ~present.reshape(frame.shape))
 
     def joined(
-        self, points: Points, indices: Sequence[str], drivers: Sequence[n.Access]
-    ) -> tuple[Points, tuple[str, ...]]:
+        self, points: SampledPoints, indices: Sequence[str], drivers: Sequence[n.Access]
+    ) -> tuple[SampledPoints, tuple[str, ...]]:
         """The points for each entry of the drivers that agrees with them, and the indices that no driver has."""
         left = [*drivers]
         while left:
@@ -279,7 +281,7 @@ class Sampled(Run):
                 points = self.with_entries(points, best)
         return points, tuple(i for i in indices if i not in points.indices)
 
-    def with_entries(self, points: Points, access: n.Access) -> Points:
+    def with_entries(self, points: SampledPoints, access: n.Access) -> SampledPoints:
         names = [s.name for s in access.subscripts if isinstance(s, Var)]
         coords = dict(zip(names, self.listed(access.tensor), strict=True))
         known = [i for i in names if i in points.indices]
@@ -294,12 +296,12 @@ class Sampled(Run):
         entry = order[np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)]
         inner = {i: v[repeated] for i, v in points.indices.items()}
         inner |= {i: coords[i][entry] for i in names if i not in inner}
-        return Points(points.outer[repeated], inner)
+        return SampledPoints(points.outer[repeated], inner)
 
     def listed(self, name: str) -> tuple[Array, ...]:
         array: Any = self.tensors[name]
         if name not in self.lists or self.lists[name][0] is not array:
-            coords = array.coords if isinstance(array, Entries) else np.nonzero(self.is_stored(name))
+            coords = array.coords if isinstance(array, IndexedEntries) else np.nonzero(self.is_stored(name))
             self.lists[name] = array, coords
         return self.lists[name][1]
 

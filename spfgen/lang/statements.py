@@ -25,7 +25,7 @@ from spfgen.lang.nodes import (
     While,
 )
 from spfgen.lang.values import (
-    Scope,
+    LexicalScope,
     check_assigned,
     indices_of,
     operator_of,
@@ -36,7 +36,7 @@ from spfgen.lang.values import (
 )
 
 
-def read_steps(scope: Scope, trees: Sequence[Any], in_loop: bool = False) -> tuple[Step, ...]:
+def read_steps(scope: LexicalScope, trees: Sequence[Any], in_loop: bool = False) -> tuple[Step, ...]:
     """The steps of a block; what a `let` introduces holds to its end."""
     steps: list[Step] = []
     for tree in trees:
@@ -47,52 +47,52 @@ def read_steps(scope: Scope, trees: Sequence[Any], in_loop: bool = False) -> tup
     return tuple(steps)
 
 
-def _step(scope: Scope, tree: Tree[Any], in_loop: bool) -> Step:
+def _step(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> Step:
     return STEPS[tree.data](scope, tree, in_loop)
 
 
-def _if(scope: Scope, tree: Tree[Any], in_loop: bool) -> If:
+def _if(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> If:
     condition, then, otherwise = tree.children
     value = _closed_value(scope, condition)
     return If(value, _block(scope, then, in_loop), _otherwise(scope, otherwise, in_loop), scope.reader.span(tree))
 
 
-def _let(scope: Scope, tree: Tree[Any], in_loop: bool) -> Let:
+def _let(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> Let:
     name, _, assigned = tree.children
     _check_new(scope, name)
     check_assigned(scope, assigned)
     return Let(str(name), _value(scope, assigned), scope.reader.span(tree))
 
 
-def _while(scope: Scope, tree: Tree[Any], in_loop: bool) -> While:
+def _while(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> While:
     condition, body = tree.children
     return While(_closed_value(scope, condition), _block(scope, body, True), scope.reader.span(tree))
 
 
-def _break(scope: Scope, tree: Tree[Any], in_loop: bool) -> Break:
+def _break(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> Break:
     if not in_loop:
         raise scope.reader.fail("expected `break` in a loop, but it is not in one", tree, "leave it out")
     return Break(scope.reader.span(tree))
 
 
-def _return(scope: Scope, tree: Tree[Any], in_loop: bool) -> Return:
+def _return(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> Return:
     if not scope.closed:
         hint = "a kernel assigns its results: `y[i] = ...`"
         raise scope.reader.fail("expected a statement, but `return` belongs to functions", tree, hint)
     return Return(read_value(scope, tree.children[0]), scope.reader.span(tree))
 
 
-def _block(scope: Scope, tree: Tree[Any], in_loop: bool) -> tuple[Step, ...]:
+def _block(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> tuple[Step, ...]:
     return read_steps(scope, tree.children, in_loop)
 
 
-def _otherwise(scope: Scope, tree: Tree[Any] | None, in_loop: bool) -> tuple[Step, ...]:
+def _otherwise(scope: LexicalScope, tree: Tree[Any] | None, in_loop: bool) -> tuple[Step, ...]:
     if tree is None:
         return ()
     return (_step(scope, tree, in_loop),) if tree.data == "if_" else _block(scope, tree, in_loop)
 
 
-def _for(scope: Scope, tree: Tree[Any], in_loop: bool) -> For:
+def _for(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> For:
     *names, where, body = tree.children
     if scope.closed:
         hint = "a function is one of numbers; loops that count are written with `while`"
@@ -105,20 +105,20 @@ def _for(scope: Scope, tree: Tree[Any], in_loop: bool) -> For:
     return For(indices, _block(inner, body, True), condition, scope.reader.span(tree))
 
 
-def _check_new(scope: Scope, name: Any, others: set[str] | frozenset[str] = frozenset()) -> None:
+def _check_new(scope: LexicalScope, name: Any, others: set[str] | frozenset[str] = frozenset()) -> None:
     if str(name) in scope.taken | others:
         message = f"expected a new name, but `{name}` is defined already"
         raise scope.reader.fail(message, name, "give it another name")
 
 
-def _value(scope: Scope, tree: Tree[Any]) -> Value:
+def _value(scope: LexicalScope, tree: Tree[Any]) -> Value:
     """A value of which nothing is known but what stands in it."""
     value = read_value(scope, tree)
     bound_value: Value = with_indices(value, scope.indices | (indices_of(value) - scope.sizes))
     return bound_value
 
 
-def _closed_value(scope: Scope, tree: Tree[Any]) -> Value:
+def _closed_value(scope: LexicalScope, tree: Tree[Any]) -> Value:
     """A condition: its indices are those of the loops around."""
     value = _value(scope, tree)
     for name in sorted(indices_of(value) - scope.sizes - scope.indices):
@@ -127,7 +127,7 @@ def _closed_value(scope: Scope, tree: Tree[Any]) -> Value:
     return value
 
 
-def _statement(scope: Scope, tree: Tree[Any], in_loop: bool) -> Statement | Set:
+def _statement(scope: LexicalScope, tree: Tree[Any], in_loop: bool) -> Statement | Set:
     target, sign, value, where, within = tree.children
     name, span = str(target.children[0]), scope.reader.span(tree)
     op, function = _update(scope, sign)
@@ -154,7 +154,7 @@ def _statement(scope: Scope, tree: Tree[Any], in_loop: bool) -> Statement | Set:
     )
 
 
-def _set(scope: Scope, tree: Tree[Any], op: str, function: Function | None) -> Set:
+def _set(scope: LexicalScope, tree: Tree[Any], op: str, function: Function | None) -> Set:
     target, _, value, where, within = tree.children
     name = str(target.children[0])
     if name not in scope.locals:
@@ -166,7 +166,7 @@ def _set(scope: Scope, tree: Tree[Any], op: str, function: Function | None) -> S
     return Set(name, op, _value(scope, value), scope.reader.span(tree), function)
 
 
-def _update(scope: Scope, sign: Any) -> tuple[str, Function | None]:
+def _update(scope: LexicalScope, sign: Any) -> tuple[str, Function | None]:
     """The operator of `=`, `+=`, `min=`, `f=`."""
     if sign in ("=", "+="):
         return str(sign), None
@@ -198,7 +198,7 @@ def variables_of(access: Access) -> set[str]:
     return indices_of(access)
 
 
-STEPS: Mapping[str, Callable[[Scope, Tree[Any], bool], Step]] = {
+STEPS: Mapping[str, Callable[[LexicalScope, Tree[Any], bool], Step]] = {
     "statement": _statement,
     "for_": _for,
     "if_": _if,

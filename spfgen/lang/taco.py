@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spfgen.errors import Span, SpecError, Unsupported
-from spfgen.lang.levels import COMPRESSED, DENSE, SINGLETON, Level, Levels, Term, declaration
+from spfgen.lang.levels import COMPRESSED, DENSE, SINGLETON, Level, Levels, LevelTerm, declaration
 from spfgen.lang.nodes import Access, Apply, Reduce, Statement, Value
 from spfgen.lang.parse import parse_statements
 
@@ -49,7 +49,7 @@ def parse_format(text: str) -> Format:
         raise SpecError(message)
     dims = tuple(DIMS[: len(letters)])
     levels = [
-        Level((Term(dims[k]),), LETTERS[letter][0], LETTERS[letter][1])
+        Level((LevelTerm(dims[k]),), LETTERS[letter][0], LETTERS[letter][1])
         for k, letter in zip(order, letters, strict=True)
     ]
     if levels and levels[0].kind == SINGLETON:

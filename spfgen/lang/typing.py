@@ -32,7 +32,7 @@ _LITERALS = {int: TYPES[DEFAULT_WHOLE], float: TYPES[DEFAULT_VALUE], complex: TY
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Signature:
     """To which types numpy converts the arguments of a function, and of which the result is."""
 
     arguments: tuple[ElementType, ...]
@@ -60,7 +60,7 @@ def result_type(op: str, arguments: Sequence[Kind], span: Span | None = None) ->
     return loop(op, tuple(arguments), span).result
 
 
-def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Loop:
+def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Signature:
     """What an operator of the table computes with. Raises SpecError where numpy refuses."""
     operator = OPERATORS[op]
     if len(arguments) != operator.arity:
@@ -97,31 +97,31 @@ ARITHMETIC = {"add": "iufc", "subtract": "iufc", "multiply": "iufc", "divide": "
 
 
 @cache
-def _loop(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
+def _loop(op: str, arguments: tuple[Kind, ...]) -> Signature | None:
     if op in TYPES:
-        return Loop((settled(arguments[0]),), TYPES[op])
+        return Signature((settled(arguments[0]),), TYPES[op])
     first, *others = arguments
     if op in ARITHMETIC and isinstance(first, ElementType) and first.kind in ARITHMETIC[op] and others == [first]:
-        return Loop((first, first), first)  # most kernels do without numpy
+        return Signature((first, first), first)  # most kernels do without numpy
     match op:
         case "where":
             value = promoted(arguments[1:])
-            return Loop((settled(arguments[0]), value, value), value)
+            return Signature((settled(arguments[0]), value, value), value)
         case "clip":
             value = promoted(arguments)
-            return Loop((value,) * 3, value)
+            return Signature((value,) * 3, value)
         case "round":
             value = settled(arguments[0])
             value = TYPES["float32"] if value == BOOL else value
-            return Loop((value,), value)
+            return Signature((value,), value)
         case "real" | "imag":
             value = settled(arguments[0])
-            return Loop((value,), _part(value))
+            return Signature((value,), _part(value))
         case "angle":
             value = settled(arguments[0])
             if value.kind != "c":
                 value = _asked("arctan2", (int, value)).arguments[0]  # type: ignore[union-attr]
-            return Loop((value,), _part(value))
+            return Signature((value,), _part(value))
     return _asked(op, arguments)
 
 
@@ -129,7 +129,7 @@ def _part(kind: ElementType) -> ElementType:
     return TYPES[f"float{4 * kind.bytes}"] if kind.kind == "c" else kind
 
 
-def _asked(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
+def _asked(op: str, arguments: tuple[Kind, ...]) -> Signature | None:
     import numpy as np
 
     if all(isinstance(a, type) for a in arguments):
@@ -142,7 +142,7 @@ def _asked(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
     *taken, result = [TYPES["float32" if name == "float16" else name] for name in type_names]
     if not hasattr(np, op) and not any(taken[0].kind in kinds for kinds, _ in OPERATORS[op].code):
         return None  # scipy has it for these types, C has not
-    return Loop(tuple(taken), result)
+    return Signature(tuple(taken), result)
 
 
 def promoted(kinds: Sequence[Kind]) -> ElementType:

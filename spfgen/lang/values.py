@@ -50,7 +50,7 @@ VIEWS = {
 
 
 @dataclass(frozen=True)
-class Scope:
+class LexicalScope:
     """What names mean where a value stands: `locals` are scalars of `let` and parameters of a function, `indices` those
     of the loops around, `known` further names that a reduction cannot bind. In subscripts a division is rounded down
     and bare names are indices. In the body of a function (`closed`, `owner` is its name) there are no tensors."""
@@ -71,7 +71,7 @@ class Scope:
         return self.sizes | self.locals | self.indices | self.known
 
 
-def read_value(scope: Scope, tree: Tree[Any]) -> Value:
+def read_value(scope: LexicalScope, tree: Tree[Any]) -> Value:
     """The value, where bare names that are not known yet are tensors."""
     reader, span = scope.reader, scope.reader.span(tree)
     match tree.data:
@@ -115,18 +115,18 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
     raise reader.fail("expected a value, but this is a list", tree, hint)
 
 
-def _number(scope: Scope, token: Any, at: Any) -> Constant:
+def _number(scope: LexicalScope, token: Any, at: Any) -> Constant:
     if not token.isdigit():
         return Constant(float(token), scope.reader.span(at))
     number = scope.reader.number(token) if scope.in_subscript else scope.reader.whole(token)
     return Constant(number, scope.reader.span(at))
 
 
-def _name(scope: Scope, tree: Tree[Any]) -> Value:
+def _name(scope: LexicalScope, tree: Tree[Any]) -> Value:
     return _bare(scope, str(tree.children[0]), tree)
 
 
-def _bare(scope: Scope, name: str, at: Tree[Any]) -> Value:
+def _bare(scope: LexicalScope, name: str, at: Tree[Any]) -> Value:
     """A name without subscripts."""
     span = scope.reader.span(at)
     if name in scope.locals:
@@ -140,7 +140,7 @@ def _bare(scope: Scope, name: str, at: Tree[Any]) -> Value:
     return Access(name, (), span)
 
 
-def _chain(scope: Scope, tree: Tree[Any]) -> Value:
+def _chain(scope: LexicalScope, tree: Tree[Any]) -> Value:
     result = read_value(scope, tree.children[0])
     span = scope.reader.span(tree)
     for sign, operand in zip(tree.children[1::2], tree.children[2::2], strict=True):
@@ -155,7 +155,7 @@ def _chain(scope: Scope, tree: Tree[Any]) -> Value:
     return result
 
 
-def _comparison(scope: Scope, tree: Tree[Any]) -> Value:
+def _comparison(scope: LexicalScope, tree: Tree[Any]) -> Value:
     """`a < b < c` is `a < b and b < c`, as in Python."""
     operands = [read_value(scope, c) for c in tree.children[::2]]
     span = scope.reader.span(tree)
@@ -171,7 +171,7 @@ def _comparison(scope: Scope, tree: Tree[Any]) -> Value:
 # --- functions and reductions ---------------------------------------------------------------------------
 
 
-def _call(scope: Scope, tree: Tree[Any]) -> Value:
+def _call(scope: LexicalScope, tree: Tree[Any]) -> Value:
     name, listed = str(tree.children[0]), tree.children[1]
     trees = [] if listed is None else listed.children
     if name in VIEWS and name not in scope.functions:
@@ -194,14 +194,14 @@ def _call(scope: Scope, tree: Tree[Any]) -> Value:
     return Apply(op, tuple(arguments), span, function)
 
 
-def _check_arity(scope: Scope, name: str, arity: int, given: int, tree: Tree[Any]) -> None:
+def _check_arity(scope: LexicalScope, name: str, arity: int, given: int, tree: Tree[Any]) -> None:
     if given != arity:
         wanted = f"expected {counted(arity, 'argument')} of `{name}`"
         hint = f"write `{name}({', '.join('abcdefgh'[:arity])})`"
         raise scope.reader.fail(f"{wanted}, but {there_are(given)}", tree, hint)
 
 
-def operator_of(scope: Scope, name: str, at: Any) -> tuple[str, Function | None, int]:
+def operator_of(scope: LexicalScope, name: str, at: Any) -> tuple[str, Function | None, int]:
     """The operator of a name in the text: its name in nodes, the function of the user, how many arguments it has."""
     if name in scope.functions:
         function = scope.functions[name]
@@ -219,7 +219,7 @@ def operator_of(scope: Scope, name: str, at: Any) -> tuple[str, Function | None,
     raise scope.reader.fail(f"expected a function, but `{name}` is not known", at, near or brackets, define)
 
 
-def _reduction(scope: Scope, tree: Tree[Any]) -> Value:
+def _reduction(scope: LexicalScope, tree: Tree[Any]) -> Value:
     """`max(j: v)`, `max(i, j: v)`, `max(j < i: v)`: the names that are new here are reduced over."""
     name, head, value, where = tree.children
     reader, span = scope.reader, scope.reader.span(tree)
@@ -255,7 +255,7 @@ def _reduction(scope: Scope, tree: Tree[Any]) -> Value:
     return Reduce(op, indices, inner, condition, span, function)
 
 
-def _head(scope: Scope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
+def _head(scope: LexicalScope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
     """The items of the head, as names ("" for other expressions), and the conditions that they make."""
     sides: list[list[Tree[Any]]] = [[]]
     comparisons: list[Token] = []
@@ -282,20 +282,20 @@ def _head(scope: Scope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
     return names, [with_absolute_values(scope.reader.formula(Tree("comparison", mixed, head.meta)))]
 
 
-def _plain_name(scope: Scope, tree: Tree[Any]) -> str:
+def _plain_name(scope: LexicalScope, tree: Tree[Any]) -> str:
     if tree.data == "access" and tree.children[1] is None:
         return str(tree.children[0])
     return scope.reader.name(tree) if tree.data in _FAMILIES else ""
 
 
-def check_assigned(scope: Scope, tree: Tree[Any]) -> None:
+def check_assigned(scope: LexicalScope, tree: Tree[Any]) -> None:
     """What is assigned compares with `==`: `y[i] = x[i] = 2` may mean anything."""
     for sign in tree.children[1::2] if tree.data == "value_comparison" else ():
         if sign == "=":
             raise scope.reader.fail("expected `==`, but found `=`", sign, "values are compared with `==`")
 
 
-def read_condition(scope: Scope, tree: Tree[Any]) -> Formula:
+def read_condition(scope: LexicalScope, tree: Tree[Any]) -> Formula:
     """A condition after `where`."""
     condition = with_absolute_values(scope.reader.formula(tree))
     for name in sorted(variables(condition) & scope.locals):
@@ -307,7 +307,7 @@ def read_condition(scope: Scope, tree: Tree[Any]) -> Formula:
 # --- accesses and subscripts ------------------------------------------------------------------------------
 
 
-def read_access(scope: Scope, tree: Tree[Any]) -> Access:
+def read_access(scope: LexicalScope, tree: Tree[Any]) -> Access:
     """`A[i, 2*j + 1]`, a target too."""
     name, subscripts = tree.children
     if scope.closed:
@@ -317,7 +317,7 @@ def read_access(scope: Scope, tree: Tree[Any]) -> Access:
     return Access(str(name), subscript_values, scope.reader.span(tree))
 
 
-def _subscripts(scope: Scope, trees: Sequence[Any]) -> tuple[Any, ...]:
+def _subscripts(scope: LexicalScope, trees: Sequence[Any]) -> tuple[Any, ...]:
     result: list[Any] = []
     for tree in trees:
         if tree is None:
@@ -329,7 +329,7 @@ def _subscripts(scope: Scope, trees: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _subscript(scope: Scope, tree: Tree[Any]) -> Any:
+def _subscript(scope: LexicalScope, tree: Tree[Any]) -> Any:
     """An affine expression, a slice, or a value."""
     if tree.data in _RANGES or (tree.data == "value_reduction" and not _reduces(scope, str(tree.children[0]))):
         return _range(scope, tree)
@@ -346,11 +346,11 @@ def _subscript(scope: Scope, tree: Tree[Any]) -> Any:
     return affine
 
 
-def _reduces(scope: Scope, name: str) -> bool:
+def _reduces(scope: LexicalScope, name: str) -> bool:
     return name in scope.functions or name in (*FUNCTIONS, *REDUCTIONS, *signs.PLACES, signs.MEAN)
 
 
-def _range(scope: Scope, tree: Tree[Any]) -> Range:
+def _range(scope: LexicalScope, tree: Tree[Any]) -> Range:
     """`i(start:stop:step)`."""
     name, *parts = tree.children
     match tree.data:
@@ -370,7 +370,7 @@ def _range(scope: Scope, tree: Tree[Any]) -> Range:
     return Range(str(name), start, end, number, scope.reader.span(tree))
 
 
-def _bound(scope: Scope, tree: Tree[Any]) -> Expr:
+def _bound(scope: LexicalScope, tree: Tree[Any]) -> Expr:
     expression = _as_expression(scope, tree)
     if expression is None:
         hint = "the bounds of a slice are numbers and sizes: `i(1:n - 1:2)`"
@@ -378,7 +378,7 @@ def _bound(scope: Scope, tree: Tree[Any]) -> Expr:
     return scope.reader.expr(expression)
 
 
-def _step(scope: Scope, tree: Tree[Any]) -> int:
+def _step(scope: LexicalScope, tree: Tree[Any]) -> int:
     match _bound(scope, tree):
         case Num(value) if value:
             return value
@@ -389,7 +389,7 @@ def _step(scope: Scope, tree: Tree[Any]) -> int:
     )
 
 
-def _as_expression(scope: Scope, tree: Tree[Any]) -> Tree[Any] | None:
+def _as_expression(scope: LexicalScope, tree: Tree[Any]) -> Tree[Any] | None:
     """The tree of an integer expression in place of that of a value; None for what is a value only."""
 
     def translated(trees: Sequence[Any]) -> list[Any] | None:
@@ -434,7 +434,7 @@ def _as_expression(scope: Scope, tree: Tree[Any]) -> Tree[Any] | None:
 # --- shape operators ------------------------------------------------------------------------------------------
 
 
-def _view(scope: Scope, name: str, trees: Sequence[Tree[Any]], tree: Tree[Any]) -> Value:
+def _view(scope: LexicalScope, name: str, trees: Sequence[Tree[Any]], tree: Tree[Any]) -> Value:
     """`coalesce` and the shape operators, which bind the old names within their value."""
     span = scope.reader.span(tree)
     if scope.closed:
@@ -465,13 +465,13 @@ def _view(scope: Scope, name: str, trees: Sequence[Tree[Any]], tree: Tree[Any]) 
     raise _misshaped(scope, name, tree)
 
 
-def _misshaped(scope: Scope, name: str, tree: Tree[Any]) -> SpecError:
+def _misshaped(scope: LexicalScope, name: str, tree: Tree[Any]) -> SpecError:
     message = f"expected `{name}` in the form `{VIEWS[name]}`, but it has another"
     names = "" if name == "coalesce" else "; the old names are on the left of the arrow, the new ones on the right"
     return scope.reader.fail(message, tree, f"for instance `{VIEWS[name]}`{names}")
 
 
-def _listed(scope: Scope, tree: Tree[Any]) -> tuple[str, ...]:
+def _listed(scope: LexicalScope, tree: Tree[Any]) -> tuple[str, ...]:
     """The names on one side of an arrow."""
     items = tree.children if tree.data == "tuple" else [tree]
     names = tuple(_plain_name(scope, i) for i in items)

@@ -27,7 +27,7 @@ from spfgen.facts.formula import (
     substitute,
 )
 from spfgen.facts.prove import implied
-from spfgen.lang.levels import COMPRESSED, DENSE, RANGE, SINGLETON, STRUCTURED, Level, Levels, Term
+from spfgen.lang.levels import COMPRESSED, DENSE, RANGE, SINGLETON, STRUCTURED, Level, Levels, LevelTerm
 from spfgen.layout.nodes import Layout
 from spfgen.layout.proofs import facts_of
 
@@ -156,28 +156,28 @@ def _check_rest(layout: Layout, parts: list[Formula], bounds: Mapping[str, _Boun
 # --- levels --------------------------------------------------------------------------------------------
 
 
-def _terms(layout: Layout, equations: Mapping[str, dict[Atom, int]]) -> dict[Atom, tuple[Term, ...]]:
+def _terms(layout: Layout, equations: Mapping[str, dict[Atom, int]]) -> dict[Atom, tuple[LevelTerm, ...]]:
     """What each position or key is, by the coordinates."""
-    terms: dict[Atom, tuple[Term, ...]] = {}
+    terms: dict[Atom, tuple[LevelTerm, ...]] = {}
     plain: dict[Atom, str] = {}
     for coordinate, parts in equations.items():
         if list(parts.values()) == [1]:
             (atom,) = parts
-            terms[atom], plain[atom] = (Term(coordinate),), coordinate
+            terms[atom], plain[atom] = (LevelTerm(coordinate),), coordinate
     for coordinate, parts in equations.items():
         large = [a for a, f in parts.items() if f > 1]
         if len(parts) == 2 and len(large) == 1 and sum(parts.values()) == parts[large[0]] + 1:
             (small,) = (a for a in parts if a != large[0])
             by = parts[large[0]]
-            terms[large[0]] = (Term(coordinate, "floordiv", by),)
-            terms[small] = (Term(coordinate, "mod", by),)
+            terms[large[0]] = (LevelTerm(coordinate, "floordiv", by),)
+            terms[small] = (LevelTerm(coordinate, "mod", by),)
         elif len(parts) == 2 and set(parts) & set(plain):  # i = p - key with j = p: the key is j - i
             (known,) = [a for a in parts if a in plain][:1]
             (key,) = (a for a in parts if a != known)
             if abs(parts[key]) != 1 or parts[known] != 1:
                 raise _refusal(layout, f"`{coordinate}` is no quotient, remainder or difference of levels")
             sign = parts[key]
-            both = (Term(coordinate, sign=sign), Term(plain[known], sign=-sign))
+            both = (LevelTerm(coordinate, sign=sign), LevelTerm(plain[known], sign=-sign))
             terms[key] = tuple(sorted(both, key=lambda t: -t.sign))
         elif list(parts.values()) != [1]:
             raise _refusal(layout, f"`{coordinate}` is no quotient, remainder or difference of levels")
@@ -193,7 +193,7 @@ def _position(atom: Atom) -> str:
 
 
 def _levels_at(
-    layout: Layout, bound: _Bounds, terms_here: list[tuple[Atom, tuple[Term, ...]]], first: bool
+    layout: Layout, bound: _Bounds, terms_here: list[tuple[Atom, tuple[LevelTerm, ...]]], first: bool
 ) -> Iterator[Level]:
     """The levels of one position: dense, or compressed with singletons."""
     keys = [(a, t) for a, t in terms_here if isinstance(a, Call)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spfgen.facts.formula import Expr, conjunction
-from spfgen.layout.checks import Check, Groups, Part
+from spfgen.layout.checks import Check, CheckPart, GroupCheck
 from spfgen.layout.instances import Broken, Data, satisfied
 from spfgen.layout.loops import Loop
 from spfgen.layout.points import Array, Columns, expanded, rows_of, sorted_order
@@ -36,7 +36,7 @@ def run(data: Data, check: Check, limit: int) -> Broken | bool | None:
         for part in check.parts:
             if not satisfied(data, conjunction(part.scan.before), {}, 1, False).all():
                 continue
-            broken = _grouped(data, part, work) if isinstance(part, Groups) else _broken(data, part, work)
+            broken = _grouped(data, part, work) if isinstance(part, GroupCheck) else _broken(data, part, work)
             if broken is not None:
                 return broken
     except _TooMuch:
@@ -44,7 +44,7 @@ def run(data: Data, check: Check, limit: int) -> Broken | bool | None:
     return None if check.parts else False
 
 
-def _broken(data: Data, part: Part, work: _Work) -> Broken | None:
+def _broken(data: Data, part: CheckPart, work: _Work) -> Broken | None:
     for columns, count in _tables(data, part.scan.loops, {}, 1, work):
         good = satisfied(data, part.scan.body, columns, count, True)
         if not good.all():
@@ -59,7 +59,7 @@ def _number(expr: Expr, columns: Columns, data: Data) -> int:
     return int(np.asarray(value).reshape(-1)[0])
 
 
-def _grouped(data: Data, part: Groups, work: _Work) -> Broken | None:
+def _grouped(data: Data, part: GroupCheck, work: _Work) -> Broken | None:
     """Rows are sorted by their keys, so that those with equal keys that follow one another are neighbours."""
     tables = [(c, n) for c, n in _tables(data, part.scan.loops, {}, 1, work)]
     count = sum(n for _, n in tables)

@@ -25,7 +25,7 @@ from spfgen.facts.formula import (
     conjunction,
 )
 from spfgen.ir import walk
-from spfgen.layout.checks import Check, Groups, Part
+from spfgen.layout.checks import Check, CheckPart, GroupCheck
 from spfgen.layout.loops import Extents, Loop, scan
 from spfgen.layout.nodes import Layout
 
@@ -63,10 +63,10 @@ class _Writer:
         self.variables = {n: f"v{k}" for k, n in enumerate(dict.fromkeys(bound))}
         lines: list[str] = []
         for part in check.parts:
-            lines += self.groups(number, check, part) if isinstance(part, Groups) else self.part(number, part)
+            lines += self.groups(number, check, part) if isinstance(part, GroupCheck) else self.part(number, part)
         return lines
 
-    def part(self, number: int, part: Part) -> list[str]:
+    def part(self, number: int, part: CheckPart) -> list[str]:
         values = "".join(f"{self.expr(e)}, " for _, e in part.values)
         holds = self.formula(part.scan.body)
         if part.scan.guards:
@@ -74,7 +74,7 @@ class _Writer:
         body = [f"if not ({holds}):", f"{_STEP}return {number}, ({values})"]
         return self.nest(part.scan.before, part.scan.loops, body)
 
-    def groups(self, number: int, check: Check, part: Groups) -> list[str]:
+    def groups(self, number: int, check: Check, part: GroupCheck) -> list[str]:
         """The last place with the same keys is kept in a dict."""
         *outer, loop = part.scan.loops
         first, second = self.variables[part.first], self.variables[part.second]

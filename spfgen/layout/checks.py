@@ -36,7 +36,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.prove import Facts, implied
 from spfgen.ir import walk
-from spfgen.layout.loops import Loop, Scan, own_calls, read, scan, solved_all, split
+from spfgen.layout.loops import Loop, QuantifierLoops, own_calls, read, scan, solved_all, split
 from spfgen.layout.nodes import IndexArray, Layout, Property
 from spfgen.sets.affine import NotAffine
 
@@ -50,15 +50,15 @@ ENDS = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckPart:
     """Instances of a fact: for the values that `scan` runs through, its variables are `values`."""
 
     values: tuple[tuple[str, Expr], ...]
-    scan: Scan
+    scan: QuantifierLoops
 
 
 @dataclass(frozen=True)
-class Segments(Part):
+class SegmentCheck(CheckPart):
     """Two loops, the inner one from `low` to before `high`, which need the outer variable; what is checked does not.
 
     Besides the inner variable is between `clip`. Proved: a segment, which may end before it begins, is followed by one
@@ -73,7 +73,7 @@ class Segments(Part):
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupCheck:
     """The values of all variables but one, `second`, which follows `first` among those where all `keys` are equal.
 
     At such a pair `body` is checked; `inside` says that its calls are inside their arrays.
@@ -82,7 +82,7 @@ class Groups:
     first: str
     second: str
     keys: tuple[Expr, ...]
-    scan: Scan
+    scan: QuantifierLoops
     inside: tuple[Formula, ...]
     body: Formula
     limits: tuple[Expr, Expr] | None = None
@@ -101,7 +101,7 @@ class Check:
     fact: Property
     names: tuple[str, ...]
     body: Formula
-    parts: tuple[Part | Groups, ...]
+    parts: tuple[CheckPart | GroupCheck, ...]
     is_linear: bool
     stage: int
     because: str
@@ -215,12 +215,12 @@ def _joined(members: list[Check]) -> list[Check]:
 
 
 def _is_segments(check: Check) -> bool:
-    return len(check.parts) == 1 and isinstance(check.parts[0], Segments)
+    return len(check.parts) == 1 and isinstance(check.parts[0], SegmentCheck)
 
 
 def _is_loop(check: Check) -> bool:
     """Whether it is one loop, in which nothing is asked before an array is read."""
-    scans = [p.scan for p in check.parts if isinstance(p, Part)]
+    scans = [p.scan for p in check.parts if isinstance(p, CheckPart)]
     if len(scans) != 1 or len(check.parts) != 1 or _has_quantifier(check.body):
         return False
     return len(scans[0].loops) == 1 and not scans[0].guards and not scans[0].before and not scans[0].jumps
@@ -284,7 +284,7 @@ class _Deriving:
         self.ranges = {id(r) for a in layout.indexes for r in a.ranges}
 
     def check(
-        self, array: IndexArray, fact: Property, parts: Sequence[Part | Groups], because: str, linear: bool
+        self, array: IndexArray, fact: Property, parts: Sequence[CheckPart | GroupCheck], because: str, linear: bool
     ) -> Check:
         names, body = opened(fact.formula)
         stage = 0 if id(fact) in self.ranges else 1 + any(p.scan.jumps for p in parts)
@@ -307,12 +307,12 @@ class _Deriving:
             reason = "not checked: a variable has no bounds, as it is no argument of an array"
         return self.check(array, fact, [scanned] if scanned else [], reason, False)
 
-    def scanned(self, names: Sequence[str], body: Formula, values: dict[str, Expr]) -> Part | None:
+    def scanned(self, names: Sequence[str], body: Formula, values: dict[str, Expr]) -> CheckPart | None:
         left = [n for n in names if n not in values]
         loops = scan(left, substitute(body, values), self.extents)
         if loops is None:
             return None
-        return Part(tuple((n, values.get(n, Var(n))) for n in names), loops)
+        return CheckPart(tuple((n, values.get(n, Var(n))) for n in names), loops)
 
     # --- segments -------------------------------------------------------------------------------------
 
@@ -323,11 +323,11 @@ class _Deriving:
         result = []
         for check in checks:
             part = check.parts[0] if len(check.parts) == 1 else None
-            segments = self.segments(check, part, facts) if isinstance(part, Part) and part.scan.jumps else None
+            segments = self.segments(check, part, facts) if isinstance(part, CheckPart) and part.scan.jumps else None
             result.append(replace(check, parts=(segments,), is_linear=True) if segments else check)
         return result
 
-    def segments(self, check: Check, part: Part, facts: Facts) -> Segments | None:
+    def segments(self, check: Check, part: CheckPart, facts: Facts) -> SegmentCheck | None:
         nest = part.scan
         if len(nest.loops) != 2 or nest.guards or _has_quantifier(nest.body):
             return None
@@ -351,7 +351,7 @@ class _Deriving:
         about = f"check of `{check.fact.text}`: at most one place is between two segments"
         close = implied(inside, facts, Compare("<=", after, Bin("+", end, ONE)), about=about).proved
         clip = Loop(inner.variable, clip_lows, clip_highs)
-        return Segments(part.values, nest, low, high, clip, close)
+        return SegmentCheck(part.values, nest, low, high, clip, close)
 
     # --- sets -----------------------------------------------------------------------------------------
 
@@ -361,7 +361,7 @@ class _Deriving:
 
     def limited(self, check: Check, checks: Sequence[Check]) -> Check:
         part = check.parts[-1] if check.parts else None
-        if not isinstance(part, Groups) or len(part.keys) != 1 or len(part.scan.loops) != 1:
+        if not isinstance(part, GroupCheck) or len(part.keys) != 1 or len(part.scan.loops) != 1:
             return check
         (key,) = part.keys
         if not isinstance(key, Call) or key.arguments != (Var(part.first),):
@@ -420,7 +420,7 @@ class _Deriving:
             scanned = scan([*outer, first], implies(bounds, conjunction(equal)), self.extents)
             if scanned is None or scanned.loops[-1].variable != first:
                 continue
-            parts: list[Part | Groups] = []
+            parts: list[CheckPart | GroupCheck] = []
             if not pair.holds_alone():
                 alone = self.scanned(names, body, {second: Var(first)})
                 if alone is None:
@@ -428,7 +428,7 @@ class _Deriving:
                 parts.append(alone)
             inside = arguments_inside(own_calls(body), self.extents)
             parts.append(
-                Groups(
+                GroupCheck(
                     first,
                     second,
                     keys,

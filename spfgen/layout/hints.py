@@ -18,7 +18,7 @@ from spfgen.sets.bounds import single_value
 
 
 @dataclass(frozen=True)
-class Seen:
+class HintInputs:
     """Entries: `known` has a column (or one number) for each coordinate, size and position that is known."""
 
     count: int
@@ -27,7 +27,7 @@ class Seen:
     values: Array
 
 
-def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = None) -> list[Array]:
+def hint_columns(seen: HintInputs, plan: PackPlan, rank: Rank, unused: Array | None = None) -> list[Array]:
     """The values of the rank's hint for all entries, then for keys that no entry has; int64 each.
 
     Raises Unsupported when the hint speaks of something that such a key does not give.
@@ -73,7 +73,7 @@ def _no_call(function: str, arguments: tuple[Any, ...]) -> Any:
     raise InternalError(f"{function} is left in a hint")
 
 
-def _column(seen: Seen, plan: PackPlan, rank: Rank, name: str, unused: Array) -> Array:
+def _column(seen: HintInputs, plan: PackPlan, rank: Rank, name: str, unused: Array) -> Array:
     """The column of a name, continued for unused keys."""
     if name not in seen.known:
         raise Unsupported(

@@ -22,7 +22,7 @@ import numpy as np
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Call, Expr, Var, variables
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack_entries import Entries, capacity, solved_extents
+from spfgen.layout.pack_entries import PackingState, capacity, solved_extents
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked
 from spfgen.layout.points import Encoded, affine_value, argument_names, shape_of
@@ -35,7 +35,7 @@ Bounds = tuple[tuple[int, Affine], ...]
 
 
 @dataclass(frozen=True)
-class Field:
+class KeyField:
     """A digit: floor(numerator / divisor) of coordinates and sizes; `name` is the position or call that it is.
 
     For all `lower` (a, e) a*value >= -e, for all `upper` a*value <= e; e is made of sizes. `down`: the digit counts
@@ -71,7 +71,7 @@ class KeyPlan:
     `after`: positions that follow from ranks. `lows`: what `rest` goes by, where it is found out already."""
 
     plan: PackPlan
-    fields: tuple[Field, ...]
+    fields: tuple[KeyField, ...]
     levels: tuple[Level, ...]
     computed: tuple[Computed, ...]
     checks: tuple[Constraint, ...]
@@ -164,10 +164,10 @@ def _inside(layout: Layout) -> list[Constraint]:
 
 def _fields(
     encoded: Encoded, steps: list[Computed | Ranked], orders: Mapping[Rank, KeyOrder]
-) -> tuple[tuple[Field, ...], tuple[Level, ...], tuple[Computed, ...]] | str:
+) -> tuple[tuple[KeyField, ...], tuple[Level, ...], tuple[Computed, ...]] | str:
     """The digits in the order of importance."""
     computed = {s.position: s for s in steps if isinstance(s, Computed)}
-    fields: list[Field] = []
+    fields: list[KeyField] = []
     levels: list[Level] = []
     for step in steps:
         if not isinstance(step, Ranked):
@@ -239,7 +239,7 @@ def _only_name(value: Affine) -> str:
     return ""
 
 
-def _field(encoded: Encoded, name: str, numerator: Affine, divisor: int, down: bool = False) -> Field | None:
+def _field(encoded: Encoded, name: str, numerator: Affine, divisor: int, down: bool = False) -> KeyField | None:
     """The digit with its bounds; None when there are none."""
     if len(numerator.floors()):
         return None
@@ -247,7 +247,7 @@ def _field(encoded: Encoded, name: str, numerator: Affine, divisor: int, down: b
     lower, upper = bounds(about.project({*encoded.sizes, name}).constraints(name), name)
     low = tuple((a, e) for a, e in lower if e.names() <= encoded.sizes)
     high = tuple((a, e) for a, e in upper if e.names() <= {*encoded.layout.parameters})
-    return Field(name, numerator, divisor, low, high, down) if low and high else None
+    return KeyField(name, numerator, divisor, low, high, down) if low and high else None
 
 
 def _follows(encoded: Encoded, position: str, known: Iterable[str]) -> bool:
@@ -295,7 +295,7 @@ def solved_sizes(
     """
     plan = key.plan
     layout = plan.encoded.layout
-    state = Entries(layout, dict(given), {}, np.zeros(0))
+    state = PackingState(layout, dict(given), {}, np.zeros(0))
     counts: dict[str, int] = {}
     try:
         for level, total, width in zip(key.levels, totals, widths, strict=True):
@@ -327,7 +327,7 @@ def solved_sizes(
     return state.sizes if set(layout.sizes) <= set(state.sizes) else None
 
 
-def _grown(state: Entries, call: Call, counts: Mapping[str, int], pointer: bool = False) -> bool:
+def _grown(state: PackingState, call: Call, counts: Mapping[str, int], pointer: bool = False) -> bool:
     """Solve the extents of the array of a call; false where a size depends on what is not counted."""
     index = state.layout.index(call.function)
     needed = [counts.get(_only_name(linear(a))) for a in call.arguments]

@@ -44,7 +44,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Scan:
+class QuantifierLoops:
     """Loops, outermost first; the values for which all `before` (known above the loops) and `guards` (innermost) hold
     are those at which all calls are inside; `before` may also say that no loop is empty. What is left to check there is
     `body`: conditions that the loops see to are gone from it.
@@ -85,7 +85,7 @@ class _Guard:
     value: None = None
 
 
-def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = False) -> Scan | None:
+def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = False) -> QuantifierLoops | None:
     """How to run through the values of `names` at which `body` can be false (with `some`: can be true).
 
     None when a variable has no bounds.
@@ -115,7 +115,7 @@ def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = Fal
     unscanned = [c for c in conditions if c in waiting or c not in looped]
     parts = [Not(c) for c in unscanned] + alternatives_of_conclusion
     remains = conjunction(unscanned) if some else parts[0] if len(parts) == 1 else Or(tuple(parts))
-    return Scan(tuple(loops), tuple(before), tuple(guards), solved_all(remains))
+    return QuantifierLoops(tuple(loops), tuple(before), tuple(guards), solved_all(remains))
 
 
 def _worth(names: Sequence[str], inner: Sequence[Loop]) -> list[Formula]:

@@ -14,7 +14,7 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import check_fill, chunked, key_orders
 from spfgen.layout.pack_assembly import assemble, check_shared
-from spfgen.layout.pack_entries import Entries
+from spfgen.layout.pack_entries import PackingState
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.points import Array, TooLarge, room_for, shape_of
 
@@ -29,7 +29,7 @@ SHARED_ROOM = 2**23
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """`bytes` of all arrays; a lower bound when not `exact` (an array was too large to be made, and sizes that depend
     on it are not known). `verified`: all entries were seen to have a place; else the arrays were too large to look.
     """
@@ -42,7 +42,7 @@ class Memory:
     """Bytes of an element of the index arrays that are no marks."""
 
 
-def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], values: Array) -> Memory:
+def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], values: Array) -> MemoryUse:
     """The memory of a tensor with these entries; `columns` (int64[n] each) are sorted, and no place comes twice.
 
     Raises DataError when the layout cannot store the entries, Unsupported when its arrays cannot be derived.
@@ -51,7 +51,7 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     check_fill(layout, values.dtype)
     room = min(MOST_ROOM, max(LEAST_ROOM, 8 * (len(values) + sum(shape))))
     named = dict(zip(layout.coordinates, columns, strict=True))
-    state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
+    state = PackingState(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
     try:
         fits_in_room = _fits(room, lambda: assemble(state, plan, orders))
     except DataError:
@@ -59,7 +59,7 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
         if by_chunks is None:
             raise
         plan, orders = by_chunks
-        state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
+        state = PackingState(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
         fits_in_room = _fits(room, lambda: assemble(state, plan, orders))
     wide = max((len(values), *shape), default=0) > np.iinfo(np.int32).max
     index_bytes = WIDE if wide else NARROW
@@ -73,7 +73,7 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     if not plan.injective:
         verified = fits_in_room and _fits(SHARED_ROOM, lambda: check_shared(state, plan))
     exact = set(layout.sizes) <= set(state.sizes)
-    return Memory(total + stored * values.dtype.itemsize, exact, verified, dict(state.sizes), index_bytes)
+    return MemoryUse(total + stored * values.dtype.itemsize, exact, verified, dict(state.sizes), index_bytes)
 
 
 def _fits(room: int, work: Callable[[], None]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spfgen.facts.formula import And, Bin, Compare, Expr, Formula, Num, Or, Var, conjunction, rename, substitute
 from spfgen.facts.prove import implied
-from spfgen.layout.keys import Field, KeyPlan
+from spfgen.layout.keys import KeyField, KeyPlan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import Expand, scan_of
 from spfgen.layout.proofs import facts_of, stored
@@ -41,7 +41,7 @@ def in_order(source: Layout, key: KeyPlan) -> bool:
     return True
 
 
-def _digit(source: Layout, key: KeyPlan, field: Field) -> Expr:
+def _digit(source: Layout, key: KeyPlan, field: KeyField) -> Expr:
     """A digit of the key as an expression of the source's coordinates."""
     target = key.plan.encoded
     values: dict[str, Expr] = {

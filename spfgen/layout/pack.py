@@ -19,7 +19,7 @@ from spfgen.layout.duplicates import Duplicates, checked_duplicates
 from spfgen.layout.fill import differs_as_number, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import assemble, check_shared
-from spfgen.layout.pack_entries import DuplicateCoordinate, Entries, Unfit, sorted_entries
+from spfgen.layout.pack_entries import DuplicateCoordinate, PackingState, Unfit, sorted_entries
 from spfgen.layout.pack_orders import orders_of
 from spfgen.layout.pack_plan import chunk_plan, pack_plan
 from spfgen.layout.pack_rules import KeyOrder, PackPlan
@@ -58,7 +58,7 @@ def pack(
     values = np.asarray(values)
     check_fill(layout, values.dtype)
     columns, single = sorted_entries(layout, shape, coords, values, duplicates)
-    state = Entries(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, single)
+    state = PackingState(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, single)
     try:
         state = assembled(state)
     except NoPlace as error:
@@ -76,7 +76,7 @@ def pack(
     return Packed(state.sizes, state.arrays)
 
 
-def assembled(state: Entries) -> Entries:
+def assembled(state: PackingState) -> PackingState:
     """With the arrays of these entries; without fill values among them where the layout would store those twice or
     with others, and in chunks where the relation allows it and keys alone leave too little room."""
     layout = state.layout
@@ -97,7 +97,7 @@ def assembled(state: Entries) -> Entries:
         raise
 
 
-def _assembled(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> Entries:
+def _assembled(state: PackingState, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> PackingState:
     assemble(state, plan, orders)
     check_shared(state, plan)
     if any(order.is_chosen for order in orders):
@@ -133,7 +133,7 @@ def typed_index(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
 def storable(layout: Layout, shape: tuple[int, ...], coords: tuple[Array, ...], values: Array) -> tuple[Any, Array]:
     """(coordinates, values) of the entries that the layout has places for, with what it stores along with them."""
     columns, summed = sorted_entries(layout, shape, coords, values)
-    state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), columns, summed, lenient=True)
+    state = PackingState(layout, dict(zip(layout.parameters, shape, strict=True)), columns, summed, lenient=True)
     assemble(state, pack_plan(layout), key_orders(layout))
     return to_coordinates(layout, state.sizes, state.arrays, {v.name: state.arrays[v.name] for v in layout.values})
 

@@ -18,7 +18,7 @@ from spfgen.layout.nodes import IndexArray, Layout
 from spfgen.layout.pack_chosen import make_places, make_starts, rank_chunks, write_digits
 from spfgen.layout.pack_entries import (
     DuplicateCoordinate,
-    Entries,
+    PackingState,
     Rows,
     WrongBranch,
     capacity,
@@ -63,7 +63,7 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
 
-def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> None:
+def assemble(state: PackingState, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> None:
     """Fill `state.sizes` and `state.arrays`. What an alternative of the relation has no place for goes to the next."""
     begin = replace(state, sizes=dict(state.sizes), columns=dict(state.columns))
     first = np.zeros(state.count, dtype=np.int64)
@@ -76,7 +76,7 @@ def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> No
             state.columns, state.values = dict(begin.columns), begin.values
 
 
-def _assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...], first: Array) -> None:
+def _assemble(state: PackingState, plan: PackPlan, orders: tuple[KeyOrder, ...], first: Array) -> None:
     """As `assemble`; entries take no alternative before their `first`. Raises WrongBranch."""
     _allot(state, plan, first)
     _learn(state, plan)
@@ -94,7 +94,7 @@ def _assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...], firs
     _store_values(state)
 
 
-def _allot(state: Entries, plan: PackPlan, first: Array) -> None:
+def _allot(state: PackingState, plan: PackPlan, first: Array) -> None:
     """Each entry belongs to the first piece from `first` on whose constraints on coordinates hold; without one it is
     dropped."""
     state.piece = np.full(state.count, -1, dtype=np.int64)
@@ -109,7 +109,7 @@ def _allot(state: Entries, plan: PackPlan, first: Array) -> None:
     state.keep(state.piece >= 0)
 
 
-def _compute(state: Entries, step: Rules) -> None:
+def _compute(state: PackingState, step: Rules) -> None:
     good = np.ones(state.count, dtype=bool)
     for k, rule in enumerate(step):
         match rule:
@@ -132,21 +132,21 @@ def _compute(state: Entries, step: Rules) -> None:
     state.keep(good)
 
 
-def _widest(state: Entries, rule: Widened, rows: Array) -> int:
+def _widest(state: PackingState, rule: Widened, rows: Array) -> int:
     """The least size that suffices for these rows."""
     known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
     needed = [np.asarray(affine_value(numerator, known) // divisor) for numerator, divisor in rule.least]
     return max((int(n.max()) for n in needed if n.size), default=0)
 
 
-def _column(state: Entries, name: str) -> Array:
+def _column(state: PackingState, name: str) -> Array:
     """The column of a position, zero at first."""
     if name not in state.columns:
         state.columns[name] = np.zeros(state.count, dtype=np.int64)
     return state.columns[name]
 
 
-def _solved(state: Entries, rule: Solved, rows: Array) -> tuple[Any, Array]:
+def _solved(state: PackingState, rule: Solved, rows: Array) -> tuple[Any, Array]:
     """(the values of these rows, whether they have one)."""
     known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
     has_value = np.ones(len(rows), dtype=bool)
@@ -164,7 +164,7 @@ def _solved(state: Entries, rule: Solved, rows: Array) -> tuple[Any, Array]:
     return affine_value(rule.value, known), has_value
 
 
-def _learn(state: Entries, plan: PackPlan) -> None:
+def _learn(state: PackingState, plan: PackPlan) -> None:
     """Read finished arrays at places that are known, and compute quotients, until there is nothing new."""
     before = -1
     while before != len(state.columns):
@@ -173,7 +173,7 @@ def _learn(state: Entries, plan: PackPlan) -> None:
         _gather_calls(state, plan)
 
 
-def _gather_calls(state: Entries, plan: PackPlan) -> None:
+def _gather_calls(state: PackingState, plan: PackPlan) -> None:
     """Read finished arrays at places that are known; entries that would read outside are dropped."""
     for name, call in plan.encoded.calls.items():
         if name in state.columns or call.function not in state.arrays:
@@ -189,7 +189,7 @@ def _gather_calls(state: Entries, plan: PackPlan) -> None:
         state.keep(valid | ~needed)
 
 
-def _check_constraints(state: Entries, plan: PackPlan) -> None:
+def _check_constraints(state: PackingState, plan: PackPlan) -> None:
     """Every entry satisfies the relation, with the arrays as they are."""
     good = np.ones(state.count, dtype=bool)
     known = state.known
@@ -206,7 +206,7 @@ def _check_constraints(state: Entries, plan: PackPlan) -> None:
 # --- ranks ------------------------------------------------------------------------------------------------
 
 
-def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def _rank(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     rank = replace(rank, hint=order.hint) if order.hint else rank
     if rank.least:
         rank = replace(rank, low=max(rank.low, *(int(affine_value(e, state.sizes)) for e in rank.least)))
@@ -237,7 +237,7 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
             _rank_counted(state, plan, rank, rules, order)
 
 
-def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> Rows:
+def _keyed(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> Rows:
     """The entries with their keys; where runs are counted, the key is the number of the run."""
     rows = entry_rows(state, rules)
     if not rank.run:
@@ -246,7 +246,7 @@ def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranke
     return Rows(rows.rows, [_numbered(state, plan, rank, rows, groups)])
 
 
-def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, groups: list[Array]) -> Array:
+def _numbered(state: PackingState, plan: PackPlan, rank: Rank, rows: Rows, groups: list[Array]) -> Array:
     """The number of the run of each entry."""
     if len(rows.keys) > 1:
         return numbered_blocks(groups, rows.keys)
@@ -254,7 +254,9 @@ def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, groups: li
     return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
 
 
-def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def _rank_counted(
+    state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder
+) -> None:
     """Positions counted through all segments; the pointer arrays are the running counts."""
     begin = state.layout.index(plan.encoded.calls[rank.begin].function)
     rows = _keyed(state, plan, rank, rules)
@@ -283,7 +285,7 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
         write_array(state, plan, rank, key, rows.rows, values, rank.low + len(first))
 
 
-def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def _rank_slots(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted in each group of the keys' other arguments."""
     rows = _keyed(state, plan, rank, rules)
     groups = groups_of(state, plan, rank, rows.rows)
@@ -307,7 +309,7 @@ def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     return None
 
 
-def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def _rank_padded(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted from the start of their segment in each group; a segment has room for its largest group."""
     begin = state.layout.index(plan.encoded.calls[rank.begin].function)
     rows = entry_rows(state, rules)
@@ -332,7 +334,7 @@ def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     return None
 
 
-def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+def _rank_covered(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """Runs that lie side by side from the first to the last that there may be: gaps are runs as well."""
     rows = entry_rows(state, rules)
     run = _numbered(state, plan, rank, rows, [])
@@ -354,7 +356,7 @@ def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     state.arrays[begin.name] = np.append(starts, max(high + 1, low)).astype(np.int64)
 
 
-def _limits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> tuple[int, int]:
+def _limits(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> tuple[int, int]:
     """The least and the largest value that the relation allows for what the runs hold."""
     known = size_values(state, plan)
     limits: list[tuple[int, int]] = []
@@ -373,7 +375,7 @@ def _limits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Rank
     return min(low for low, _ in limits), max(high for _, high in limits)
 
 
-def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+def _make_spans(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """A pointer array that leaves the room that the entries need."""
     index = state.layout.index(plan.encoded.calls[rank.begin].function)
     rows = entry_rows(state, rules)
@@ -390,7 +392,9 @@ def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
         solve_extent(state, high, a * int(room.sum()))  # the size of what the array points into
 
 
-def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def _write_extremes(
+    state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder
+) -> None:
     """An array that is the largest or smallest value that the entries give for each place; where the order says so,
     also of all places before, or behind."""
     name = rank.keys[0]
@@ -409,7 +413,7 @@ def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[i
     return None
 
 
-def _make_given(state: Entries, plan: PackPlan, rank: Rank, order: KeyOrder) -> None:
+def _make_given(state: PackingState, plan: PackPlan, rank: Rank, order: KeyOrder) -> None:
     """An array of which no entry says anything: it is filled by what is declared."""
     index = state.layout.index(rank.array)
     shape = solved_extents(state, index, [0] * len(index.extents))
@@ -422,7 +426,7 @@ def _make_given(state: Entries, plan: PackPlan, rank: Rank, order: KeyOrder) -> 
 
 
 def _make_room(
-    state: Entries,
+    state: PackingState,
     plan: PackPlan,
     rank: Rank,
     rows: Rows,
@@ -455,7 +459,7 @@ def _make_room(
     state.drop(rows.rows[surplus])
 
 
-def _about_zeros(state: Entries, rows: Array) -> tuple[str, ...]:
+def _about_zeros(state: PackingState, rows: Array) -> tuple[str, ...]:
     """A note where some of these entries are zeros that differ from the fill value in their sign alone."""
     values = state.values[rows]
     zeros = values[other_zeros(values, state.layout.fill)]
@@ -468,7 +472,7 @@ def _about_zeros(state: Entries, rows: Array) -> tuple[str, ...]:
     )
 
 
-def _movable(state: Entries, rows: Rows, group: Array, slot: Array, width: int) -> Array:
+def _movable(state: PackingState, rows: Rows, group: Array, slot: Array, width: int) -> Array:
     """The entries in as many slots as a group has too many, the last ones that have an alternative; bool[count]."""
     mask = np.zeros(state.count, dtype=bool)
     place, first = row_ranks([group, slot], rows.count)
@@ -486,7 +490,9 @@ def _movable(state: Entries, rows: Rows, group: Array, slot: Array, width: int) 
     return mask
 
 
-def _needs_filler(state: Entries, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int) -> bool:
+def _needs_filler(
+    state: PackingState, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int
+) -> bool:
     """Whether places of the key's array stay empty that have no sentinel."""
     index = state.layout.index(plan.encoded.calls[rank.keys[0]].function)
     if index.name in plan.sentinels:
@@ -496,7 +502,7 @@ def _needs_filler(state: Entries, plan: PackPlan, rank: Rank, groups: list[Array
 
 
 def _key_shape(
-    state: Entries, plan: PackPlan, rank: Rank, index: IndexArray, groups: list[Array], width: int
+    state: PackingState, plan: PackPlan, rank: Rank, index: IndexArray, groups: list[Array], width: int
 ) -> tuple[int, ...]:
     places = iter(groups)
     arguments = plan.encoded.calls[rank.keys[0]].arguments
@@ -505,7 +511,7 @@ def _key_shape(
 
 
 def _rank_with_filler(
-    state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder, width: int
+    state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder, width: int
 ) -> None:
     """As `_rank_slots`; every group is filled up with unused keys from the low end of the range."""
     name = rank.keys[0]
@@ -546,7 +552,7 @@ def _rank_with_filler(
 
 
 def _filler(
-    state: Entries, plan: PackPlan, name: str, group: Array, key: Array, groups: int, width: int
+    state: PackingState, plan: PackPlan, name: str, group: Array, key: Array, groups: int, width: int
 ) -> tuple[Array, Array]:
     """(group, key) of unused keys, the lowest ones, such that each group has `width` keys."""
     low, high = key_range(state, plan, name)
@@ -559,7 +565,7 @@ def _filler(
     return rows.astype(np.int64), np.minimum(places + low, max(low, high)).astype(np.int64)
 
 
-def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def _write_known(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """An array whose places are known: entries at one place must agree on the value. Others get unused values where the
     order says so."""
     rows = entry_rows(state, rules)
@@ -584,7 +590,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
 # --- what is left -----------------------------------------------------------------------------------------
 
 
-def _solve_rest(state: Entries, plan: PackPlan) -> None:
+def _solve_rest(state: PackingState, plan: PackPlan) -> None:
     """Sizes that only value arrays have, or that the relation compares with positions."""
     for value in state.layout.values:
         needed = []
@@ -604,7 +610,7 @@ def _solve_rest(state: Entries, plan: PackPlan) -> None:
             raise unknown_size(state, name)
 
 
-def _solve_by_relation(state: Entries, plan: PackPlan, size: str) -> None:
+def _solve_by_relation(state: PackingState, plan: PackPlan, size: str) -> None:
     """As small as the entries allow, or as large where they only bound it from above: where an interval begins."""
     if size in state.sizes:
         return
@@ -627,7 +633,7 @@ def _solve_by_relation(state: Entries, plan: PackPlan, size: str) -> None:
 # --- values -----------------------------------------------------------------------------------------------
 
 
-def _store_values(state: Entries) -> None:
+def _store_values(state: PackingState) -> None:
     """Write every value at its place in the first value array that has one for it."""
     layout, dtype = state.layout, state.values.dtype
     for value in layout.values:
@@ -652,7 +658,7 @@ def _store_values(state: Entries) -> None:
         state.arrays[value.name] = array.reshape(shape)
 
 
-def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> None:
+def _check_equal(state: PackingState, rows: Array, stored: Array, places: Array) -> None:
     """Entries that share a place have equal values. Raises DataError."""
     if state.lenient:
         return
@@ -667,7 +673,7 @@ def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> N
         )
 
 
-def check_shared(state: Entries, plan: PackPlan) -> None:
+def check_shared(state: PackingState, plan: PackPlan) -> None:
     """Where several points share a value, the arrays hold the entries and nothing else: a coordinate at two places is
     the sum of both, which is right for zeros only. Raises DataError."""
     layout, fill = state.layout, state.layout.fill

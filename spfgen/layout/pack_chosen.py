@@ -11,7 +11,7 @@ import numpy as np
 from spfgen.facts.formula import Bin, calls, variables
 from spfgen.layout.hints import hint_columns
 from spfgen.layout.pack_entries import (
-    Entries,
+    PackingState,
     capacity,
     check_known,
     entry_rows,
@@ -43,7 +43,7 @@ from spfgen.layout.points import (
 from spfgen.sets.affine import Affine, NotAffine, affine
 
 
-def make_places(state: Entries, rank: Rank, order: KeyOrder) -> None:
+def make_places(state: PackingState, rank: Rank, order: KeyOrder) -> None:
     """An array that leaves room for the values that are counted from each of its elements. Of those from which none
     counts, it has the next begin, or where the order says so at most the last one."""
     layout = state.layout
@@ -90,12 +90,12 @@ def make_places(state: Entries, rank: Rank, order: KeyOrder) -> None:
             solve_extent(state, affine(at[0][1], no_name), int(max(room.sum(), order.rest and room.size > 0)))
 
 
-def variables_known(state: Entries, array: str) -> bool:
+def variables_known(state: PackingState, array: str) -> bool:
     """Whether the extents of an array are known."""
     return all(variables(e) <= set(state.sizes) for e in state.layout.index(array).extents)
 
 
-def make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def make_starts(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """An array whose elements leave room for what counts from them. Where no entry is it has a mark, else at most the
     last begin (order 0), the next one (order 1), or one of its own (order 2). With room for entries alone, not for all
     that may count from an element: order 3; and as far from one to the next as is declared: order 4."""
@@ -150,7 +150,7 @@ def make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     return None
 
 
-def _along(state: Entries, plan: PackPlan, rank: Rank, rows: Array, flat: Array, count: int) -> Array:
+def _along(state: PackingState, plan: PackPlan, rank: Rank, rows: Array, flat: Array, count: int) -> Array:
     """The places of an array in the order in which what counts from them lies; those without entries are the least."""
     if not rank.hint:
         return np.arange(count)
@@ -166,7 +166,7 @@ def _along(state: Entries, plan: PackPlan, rank: Rank, rows: Array, flat: Array,
     return found
 
 
-def write_digits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+def write_digits(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """An array whose digits are said by one entry each, or by several that agree."""
     name = rank.keys[0]
     index = state.layout.index(plan.encoded.calls[name].function)
@@ -187,7 +187,7 @@ def write_digits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     state.drop(rows.rows[~good])
 
 
-def rank_chunks(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+def rank_chunks(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted in each group, again and again up to the end."""
     rows = entry_rows(state, rules)
     groups = groups_of(state, plan, rank, rows.rows)

@@ -14,7 +14,7 @@ from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Expr, variables
 from spfgen.layout.duplicates import Duplicates, combined_values
 from spfgen.layout.fill import differs_as_number
-from spfgen.layout.hints import Seen, hint_columns
+from spfgen.layout.hints import HintInputs, hint_columns
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank, Ranked, shift
 from spfgen.layout.points import (
@@ -54,7 +54,7 @@ class Unfit(DuplicateCoordinate):
 
 
 @dataclass
-class Entries:
+class PackingState:
     """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
 
     `piece` is the alternative that holds an entry, `number` which entry it was at the beginning, `more` whether there
@@ -81,9 +81,9 @@ class Entries:
         return {**self.sizes, **self.columns}
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> HintInputs:
         """What hints speak of."""
-        return Seen(self.count, self.known, tuple(self.layout.coordinates), self.values)
+        return HintInputs(self.count, self.known, tuple(self.layout.coordinates), self.values)
 
     def coordinate(self, row: int) -> tuple[int, ...]:
         return tuple(int(self.columns[c][row]) for c in self.layout.coordinates)
@@ -137,7 +137,7 @@ class Rows:
         return len(self.rows)
 
 
-def entry_rows(state: Entries, rules: Mapping[int, Ranked]) -> Rows:
+def entry_rows(state: PackingState, rules: Mapping[int, Ranked]) -> Rows:
     """The entries of the pieces that have this rank, with their keys."""
     width = max(len(r.values) for r in rules.values())
     keys = [np.zeros(state.count, dtype=np.int64) for _ in range(width)]
@@ -159,7 +159,7 @@ def in_order(plan: PackPlan, rank: Rank, keys: list[Array], order: KeyOrder) -> 
     return [-column if down else column for column, (_, down) in zip(columns, order.keys, strict=True)]
 
 
-def sorted_by(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, order: KeyOrder) -> list[Array]:
+def sorted_by(state: PackingState, plan: PackPlan, rank: Rank, rows: Rows, order: KeyOrder) -> list[Array]:
     """What the positions of a rank are in the order of: the layout's hint, then the keys."""
     if rank.run:
         return rows.keys
@@ -168,7 +168,7 @@ def sorted_by(state: Entries, plan: PackPlan, rank: Rank, rows: Rows, order: Key
     return [*(h[rows.rows] for h in hinted), *in_order(plan, rank, rows.keys, order), *extra]
 
 
-def groups_of(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[Array]:
+def groups_of(state: PackingState, plan: PackPlan, rank: Rank, rows: Array) -> list[Array]:
     """What says the group in which a rank counts."""
     if rank.begin:
         return subscripts_of(state, plan, rank.begin, rows)
@@ -177,14 +177,14 @@ def groups_of(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[A
     return values_of(state, rank.groups, rows)
 
 
-def values_of(state: Entries, values: tuple[Affine, ...], rows: Array) -> list[Array]:
+def values_of(state: PackingState, values: tuple[Affine, ...], rows: Array) -> list[Array]:
     """The values of these rows."""
     return [
         np.broadcast_to(np.asarray(affine_value(v, state.known), dtype=np.int64), (state.count,))[rows] for v in values
     ]
 
 
-def subscripts_of(state: Entries, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:
+def subscripts_of(state: PackingState, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:
     """The arguments of a call for these rows, int64[len(rows)] each, without those that are the given position."""
     result = []
     for argument in plan.encoded.calls[name].arguments:
@@ -207,7 +207,7 @@ def slots_of(groups: list[Array], rows: Rows, arranged: list[Array]) -> tuple[Ar
     return group, ranks - starts[group] if rows.count else ranks, sizes
 
 
-def capacity(state: Entries, plan: PackPlan, rank: Rank, needed: int) -> int:
+def capacity(state: PackingState, plan: PackPlan, rank: Rank, needed: int) -> int:
     """How many slots there are; solves the sizes in the bounds that are not known yet."""
     sizes = size_values(state, plan)
     known = [int(affine_value(e, sizes)) // a for a, e in rank.highs if e.names() <= set(sizes)]
@@ -224,7 +224,7 @@ def capacity(state: Entries, plan: PackPlan, rank: Rank, needed: int) -> int:
     return needed
 
 
-def key_range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
+def key_range(state: PackingState, plan: PackPlan, name: str) -> tuple[int, int]:
     """The declared range of a call as numbers, both ends included; from 0 on when none is declared."""
     lower, upper = bounds(plan.encoded.facts.constraints(name), name)
     sizes = size_values(state, plan)
@@ -233,13 +233,13 @@ def key_range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
     return max(low, default=0), min(high, default=2**62)
 
 
-def mark_of(state: Entries, plan: PackPlan, array: str) -> int | None:
+def mark_of(state: PackingState, plan: PackPlan, array: str) -> int | None:
     """What marks unused places of an array, where that is known."""
     value = plan.sentinels.get(array)
     return int(affine_value(value, state.sizes)) if value is not None and value.names() <= set(state.sizes) else None
 
 
-def learn_quotients(state: Entries, plan: PackPlan) -> None:
+def learn_quotients(state: PackingState, plan: PackPlan) -> None:
     """Compute quotients of what is known."""
     for name, (numerator, divisor) in plan.encoded.quotients.items():
         if name not in state.columns and numerator.names() <= set(state.known):
@@ -248,7 +248,7 @@ def learn_quotients(state: Entries, plan: PackPlan) -> None:
 
 
 def write_array(
-    state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int
+    state: PackingState, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int
 ) -> Array:
     """Write the key array at the entries; other places get the sentinel, else the low end of the range. Returns which
     places the entries have."""
@@ -279,7 +279,7 @@ def write_array(
     return written
 
 
-def size_values(state: Entries, plan: PackPlan) -> dict[str, int]:
+def size_values(state: PackingState, plan: PackPlan) -> dict[str, int]:
     """The sizes that are known, and the quotients of sizes."""
     values = dict(state.sizes)
     for name, (numerator, divisor) in plan.encoded.quotients.items():
@@ -293,7 +293,7 @@ def extent_of(places: Array) -> int:
     return int(places.max()) + 1 if len(places) else 0
 
 
-def solve_extent(state: Entries, extent: Affine, value: int) -> None:
+def solve_extent(state: PackingState, extent: Affine, value: int) -> None:
     """Set the only unknown size of the extent such that the extent is at least `value`."""
     unknown = extent.names() - set(state.sizes)
     if len(unknown) != 1:
@@ -305,7 +305,7 @@ def solve_extent(state: Entries, extent: Affine, value: int) -> None:
         state.sizes[name] = max(0, -(-missing // factor))
 
 
-def solved_extents(state: Entries, declared: IndexArray | ValueArray, needed: list[int]) -> tuple[int, ...]:
+def solved_extents(state: PackingState, declared: IndexArray | ValueArray, needed: list[int]) -> tuple[int, ...]:
     """The shape of an array; sizes in its extents that are not known yet become as large as needed."""
     for extent, value in zip(declared.extents, needed, strict=True):
         if not variables(extent) <= set(state.sizes):
@@ -321,14 +321,14 @@ def no_name(call: Any) -> str:
     raise NotAffine(call)
 
 
-def check_known(state: Entries, place: Expr) -> None:
+def check_known(state: PackingState, place: Expr) -> None:
     """The sizes in a place are known. Raises Unsupported."""
     missing = variables(place) & set(state.layout.sizes) - set(state.sizes)
     if missing:
         raise unknown_size(state, min(missing))
 
 
-def unknown_size(state: Entries, size: str) -> Unsupported:
+def unknown_size(state: PackingState, size: str) -> Unsupported:
     message = f"layout `{state.layout.name}` cannot be packed: its size `{size}` cannot be derived"
     return Unsupported(message, state.layout.span)
 

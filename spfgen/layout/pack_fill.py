@@ -32,7 +32,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.layout.loops import split
 from spfgen.layout.nodes import IndexArray, Layout
-from spfgen.layout.pack_entries import Entries
+from spfgen.layout.pack_entries import PackingState
 from spfgen.layout.pack_rules import PackPlan, Rank
 from spfgen.layout.points import Array, affine_value, rows_of
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
@@ -161,7 +161,7 @@ def room_needs(layout: Layout, array: str) -> set[str]:
     return {f for value, _, _ in _rooms(layout, array) for f in _functions(value)}
 
 
-def declared_room(state: Entries, array: str, extents: tuple[int, ...]) -> Array:
+def declared_room(state: PackingState, array: str, extents: tuple[int, ...]) -> Array:
     """How far the facts say that it is at least from each element to the next one, as far as they speak of what is
     known; int64 for each element."""
     room = np.zeros(prod(extents), dtype=np.int64)
@@ -172,7 +172,7 @@ def declared_room(state: Entries, array: str, extents: tuple[int, ...]) -> Array
     return room
 
 
-def declared_size(state: Entries, size: str) -> int | None:
+def declared_size(state: PackingState, size: str) -> int | None:
     """The least value of a size with which the ranges and facts hold that compare it with elements of one array."""
     layout, least = state.layout, -1
     for fact in layout.facts:
@@ -195,7 +195,7 @@ def declared_size(state: Entries, size: str) -> int | None:
     return least if least >= 0 else None
 
 
-def declared_range(state: Entries, index: IndexArray) -> tuple[int, int]:
+def declared_range(state: PackingState, index: IndexArray) -> tuple[int, int]:
     """The range of an array as numbers, both ends included, as far as it is made of sizes that are known."""
     low, high = 0, 2**62
     for fact in index.ranges:
@@ -209,7 +209,7 @@ def declared_range(state: Entries, index: IndexArray) -> tuple[int, int]:
     return low, high
 
 
-def complete(state: Entries, limits: tuple[int, int], array: Array, written: Array, fill: Fill) -> None:
+def complete(state: PackingState, limits: tuple[int, int], array: Array, written: Array, fill: Fill) -> None:
     """Fill the places that no entry has with values within the limits; `said` are the others."""
     low, high = limits
     if fill.kind in ("before", "behind"):

@@ -23,7 +23,7 @@ from spfgen.ir import walk
 from spfgen.layout.loops import split
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import assemble, check_shared
-from spfgen.layout.pack_entries import Entries, sorted_entries
+from spfgen.layout.pack_entries import PackingState, sorted_entries
 from spfgen.layout.pack_fill import fills
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank, Ranked
 from spfgen.layout.points import Array, enumerate_points, shape_of, to_coordinates
@@ -86,7 +86,7 @@ def _with_less(
     options: Sequence[Sequence[Option]],
     orders: tuple[KeyOrder, ...],
     beyond: int,
-    samples: Sequence[Sample],
+    samples: Sequence[PackingSample],
 ) -> tuple[KeyOrder, ...]:
     """The orders, or others with which the samples take less places: rank by rank, of those that are open the best."""
     for k, rank in enumerate(plan.ranks):
@@ -303,7 +303,7 @@ def _numbered(plan: PackPlan, rank: Rank) -> str | None:
 
 
 @dataclass(frozen=True)
-class Sample:
+class PackingSample:
     """Entries of a small tensor. Those that do not `fit` may have no place."""
 
     shape: tuple[int, ...]
@@ -313,14 +313,14 @@ class Sample:
 
 
 def _tried(
-    layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...], samples: Sequence[Sample]
+    layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...], samples: Sequence[PackingSample]
 ) -> int | tuple[bool, str]:
     """How many values, and places of values, the arrays of small samples have beyond the entries; or (whether a
     property is broken, what is) with these orders."""
     beyond = 0
     for sample in samples:
         sizes = dict(zip(layout.parameters, sample.shape, strict=True))
-        state = Entries(layout, sizes, dict(sample.columns), sample.values, lenient=not sample.fit)
+        state = PackingState(layout, sizes, dict(sample.columns), sample.values, lenient=not sample.fit)
         try:
             assemble(state, plan, orders)
         except DataError as error:
@@ -344,30 +344,30 @@ def _tried(
     return max(0, beyond)
 
 
-def samples_of(layout: Layout, orders: Sequence[KeyOrder]) -> tuple[Sample, ...]:
+def samples_of(layout: Layout, orders: Sequence[KeyOrder]) -> tuple[PackingSample, ...]:
     """Those that speak for these orders."""
     return (_fitting_samples if any(o.few for o in orders) else _random_samples)(layout)
 
 
 @lru_cache(maxsize=64)
-def _random_samples(layout: Layout) -> tuple[Sample, ...]:
+def _random_samples(layout: Layout) -> tuple[PackingSample, ...]:
     """Mostly enough entries to fill groups and blocks, one of them nearly empty, one empty."""
     samples = []
     for seed in range(5):
         shape, columns = _sample(layout, seed)
         count = len(next(iter(columns.values()), np.ones(1)))
         values = 1.0 + np.arange(count) // 2 % 2 * (seed > 0)  # neighbours of equal values, and of others
-        samples.append(Sample(shape, columns, values))
+        samples.append(PackingSample(shape, columns, values))
     if layout.rank:
-        samples.append(Sample(shape, {n: c[:0] for n, c in columns.items()}, values[:0]))
+        samples.append(PackingSample(shape, {n: c[:0] for n, c in columns.items()}, values[:0]))
     return tuple(samples)
 
 
 @lru_cache(maxsize=64)
-def _fitting_samples(layout: Layout) -> tuple[Sample, ...]:
+def _fitting_samples(layout: Layout) -> tuple[PackingSample, ...]:
     """What arrays that satisfy all that is declared hold, where the prover finds some: entries that a layout has places
     for, when it has none for most."""
-    samples: list[Sample] = []
+    samples: list[PackingSample] = []
     for seed, sizes in product(range(2), small_sizes(layout)):
         try:
             arrays = satisfying(layout, sizes, seed)
@@ -381,7 +381,7 @@ def _fitting_samples(layout: Layout) -> tuple[Sample, ...]:
         shape = tuple(sizes[p] for p in layout.parameters)
         columns, single = sorted_entries(layout, shape, coords, stored)
         if 0 < len(single) == len(stored):
-            samples.append(Sample(shape, columns, single, fit=True))
+            samples.append(PackingSample(shape, columns, single, fit=True))
         if len(samples) == FITTING:
             break
     return (*samples, *_random_samples(layout)[-1:]) if samples else ()

@@ -34,7 +34,7 @@ class NoTable(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PackingTable:
     """The packing of a layout: `key` without the sets that it was derived from."""
 
     key: KeyPlan
@@ -58,7 +58,7 @@ class Table:
         return self.known[shape]
 
 
-def table_of(layout: Layout) -> Table | None:
+def table_of(layout: Layout) -> PackingTable | None:
     """None where the layout has no key; remembered on the disk."""
     if layout.value_transforms or layout.is_pattern or not layout.rank:
         return None
@@ -69,11 +69,11 @@ def table_of(layout: Layout) -> Table | None:
     if data is not None:
         with suppress(Exception):  # what cannot be read was written by another Python: it is made anew
             key = pickle.loads(data)
-            return None if key is None else Table(_of_layout(key, layout))
+            return None if key is None else PackingTable(_of_layout(key, layout))
     with suppress(Unsupported):
         key = key_plan(plain, key_orders(plain)).plain()
     folder.save(FOLDER, name, pickle.dumps(key))
-    return None if key is None else Table(_of_layout(key, layout))
+    return None if key is None else PackingTable(_of_layout(key, layout))
 
 
 def _of_layout(key: KeyPlan, layout: Layout) -> KeyPlan:
@@ -84,7 +84,7 @@ def _of_layout(key: KeyPlan, layout: Layout) -> KeyPlan:
 class Shaped:
     """The table for some extents."""
 
-    table: Table
+    table: PackingTable
     shape: tuple[int, ...]
     numbers: _Numbers
     fits: dict[tuple[tuple[str, str], ...], bool] = field(default_factory=dict)

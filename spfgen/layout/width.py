@@ -19,8 +19,8 @@ from spfgen.facts.formula import (
     Var,
     conjuncts,
 )
-from spfgen.layout.checks import Check, Groups
-from spfgen.layout.loops import Extents, Scan, scan
+from spfgen.layout.checks import Check, GroupCheck
+from spfgen.layout.loops import Extents, QuantifierLoops, scan
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -61,7 +61,7 @@ class _Width:
         for part in check.parts:
             loops = [loop.variable for loop in part.scan.loops]
             whole = [Var(v) for v in loops]
-            if isinstance(part, Groups) or part.scan.guards:
+            if isinstance(part, GroupCheck) or part.scan.guards:
                 continue
             for comparison in conjuncts(part.scan.body):
                 match comparison:
@@ -85,14 +85,14 @@ class _Width:
             return
         for formula in (*part.scan.guards, part.scan.body):
             inner.formula(formula)
-        if isinstance(part, Groups):
+        if isinstance(part, GroupCheck):
             inner.names[part.second] = inner.names[part.first]
             for formula in (*part.inside, part.body):
                 inner.formula(formula)
             if part.limits:
                 self.expr(Bin("-", part.limits[1], part.limits[0]))
 
-    def inside(self, scanned: Scan) -> _Width | None:
+    def inside(self, scanned: QuantifierLoops) -> _Width | None:
         """With the loops' variables; None when a loop runs through nothing."""
         result = _Width(dict(self.names), self.arrays, self.extents)
         for formula in scanned.before:

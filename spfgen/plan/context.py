@@ -10,7 +10,7 @@ from typing import Any
 from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute, variables
 from spfgen.ir import children
-from spfgen.plan.analyse.cost import Stored
+from spfgen.plan.analyse.cost import CountedSize
 from spfgen.plan.choices import THREADS, Choice
 from spfgen.plan.nodes import PLANS, Clear, Find, Plan, Scan
 from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
@@ -26,7 +26,7 @@ class Context:
     """Of the schedule: search algorithms, by position."""
     types: Mapping[str, str] = field(default_factory=dict)
     """The value types of the tensors."""
-    stored: Mapping[str, Stored] = field(default_factory=dict)
+    stored: Mapping[str, CountedSize] = field(default_factory=dict)
     """What each size of a layout counts."""
     several: frozenset[str] = frozenset()
     """Tensors with values in more than one array."""
@@ -99,7 +99,7 @@ def context_of(program: Program) -> Context:
         {f.dim: f for f in program.finds},
         {t.name: t.value_type for t in program.every_tensor},
         {
-            s: Stored(t.extents, _each(t, size))
+            s: CountedSize(t.extents, _each(t, size))
             for t in program.tensors
             for size, s in zip(t.layout.sizes, t.sizes, strict=True)
         },

@@ -47,7 +47,7 @@ from spfgen.plan.nodes import (
     Clear,
     Find,
     Finish,
-    Levels,
+    LevelLoop,
     Plan,
     RegisterTile,
     Scan,
@@ -349,7 +349,7 @@ def scanned(plan: Plan) -> list[str]:
     clearing = [
         id(n) for c in walk(plan, PLANS) if isinstance(c, Clear) and c.part is not None for n in walk(c.part, PLANS)
     ]
-    loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan | Find | Levels) and id(n) not in clearing]
+    loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan | Find | LevelLoop) and id(n) not in clearing]
     return list(dict.fromkeys(n.dim for n in loops))
 
 

@@ -25,8 +25,8 @@ from spfgen.plan.analyse.scan import Step, wrapped
 from spfgen.plan.build import parts
 from spfgen.plan.build.nest import guarded, known_at, stored_at
 from spfgen.plan.build.own_names import own_names, used_names, with_own_names
-from spfgen.plan.build.parts import Part, steps_of
-from spfgen.plan.build.reduction_fusion import Nest, alike, fused, step_of
+from spfgen.plan.build.parts import SumNest, steps_of
+from spfgen.plan.build.reduction_fusion import FusedNest, alike, fused, step_of
 from spfgen.plan.choices import STARTED
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
@@ -34,13 +34,13 @@ from spfgen.plan.nodes import (
     Block,
     Clear,
     Find,
+    FindTable,
     Guard,
-    Levels,
+    LevelLoop,
     Plan,
     Row,
     Scan,
-    State,
-    Table,
+    SearchState,
     Variable,
     Version,
     Workspace,
@@ -281,7 +281,7 @@ def _kept(group: Group, places: Sequence[str]) -> dict[str, Operand]:
     return {i.target.tensor: i.target for i, place in placed if place != INSIDE}
 
 
-def _parts(group: Group, order: _Order, places: Sequence[str], context: Context) -> dict[int, Part]:
+def _parts(group: Group, order: _Order, places: Sequence[str], context: Context) -> dict[int, SumNest]:
     """The sums that are not made before, each with its nest."""
     assert group.point is not None
     kept = _kept(group, places)
@@ -295,12 +295,12 @@ def _parts(group: Group, order: _Order, places: Sequence[str], context: Context)
     return {k: replace(part, nest=nest) for (k, part), nest in zip(parts_of.items(), nests, strict=True)}
 
 
-def _nests(parts_of: Mapping[int, Part], order: _Order) -> list[Nest]:
+def _nests(parts_of: Mapping[int, SumNest], order: _Order) -> list[FusedNest]:
     """The nests of those inside."""
     return fused([p for p in parts_of.values() if p.place == INSIDE], len(order.outer))
 
 
-def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> Part:
+def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> SumNest:
     """The sum in its place; `single` says how its target is kept."""
     need = order.need(instance)
     if need is not None and single == AFTER:
@@ -321,8 +321,8 @@ class _Fusion:
         self,
         group: Group,
         order: _Order,
-        all_parts: Sequence[Part],
-        nests: Sequence[Nest],
+        all_parts: Sequence[SumNest],
+        nests: Sequence[FusedNest],
         kept: Collection[str],
         context: Context,
     ) -> None:
@@ -450,7 +450,7 @@ class _Fusion:
         known = known_at(point, order.steps)
         return guarded(point, known, stored_at(point, known, "=", self.with_rows(value)))
 
-    def started(self, inside: Sequence[Part]) -> tuple[Value, dict[str, Value]]:
+    def started(self, inside: Sequence[SumNest]) -> tuple[Value, dict[str, Value]]:
         """The value in which a difference `b - sum` is one variable that starts at b, where the sum is of what was
         just written: one operation less between it and what is written next; and what it starts at."""
         value = self.point.value
@@ -506,7 +506,7 @@ class _Fusion:
             or any(self.context.marked(word, loop) is not None for word in IN_ORDER)
         ):
             return None
-        if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):
+        if any(isinstance(s, SearchState) and s.extents for s in setups.get(loop, ())):
             return None
         inspected = [p.inspected(loop) for p in self.found if p.need in carried]
         if len(inspected) < len(carried) or any(f is None for f in inspected):
@@ -520,7 +520,7 @@ class _Fusion:
             body, inspect = Guard(step.guards, body), Guard(step.guards, inspect)
         why = f"{order.because(loop)}; independent iterations run concurrently"
         wanted = self.context.marked("levels", loop) is not None
-        result: Plan = Levels(loop, step.low, step.high, body, inspect, loop in order.falling, why, wanted)
+        result: Plan = LevelLoop(loop, step.low, step.high, body, inspect, loop in order.falling, why, wanted)
         for setup in reversed(setups.get(loop, ())):
             result = with_body(setup, result)
         return self.around(result, order.outer[:at], setups)
@@ -540,7 +540,7 @@ def _needed(plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> dict[str, list[
 
 def _is_same(one: Plan, other: Plan) -> bool:
     """Whether two nests need the same table."""
-    return isinstance(one, Table) and isinstance(other, Table) and one.name == other.name
+    return isinstance(one, FindTable) and isinstance(other, FindTable) and one.name == other.name
 
 
 def _is_variable(node: object) -> TypeGuard[Accumulate]:

@@ -46,7 +46,7 @@ def is_pending(tensor: Tensor) -> bool:
 
 
 @dataclass(frozen=True)
-class Assembly:
+class ResultAssembly:
     """How a result is made: its layout, the types of its index arrays, and whether these are fixed; else they are wide
     where the extents or the number of entries need it. `prune`: what equals the fill value is left out. `most`: the
     bytes that entries and workspaces may take (0: as many as there are). `target`: what the result is packed in by
@@ -57,7 +57,7 @@ class Assembly:
     is_fixed: bool
     prune: bool = False
     most: int = 0
-    target: Assembly | None = None
+    target: ResultAssembly | None = None
 
     def kinds(self, shape: tuple[int, ...], wide: bool = False) -> tuple[tuple[str, str], ...]:
         """The types of the index arrays of a result with these extents; `wide` where there are many entries."""

@@ -27,7 +27,7 @@ class NoPlace(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Copy:
+class CopyKernel:
     """A compiled kernel that copies a layout to another."""
 
     kernel: CompiledKernel
@@ -58,7 +58,7 @@ def copy_of(
     value: str,
     without_fill: bool,
     combining: str = "",
-) -> Copy:
+) -> CopyKernel:
     """Compiled, or from the disk. `combining`: the reduction of the first coordinate of the source, which numbers
     entries. Raises SpfgenError."""
     at = ", ".join(f"i{k}" for k in range(target.rank))
@@ -71,4 +71,4 @@ def copy_of(
     text = lang.Kernel("copy", tensors, (), statements, without_fill=without_fill)
     kernel = MAKER().kept_kernel(text, {"A": source, "B": target})
     kernel.build()
-    return Copy(kernel, source)
+    return CopyKernel(kernel, source)

@@ -14,7 +14,7 @@ from spfgen.layout.keys import solved_sizes
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed, check_fill
 from spfgen.layout.points import Array
-from spfgen.layout.table import Shaped, Table, table_of
+from spfgen.layout.table import PackingTable, Shaped, table_of
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.layout_signature import form_of, remember
 from spfgen.run.conversion import Fall, Room, room_of
@@ -24,12 +24,12 @@ ROW = 34
 NOTHING = (0,) * (ROW - 2)
 
 
-def table(layout: Layout) -> Table | None:
+def table(layout: Layout) -> PackingTable | None:
     """The table of a layout, which is known by identity."""
     form = form_of(layout)
     if form.table is False:
         form.table = table_of(layout)
-    known: Table | None = form.table
+    known: PackingTable | None = form.table
     return known
 
 

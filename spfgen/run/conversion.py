@@ -20,7 +20,7 @@ from spfgen.layout.keys import KeyPlan, key_plan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, shape_of
-from spfgen.run.by_kernel import Copy, NoPlace, copy_of
+from spfgen.run.by_kernel import CopyKernel, NoPlace, copy_of
 from spfgen.run.calls.functions import empty, zeros
 from spfgen.run.calls.layout_signature import form_of
 from spfgen.run.later import is_ready
@@ -41,7 +41,7 @@ class _Known:
 
     source: Layout
     target: Layout
-    copy: Copy | None = None
+    copy: CopyKernel | None = None
 
 
 _KNOWN: dict[tuple[object, ...], _Known] = {}
@@ -57,7 +57,7 @@ def prepared(
     packs: bool,
     combining: str = "",
     entries: int = tuning.CONVERT_COMPILED,
-) -> Copy:
+) -> CopyKernel:
     """The conversion of `source` with arrays of these types to `target` with index arrays of these `kinds`; `packs`:
     the source is what a user gave, all of which is an entry; `combining`: see `copy_of`.
 
@@ -91,7 +91,7 @@ def compiled(
     kinds: tuple[str, ...],
     packs: bool,
     combining: str = "",
-) -> Copy:
+) -> CopyKernel:
     """Raises Fall where places are known without a kernel, or what is stored nowhere differs; NoKey."""
     if not key_plan(target, key_orders(target)).levels or fill_text(source.fill) != fill_text(target.fill):
         raise Fall

@@ -22,7 +22,7 @@ from spfgen.run.calls.requests import Job
 from spfgen.run.calls.results import check_target, in_file
 from spfgen.run.files.write import write
 from spfgen.run.tensor import Array, Tensor, described
-from spfgen.run.tuners.compare import Verdict, verdict
+from spfgen.run.tuners.compare import ResultVerdict, verdict
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
@@ -44,7 +44,7 @@ class Report:
     moved_bytes: int
     read_rate: float | None
     """Bytes per second at which this machine reads that many bytes, where that was measured."""
-    checked: Verdict | None = None
+    checked: ResultVerdict | None = None
     written: tuple[str, ...] = field(default=())
 
     @property

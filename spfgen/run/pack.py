@@ -16,7 +16,7 @@ import numpy as np
 
 from spfgen import tuning
 from spfgen.cir import pack as code
-from spfgen.cir.pack import Types
+from spfgen.cir.pack import ArrayTypes
 from spfgen.errors import ToolError
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.duplicates import Duplicates
@@ -115,7 +115,7 @@ def team(wanted: int, entries: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _unpacking(layout: Layout, types: Types) -> list[Function]:
+def _unpacking(layout: Layout, types: ArrayTypes) -> list[Function]:
     compiled = [code.count_function(layout, types), code.coordinates_function(layout, types)]
     return loaded(compiled, f"Unpacking {layout.name}")
 
@@ -139,7 +139,7 @@ def _coordinates(
     contiguous = _contiguous(form, arrays)
     kinds = tuple((a.name, contiguous[a.name].dtype.name) for a in layout.indexes)
     dtype = contiguous[layout.values[0].name].dtype
-    counting, writing = _unpacking(layout, Types(dtype.name, kinds))
+    counting, writing = _unpacking(layout, ArrayTypes(dtype.name, kinds))
     given = given_of(form, sizes, contiguous)
     start = np.zeros(threads + 1, np.int64)
     counting({**given, "parts": threads, "count": address(start[1:])})

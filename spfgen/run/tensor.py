@@ -645,7 +645,7 @@ def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) ->
     return Tensor(canonical(layout), sizes, {n: a if a.flags.aligned else a.copy() for n, a in arrays.items()})
 
 
-class Seen:
+class TensorRecord:
     """The arrays of a tensor when they were last looked at; `is_checked` says that they were found to satisfy the
     layout. `known` is for what is made of them, as long as they stay."""
 
@@ -676,15 +676,15 @@ class Seen:
         return self._frozen is not None and not any(a.flags.writeable for a in self._frozen)
 
 
-def check_unchanged(tensor: Tensor, validate: str = "once") -> Seen:
+def check_unchanged(tensor: Tensor, validate: str = "once") -> TensorRecord:
     """The arrays are still what the layout declares: others may have been put in their place, or other elements.
 
     Raises DataError.
     """
-    seen: Seen | None = tensor.__dict__.get("seen_arrays")
+    seen: TensorRecord | None = tensor.__dict__.get("seen_arrays")
     if seen is None or not seen.is_of(tensor):
         _check_arrays(tensor)
-        seen = Seen(tensor)
+        seen = TensorRecord(tensor)
         tensor.__dict__["seen_arrays"] = seen
     elif seen.is_checked and validate == "once" and seen.is_frozen():
         return seen

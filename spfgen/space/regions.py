@@ -23,7 +23,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.limits import BODY, SHARED_REGIONS
 from spfgen.space.conditions import negated
 from spfgen.space.nodes import Tensor
-from spfgen.space.steps import Chosen, Gather, Gathered, Link, Linked, Tie
+from spfgen.space.steps import Chosen, Gathered, GatherLink, Link, Linked, Tie
 from spfgen.space.typed import Holds, Types, operator_of
 
 SHORT = ("logical_and", "logical_or", "where")
@@ -36,7 +36,7 @@ class Region:
     the value, or to what values say."""
 
     accesses: tuple[lang.Access, ...]
-    links: tuple[Link | Tie | Gather, ...] = ()
+    links: tuple[Link | Tie | GatherLink, ...] = ()
     where: tuple[Formula, ...] = ()
 
 
@@ -264,10 +264,10 @@ def smallest(alternatives: Sequence[list[Region] | None]) -> list[Region] | None
         return None
     if any(not f for f in known):
         return []
-    single = [f[0] for f in known if len(f) == 1 and all(isinstance(k, Gather) for k in f[0].links)]
+    single = [f[0] for f in known if len(f) == 1 and all(isinstance(k, GatherLink) for k in f[0].links)]
     if single:
         accesses = tuple(dict.fromkeys(a for r in single for a in r.accesses))
-        links = tuple({k.name: k for r in single for k in r.links if isinstance(k, Gather)}.values())
+        links = tuple({k.name: k for r in single for k in r.links if isinstance(k, GatherLink)}.values())
         return [Region(accesses, links, tuple(dict.fromkeys(w for r in single for w in r.where)))]
     return min(known, key=len)
 
@@ -309,10 +309,10 @@ def _covers(one: Region, other: Region) -> bool:
 def _led(region: Region, name: str, at: Any, value: Any, checked: bool) -> Region:
     """The region where `name`, which it may speak of, is a value."""
     access = next((n for n in walk(value) if isinstance(n, lang.Access) and name in _names(*n.subscripts)), None)
-    places = (k.at for k in region.links if isinstance(k, Gather))
+    places = (k.at for k in region.links if isinstance(k, GatherLink))
     if access is None or name not in _names(*region.accesses, *region.where, *places):
         return region
-    return replace(region, links=(Gather(name, at, access, checked), *region.links))
+    return replace(region, links=(GatherLink(name, at, access, checked), *region.links))
 
 
 def _names(*parts: Any) -> set[str]:
@@ -329,7 +329,7 @@ def _where(regions: list[Region] | None, condition: Formula) -> list[Region] | N
 def _unled(regions: list[Region] | None) -> list[Region] | None:
     """The regions of what counts only where something else says so: no value leads to them, as it may be out of range
     where they do not count."""
-    if any(isinstance(k, Gather) and k.checked for r in regions or () for k in r.links):
+    if any(isinstance(k, GatherLink) and k.checked for r in regions or () for k in r.links):
         return None
     return regions
 

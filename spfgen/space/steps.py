@@ -100,7 +100,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
+class GatherLink:
     """Where a region is led by a value: the index `name` of a tensor's accesses is the integer that `at` is. `checked`
     as of what is gathered."""
 

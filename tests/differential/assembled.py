@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.cir.lower.assemble import Target, assemble_functions
+from spfgen.cir.lower.assemble import AssemblyTarget, assemble_functions
 from spfgen.cir.lower.files import plain_file, runtime
 from spfgen.cir.lower.layout import MOST_RANK, field_name
 from spfgen.cir.tree.nodes import File, Function, Text
@@ -50,7 +50,7 @@ def text(layout: Layout, kind: str = "float64", types: dict[str, str] | None = N
     """One file: the struct of the layout and `assemble`; of intervals along an axis."""
     kinds = {a.name: (types or {}).get(a.name, a.types[0]) for a in layout.indexes}
     value = TYPES[kind]
-    target = Target("made_t", value, value, kinds, axis)
+    target = AssemblyTarget("made_t", value, value, kinds, axis)
     functions = assemble_functions(assembly_of(layout), target, "assemble", {"assemble"})
     last = functions[-1]
     functions[-1] = Function(last.result, last.name, last.params, last.body, last.doc)

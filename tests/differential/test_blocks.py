@@ -214,11 +214,11 @@ def test_blocks_that_weigh_the_same() -> None:
 
 def test_one_text_for_blocks_within() -> None:
     """A halo needs other numbers in the text at the ends alone: all blocks between them share a kernel."""
-    from spfgen.cluster.tasks import Run
+    from spfgen.cluster.tasks import RunKernel
 
     x = spfgen.blocks(np.arange(40.0), {0: 5})
     found = spfgen.evaluate("r[i] = x[i-1] + x[i] + x[i+1]", x=x)
-    texts = {t[0].text for t in dict(found.graph).values() if isinstance(t, tuple) and isinstance(t[0], Run)}
+    texts = {t[0].text for t in dict(found.graph).values() if isinstance(t, tuple) and isinstance(t[0], RunKernel)}
     assert len(texts) <= 3
     assert "the places of i - 1" in found.explain()
 
@@ -458,11 +458,11 @@ def test_a_band_needs_the_blocks_on_it_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_bands_read_places_with_one_text() -> None:
     """The numbers that differ from block to block are arguments: all share a kernel."""
-    from spfgen.cluster.tasks import Run
+    from spfgen.cluster.tasks import RunKernel
 
     x = spfgen.blocks(np.arange(60.0), {0: 4})
     found = spfgen.evaluate("y[i] = sum(j: x[i+j] where abs(i-j) <= 2)", sizes={"i": 30, "j": 30}, x=x)
-    texts = {t[0].text for t in dict(found.graph).values() if isinstance(t, tuple) and isinstance(t[0], Run)}
+    texts = {t[0].text for t in dict(found.graph).values() if isinstance(t, tuple) and isinstance(t[0], RunKernel)}
     assert len(texts) == 1
     wanted = [sum(i + j for j in range(max(0, i - 2), min(30, i + 3))) for i in range(30)]
     np.testing.assert_array_equal(found.compute(), wanted)

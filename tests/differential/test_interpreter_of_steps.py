@@ -12,11 +12,11 @@ import pytest
 import spfgen
 from spfgen.errors import DataError
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, STATEMENTS, Append, Gather
+from spfgen.plan.nodes import PLANS, STATEMENTS, Append, RowWorkspace
 from tests.differential import test_steps
 from tests.fuzz.carried import by_the_interpreter
 
-ALL_STATEMENTS = frozenset({*get_args(STATEMENTS), Append, Gather})
+ALL_STATEMENTS = frozenset({*get_args(STATEMENTS), Append, RowWorkspace})
 RNG = np.random.default_rng(5)
 
 

@@ -21,7 +21,7 @@ import scipy.sparse
 import spfgen
 from spfgen.errors import SpecError
 from spfgen.pipeline import Generated
-from spfgen.run.calls.call import Bound, Levels
+from spfgen.run.calls.call import Bound, LevelsStruct
 from spfgen.run.compile import find_compiler
 from tests.differential.support import Batch, Program, eager_source, packed
 
@@ -178,7 +178,7 @@ def test_the_levels_of_a_call_are_given_back() -> None:
     bound = kernel.bind(L=scipy.sparse.eye_array(20000, format="csr"), b=np.ones(20000))
     bound()
     kept = bound._arguments[-1][0]
-    assert isinstance(kept, Levels)
+    assert isinstance(kept, LevelsStruct)
     assert kept.iterations == 20000
     del kept, bound
     gc.collect()
@@ -246,7 +246,7 @@ def test_planes_of_a_mesh_are_a_list_each(text: str) -> None:
     bound()
     kept = bound._arguments[-1][0]
     assert kept.listed or kept.other
-    kept = kept if kept.listed else Levels.from_address(kept.other)
+    kept = kept if kept.listed else LevelsStruct.from_address(kept.other)
     assert kept.listed
     units = np.array(ctypes.cast(kept.unit, ctypes.POINTER(ctypes.c_int64))[: kept.units + 3])
     runs = np.array(ctypes.cast(kept.run, ctypes.POINTER(ctypes.c_int32))[: 2 * units[-1]]).reshape(-1, 2)
@@ -438,7 +438,7 @@ def test_the_struct_in_python_is_the_one_in_c(tmp_path: Path) -> None:
     """Each field lies where it lies there."""
     made = spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr").generated
     (tmp_path / "solve.h").write_text(made.header)
-    fields = [name for name, _ in Levels._fields_]
+    fields = [name for name, _ in LevelsStruct._fields_]
     offsets = "".join(f'printf("%zu ", offsetof(spfgen_levels, {f}));' for f in fields)
     text = 'printf("%zu", sizeof(spfgen_levels)); return 0;'
     includes = '#include <stddef.h>\n#include <stdio.h>\n#include "solve.h"\n'
@@ -446,7 +446,9 @@ def test_the_struct_in_python_is_the_one_in_c(tmp_path: Path) -> None:
     compiler = find_compiler()
     subprocess.run([*compiler.command, "-std=c99", "use.c", "-o", "use"], cwd=tmp_path, check=True)
     found = subprocess.run([tmp_path / "use"], capture_output=True, text=True, check=True).stdout
-    assert found.split() == [str(n) for n in (*(getattr(Levels, f).offset for f in fields), ctypes.sizeof(Levels))]
+    assert found.split() == [
+        str(n) for n in (*(getattr(LevelsStruct, f).offset for f in fields), ctypes.sizeof(LevelsStruct))
+    ]
 
 
 def test_the_schedule_asks_for_levels_and_forbids_them() -> None:

@@ -16,7 +16,7 @@ import pytest
 from spfgen.errors import SpecError, Unsupported
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
-from spfgen.plan.nodes import Levels, Scan
+from spfgen.plan.nodes import LevelLoop, Scan
 from tests.differential.kernels import CASES, DENSITIES, Case, choices, sampled
 from tests.differential.support import Array, Batch, Program, operand, zeros_like
 
@@ -104,7 +104,7 @@ def marked(case: Case, program: Program, rng: Generator) -> str:
     """Besides, one or two words for the loops that there are."""
     text = drawn(case, program, rng)
     clauses = [text] if text and rng.random() < 0.5 else []
-    loops = [n.dim for p in unscheduled(program).plans for n in walk(p) if isinstance(n, Scan | Levels)]
+    loops = [n.dim for p in unscheduled(program).plans for n in walk(p) if isinstance(n, Scan | LevelLoop)]
     loops = list(dict.fromkeys([*loops, *indices(case), *(t for t in ("t0", "t1") if f"as {t}" in " ".join(clauses))]))
     for word in rng.choice(WORDS, rng.integers(1, 3)):
         clauses.append(word.format(a=rng.choice(loops), b=rng.choice(loops)))

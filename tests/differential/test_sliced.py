@@ -12,7 +12,7 @@ from tests.papers import support
 
 pytest.importorskip("dask")
 from spfgen.cluster.sliced import cut_along, joined_along
-from spfgen.cluster.tasks import Joined, Within
+from spfgen.cluster.tasks import JoinBlocks, TakeBox
 
 EVERY = [
     (rank, name)
@@ -104,12 +104,12 @@ def test_parts_that_are_not_joined_by_their_arrays() -> None:
     ):
         parts = spfgen.pack(array[:cut], first), spfgen.pack(array[cut:], second)
         assert joined_along(parts, 0) is None
-        np.testing.assert_array_equal(Joined(array.shape, ((0, 0), (cut, 0)))(*parts).to_numpy(), array)
+        np.testing.assert_array_equal(JoinBlocks(array.shape, ((0, 0), (cut, 0)))(*parts).to_numpy(), array)
 
 
 def test_a_small_part_does_not_hold_its_block() -> None:
     for block in (spfgen.pack(np.eye(9), "csr"), np.eye(9)):
-        halo, most = Within(((8, 9), (0, 9)))(block), Within(((0, 8), (0, 9)))(block)
+        halo, most = TakeBox(((8, 9), (0, 9)))(block), TakeBox(((0, 8), (0, 9)))(block)
         whole, small, large = (v if isinstance(v, np.ndarray) else v.arrays["val"] for v in (block, halo, most))
         assert not np.shares_memory(whole, small)
         assert np.shares_memory(whole, large)

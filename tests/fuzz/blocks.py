@@ -16,13 +16,13 @@ import spfgen
 from spfgen.cluster.joint_plan import Settings
 from spfgen.cluster.program import _Program
 from spfgen.cluster.separability import plain
-from spfgen.cluster.tasks import Run
+from spfgen.cluster.tasks import RunKernel
 from spfgen.errors import SpfgenError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.lang import nodes as lang
-from spfgen.lang.interpret import Run as Oracle
+from spfgen.lang.interpret import Interpreter as Oracle
 from spfgen.lang.interpret import interpret
-from spfgen.lang.oracle.names import Names
+from spfgen.lang.oracle.names import IndexRenamer
 from spfgen.lang.oracle.values import Frame
 from spfgen.lang.parse import parse_statements
 from spfgen.lang.spec import parse_tree
@@ -48,7 +48,7 @@ class Program:
     local: tuple[str, ...] = ()
 
 
-def _interpreted(self: Run, *parts: Any) -> Any:
+def _interpreted(self: RunKernel, *parts: Any) -> Any:
     operands = {**dict(self.given), **dict(zip(self.names, parts, strict=True))}
     fills = {n: v.fill_value for n, v in operands.items() if isinstance(v, spfgen.Tensor)}
     arrays = {n: v.to_numpy() if isinstance(v, spfgen.Tensor) else np.array(v) for n, v in operands.items()}
@@ -65,7 +65,7 @@ def _interpreted(self: Run, *parts: Any) -> Any:
     run = Oracle(arrays, fills, named, said, declared)
     run.read_extents()
     with np.errstate(all="ignore"):
-        unique = Names(frozenset(named)).steps(self.written.steps, {})
+        unique = IndexRenamer(frozenset(named)).steps(self.written.steps, {})
         run.prepare(unique)
         run.steps(unique, Frame(), {})
     found = run.tensors
@@ -75,7 +75,7 @@ def _interpreted(self: Run, *parts: Any) -> Any:
 @contextmanager
 def by_the_oracle() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "carried_out", _interpreted)
+        patch.setattr(RunKernel, "carried_out", _interpreted)
         yield
 
 

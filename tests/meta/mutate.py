@@ -15,12 +15,12 @@ from spfgen.plan.nodes import (
     Append,
     Array,
     Block,
-    Bound,
+    BoundSearch,
     Break,
     Clear,
     Define,
     Find,
-    Gather,
+    FindTable,
     Guard,
     If,
     InPlace,
@@ -29,11 +29,11 @@ from spfgen.plan.nodes import (
     Plan,
     Products,
     Repeat,
+    RowWorkspace,
     Scan,
+    SearchState,
     Segment,
-    State,
     Store,
-    Table,
     body,
     goes_on,
     with_body,
@@ -116,7 +116,7 @@ def _sites(node: Any, around: tuple[Any, ...], put: Callable[[Any], Plan]) -> It
 def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
     node = site.node
     match node:
-        case Scan() | Find() | Bound() | Segment() | Table():
+        case Scan() | Find() | BoundSearch() | Segment() | FindTable():
             for name in ("low", "high"):
                 for k, e in enumerate(getattr(node, name)):
                     for op in "+-":
@@ -153,7 +153,7 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
             yield from ((SUBSCRIPT, replace(node, value=e)) for e in _renamed(value, site.names))
         case Operand(place=place):
             yield from ((k, replace(node, place=p)) for k, p in _places(place, site.names))
-        case Gather():
+        case RowWorkspace():
             yield from ((PLACED, n) for n in _gathered_otherwise(node, site.names))
         case InPlace():
             yield from ((PLACED, n) for n in _placed_otherwise(node))
@@ -182,7 +182,7 @@ def _changes(site: Site, reads: Sequence[Read]) -> Iterator[tuple[str, Any]]:
     yield from ((KEPT, n) for n in _kept_longer(node))
 
 
-def _gathered_otherwise(node: Gather, names: Sequence[str]) -> Iterator[Plan]:
+def _gathered_otherwise(node: RowWorkspace, names: Sequence[str]) -> Iterator[Plan]:
     """A row along another axis, a row that ends too early, another row."""
     rank = len(node.common) + 1
     yield from (replace(node, axis=k) for k in range(rank) if k != node.axis)
@@ -209,7 +209,7 @@ def _kept_longer(node: Any) -> Iterator[Plan]:
         return
     inner = body(node)
     match inner:
-        case State() | Accumulate():
+        case SearchState() | Accumulate():
             yield with_body(inner, with_body(node, inner.body))
         case Block((Let() as first, *rest)) if not variables(first.value) & {*_bound(node)}:
             yield Block((first, with_body(node, Block(tuple(rest)))))

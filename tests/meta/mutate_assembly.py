@@ -14,6 +14,7 @@ from spfgen.plan.assemble.carried_by_key import Places
 from spfgen.plan.assemble.nodes import (
     ROW,
     Assembly,
+    AssemblyStep,
     Choose,
     Fail,
     Fold,
@@ -28,7 +29,6 @@ from spfgen.plan.assemble.nodes import (
     Rows,
     Running,
     Sort,
-    Step,
     Vec,
     When,
     at,
@@ -70,7 +70,7 @@ def mutants(assembly: Assembly | ByKey) -> Iterator[Mutant]:
 # --- steps ----------------------------------------------------------------------------------------------------
 
 
-def _of_step(step: Step, vectors: Sequence[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+def _of_step(step: AssemblyStep, vectors: Sequence[str]) -> Iterator[tuple[str, tuple[AssemblyStep, ...]]]:
     """What a step becomes."""
     match step:
         case When(condition, then, otherwise):
@@ -123,7 +123,7 @@ def _of_step(step: Step, vectors: Sequence[str]) -> Iterator[tuple[str, tuple[St
             yield COUNTS, ()
 
 
-def _of_into(step: Into, vectors: Sequence[str]) -> Iterator[tuple[str, Step]]:
+def _of_into(step: Into, vectors: Sequence[str]) -> Iterator[tuple[str, AssemblyStep]]:
     if step.when is not None:
         yield OCCUPIED, replace(step, when=None)
         yield OCCUPIED, replace(step, when=Not(step.when))
@@ -134,7 +134,7 @@ def _of_into(step: Into, vectors: Sequence[str]) -> Iterator[tuple[str, Step]]:
     yield from ((COUNTS, replace(step, value=e)) for e in _of_others(step.value, vectors))
 
 
-def _of_vec(step: Vec, value: Expr | Formula, vectors: Sequence[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+def _of_vec(step: Vec, value: Expr | Formula, vectors: Sequence[str]) -> Iterator[tuple[str, tuple[AssemblyStep, ...]]]:
     match value:
         case Or(parts) if len(parts) > 1:  # where something begins
             for k in range(len(parts)):

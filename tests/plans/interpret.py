@@ -46,17 +46,17 @@ from spfgen.plan.nodes import (
     STATEMENTS,
     Accumulate,
     Append,
-    Bound,
+    BoundSearch,
     Cheapest,
     Clear,
     Define,
     Find,
+    FindTable,
     Flatten,
-    Gather,
     Guard,
     InPlace,
     Key,
-    Levels,
+    LevelLoop,
     Load,
     Needs,
     Partition,
@@ -67,11 +67,11 @@ from spfgen.plan.nodes import (
     Registers,
     RegisterTile,
     Row,
+    RowWorkspace,
     Scan,
+    SearchState,
     Segment,
-    State,
     Store,
-    Table,
     Transpose,
     Variable,
     Version,
@@ -132,7 +132,7 @@ def interpret(
 class _Kept:
     """Where the finds of a state stand, by the values that it depends on, and within which bounds."""
 
-    node: State
+    node: SearchState
     start: int | None
     at: dict[tuple[int, ...], tuple[int, tuple[Any, ...]]] = field(default_factory=dict)
 
@@ -141,7 +141,7 @@ class _Kept:
 class _Table:
     """A table as it was built: the positions of each key, and what is wrong with their order, if anything is."""
 
-    node: Table
+    node: FindTable
     extent: int
     positions: Mapping[int, list[int]]
     wrong: str
@@ -179,7 +179,7 @@ class _Interpreter:
         self.variables: dict[str, _Variable] = {}
         self.states: dict[str, _Kept] = {}
         self.tables: dict[str, _Table] = {}
-        self.common: dict[str, tuple[Gather, tuple[int, ...]]] = {}
+        self.common: dict[str, tuple[RowWorkspace, tuple[int, ...]]] = {}
         self.needs: dict[int, set[int]] | None = None
         self.iteration = 0
         self.ended: list[dict[int, bool]] = []
@@ -261,16 +261,16 @@ class _Interpreter:
                 self.find(plan, env)
             case Segment():
                 self.segment(plan, env)
-            case Bound():
+            case BoundSearch():
                 self.bound(plan, env)
             case Reach():
                 self.reach(plan, env)
-            case State(name, low, high, backward, body=body):
+            case SearchState(name, low, high, backward, body=body):
                 bounds = high if backward else low
                 start = self.fold(plan, bounds, env, min if backward else max) if bounds else None
                 with _entry(self.states, name, _Kept(plan, start)):
                     self.plan(body, env)
-            case Table():
+            case FindTable():
                 self.table(plan, env)
             case Prefetch(dim, ahead, high, _, start, body=body):
                 if env[dim] + ahead < self.fold(plan, high, env, min):
@@ -280,7 +280,7 @@ class _Interpreter:
                 self.plan(self.version(plan, versions, env).body, env)
             case Accumulate():
                 self.accumulate(plan, env)
-            case Levels():
+            case LevelLoop():
                 self.levels(plan, env)
             case Needs(value):
                 assert self.needs is not None
@@ -290,7 +290,7 @@ class _Interpreter:
                 moved = np.moveaxis(given, axis, -1).copy()
                 with self.made({(copy.tensor, copy.array): moved}):
                     self.plan(body, env)
-            case Gather(body=body):
+            case RowWorkspace(body=body):
                 self.gathered(plan, body, env)
             case InPlace():
                 self.in_place(plan, env)
@@ -409,7 +409,7 @@ class _Interpreter:
         if holds:
             self.plan(plan.body, env)
 
-    def levels(self, plan: Levels, env: Env) -> None:
+    def levels(self, plan: LevelLoop, env: Env) -> None:
         """One iteration after another; or level by level, those of a level in any order, here the other one."""
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         order = [*reversed(range(low, high))] if plan.down else [*range(low, high)]
@@ -539,7 +539,7 @@ class _Interpreter:
         if table.positions.get(value, []) != found:
             raise WrongPlan(plan, f"{value} stands at {found}, but the table says {table.positions.get(value, [])}")
 
-    def table(self, plan: Table, env: Env) -> None:
+    def table(self, plan: FindTable, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         extent = self.number(plan, plan.extent, env)
         self.effort.cells += max(0, high - low) + (0 if plan.kind == "hash map" else extent)
@@ -575,7 +575,7 @@ class _Interpreter:
         start, end = (found[0], found[-1] + 1) if found else (low, low)
         self.plan(plan.body, {**env, plan.start: start, plan.end: end})
 
-    def bound(self, plan: Bound, env: Env) -> None:
+    def bound(self, plan: BoundSearch, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         value = self.number(plan, plan.value, env)
         self.effort.finds += 1
@@ -588,7 +588,7 @@ class _Interpreter:
         )
         self.plan(plan.body, {**env, plan.name: next(there, max(low, high))})
 
-    def inverse(self, plan: Bound, value: int, values: Mapping[int, int]) -> None:
+    def inverse(self, plan: BoundSearch, value: int, values: Mapping[int, int]) -> None:
         """A bound that is looked up: its table speaks of the same positions, and has a place for the value."""
         table = self.tables.get(plan.place)
         if table is None:
@@ -737,7 +737,7 @@ class _Interpreter:
         updates = any(isinstance(n, Read) and n.operand == plan.target for n in walk(plan.value))
         self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears, updates=updates)
 
-    def gathered(self, plan: Gather, body: Plan, env: Env) -> None:
+    def gathered(self, plan: RowWorkspace, body: Plan, env: Env) -> None:
         """What the body appends has these coordinates."""
         before = self.common
         self.common = {**before, plan.tensor: (plan, tuple(self.number(plan, e, env) for e in plan.common))}

@@ -24,7 +24,6 @@ from spfgen.plan.nodes import (
     Collect,
     Copy,
     Define,
-    Entry,
     Finish,
     If,
     Let,
@@ -34,6 +33,7 @@ from spfgen.plan.nodes import (
     Repeat,
     Scan,
     Store,
+    UpdateEntry,
 )
 from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Monoid, Read
@@ -152,7 +152,7 @@ def statement(run: _Interpreter, plan: Plan, env: Env) -> Env:
             changed(run, table, memory.values)
             run.plan(body, env)
             return named(plan, env, f"{name}.{COUNT}", table if body == Block(()) else len(table.at))
-        case Entry():
+        case UpdateEntry():
             entry(run, plan, env)
         case Probe(dim, name, at):
             table = table_of(run, plan, name)
@@ -242,7 +242,7 @@ def coordinates(run: _Interpreter, plan: Plan, at: tuple[Expr, ...], table: Entr
     return tuple(run.number(plan, e, env) for e in at)
 
 
-def entry(run: _Interpreter, plan: Entry, env: Env) -> None:
+def entry(run: _Interpreter, plan: UpdateEntry, env: Env) -> None:
     table = table_of(run, plan, plan.name)
     at = coordinates(run, plan, plan.at, table, env)
     place = table.at.get(at)

@@ -95,14 +95,14 @@ def _kernels(recorder: Recorder) -> None:
             made(self, kernel, layouts, *args, **settings)
 
     Kernel.__init__ = init  # type: ignore[method-assign]
-    looked = pattern_overflow.Places.look
+    looked = pattern_overflow.PatternOverflow.look
 
     @wraps(looked)
-    def look(self: pattern_overflow.Places, *args: Any) -> None:
+    def look(self: pattern_overflow.PatternOverflow, *args: Any) -> None:
         with recorder.within():
             looked(self, *args)
 
-    pattern_overflow.Places.look = look  # type: ignore[method-assign, assignment]
+    pattern_overflow.PatternOverflow.look = look  # type: ignore[method-assign, assignment]
 
 
 def _calls(recorder: Recorder) -> None:

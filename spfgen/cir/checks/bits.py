@@ -7,10 +7,10 @@ from spfgen.cir.checks.partition import partitioned, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, loop, minus
-from spfgen.layout.checks import Groups
+from spfgen.layout.checks import GroupCheck
 
 
-def in_set(w: Writer, part: Groups, low: c.Expr, high: c.Expr, least_broken: str, count: str) -> list[c.Stmt]:
+def in_set(w: Writer, part: GroupCheck, low: c.Expr, high: c.Expr, least_broken: str, count: str) -> list[c.Stmt]:
     """The check of a loop's keys, and its end, if they are close; each thread has a part of the words of bits."""
     if part.limits is None:
         return []
@@ -32,7 +32,7 @@ def in_set(w: Writer, part: Groups, low: c.Expr, high: c.Expr, least_broken: str
 
 
 def _look(
-    w: Writer, part: Groups, limits: tuple[c.Expr, c.Expr], ends: tuple[str, str], bits: str, least_broken: str
+    w: Writer, part: GroupCheck, limits: tuple[c.Expr, c.Expr], ends: tuple[str, str], bits: str, least_broken: str
 ) -> list[c.Stmt]:
     """At a place: set the bit of its key, if that is in a word of this thread; note the place if it was set before."""
     key, word, bit = (w.names.of(n) for n in ("key", "word", "bit"))
@@ -59,7 +59,7 @@ def _look(
     ]
 
 
-def _other(w: Writer, part: Groups, low: c.Expr, least_broken: str) -> c.Stmt:
+def _other(w: Writer, part: GroupCheck, low: c.Expr, least_broken: str) -> c.Stmt:
     """The first place whose key is the same as that of the one found."""
     before = w.names.of(part.first)
     with w.naming({part.first: c.Name(before), part.second: c.Name(least_broken)}):
@@ -68,6 +68,6 @@ def _other(w: Writer, part: Groups, low: c.Expr, least_broken: str) -> c.Stmt:
     return loop(before, low, c.Name(least_broken), [c.If(equal, c.Block((*kept, *w.failed())))])
 
 
-def _key(w: Writer, part: Groups, place: str) -> c.Expr:
+def _key(w: Writer, part: GroupCheck, place: str) -> c.Expr:
     with w.naming({part.first: c.Name(place)}):
         return w.expr(part.keys[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from spfgen.cir.checks.names import Names
+from spfgen.cir.checks.names import CheckNames
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, folded, operation
 from spfgen.errors import InternalError
@@ -17,7 +17,7 @@ from spfgen.sets.affine import NotAffine, affine, expression
 class Expressions:
     """What stands for variables at a place of a function, and what it declares at its start."""
 
-    def __init__(self, layout: Layout, kinds: Mapping[str, str], names: Names) -> None:
+    def __init__(self, layout: Layout, kinds: Mapping[str, str], names: CheckNames) -> None:
         self.layout = layout
         self.kinds = kinds
         self.names = names

@@ -9,7 +9,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import loop
 from spfgen.facts.formula import Bin, Expr
-from spfgen.layout.checks import Check, Part
+from spfgen.layout.checks import Check, CheckPart
 from spfgen.sets.affine import affine
 
 
@@ -63,9 +63,9 @@ def first_wrong(w: Writer, check: Check, variable: str) -> c.Stmt:
     return loop(variable, w.expr(scanned.low[0]), w.expr(scanned.high[0]), [leave])
 
 
-def _part(check: Check) -> Part:
+def _part(check: Check) -> CheckPart:
     (part,) = check.parts
-    assert isinstance(part, Part)
+    assert isinstance(part, CheckPart)
     return part
 
 

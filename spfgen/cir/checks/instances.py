@@ -11,11 +11,11 @@ from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, loop
 from spfgen.facts.formula import Exists, Forall, Formula
 from spfgen.ir import walk
-from spfgen.layout.checks import Part
+from spfgen.layout.checks import CheckPart
 from spfgen.layout.loops import Loop
 
 
-def instances(w: Writer, part: Part) -> list[c.Stmt]:
+def instances(w: Writer, part: CheckPart) -> list[c.Stmt]:
     nested = part.scan
     if not nested.loops:
         return alone(w, part)
@@ -24,13 +24,13 @@ def instances(w: Writer, part: Part) -> list[c.Stmt]:
     return nest(w, part)
 
 
-def alone(w: Writer, part: Part) -> list[c.Stmt]:
+def alone(w: Writer, part: CheckPart) -> list[c.Stmt]:
     """A fact without variables."""
     lines, wrong = w.wrong(part.scan.body, part.scan.guards)
     return w.within(part.scan.before, [*lines, c.If(wrong, c.Block(tuple(w.failed())))])
 
 
-def single(w: Writer, part: Part, outer: Loop) -> list[c.Stmt]:
+def single(w: Writer, part: CheckPart, outer: Loop) -> list[c.Stmt]:
     """One loop: whether there is a wrong instance, then where the first is."""
     broken = w.names.of("broken")
     lines, low, high = w.bounds(outer)
@@ -49,7 +49,7 @@ def single(w: Writer, part: Part, outer: Loop) -> list[c.Stmt]:
     return w.within(part.scan.before, lines)
 
 
-def nest(w: Writer, part: Part) -> list[c.Stmt]:
+def nest(w: Writer, part: CheckPart) -> list[c.Stmt]:
     """Loops in loops: for each value of the outermost, whether an instance is wrong, then where the first is."""
     outer, *inner = part.scan.loops
     first, broken = w.names.of("first"), w.names.of("broken")
@@ -76,7 +76,7 @@ def nest(w: Writer, part: Part) -> list[c.Stmt]:
     return [*lines, w.failed_at(first), *w.too_much()]
 
 
-def search(w: Writer, part: Part, outer: Loop, first: str) -> list[c.Stmt]:
+def search(w: Writer, part: CheckPart, outer: Loop, first: str) -> list[c.Stmt]:
     """Keep the values of an instance that is wrong, if that of the outer loop is less than `first`."""
     more, wrong = w.wrong(part.scan.body, part.scan.guards)
     at = w.scope[outer.variable]
@@ -84,7 +84,7 @@ def search(w: Writer, part: Part, outer: Loop, first: str) -> list[c.Stmt]:
     return [*more, c.If(new, c.Block((c.Assign(c.Name(first), "=", at), *noted(w, part))))]
 
 
-def noted(w: Writer, part: Part) -> list[c.Stmt]:
+def noted(w: Writer, part: CheckPart) -> list[c.Stmt]:
     """Note the values of the variables of an instance."""
     return w.kept([e for _, e in part.values])
 

@@ -17,7 +17,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, any_of, loop, minus
 from spfgen.facts.formula import Var
-from spfgen.layout.checks import Groups
+from spfgen.layout.checks import GroupCheck
 from spfgen.layout.loops import Loop
 
 
@@ -44,7 +44,7 @@ class Chains:
         return c.Bin("+", c.Name(self.slots), c.Name(self.count))
 
 
-def groups(w: Writer, part: Groups) -> list[c.Stmt]:
+def groups(w: Writer, part: GroupCheck) -> list[c.Stmt]:
     *outer, last = part.scan.loops
     w.counted = bool(outer) and not w.check.is_linear
     chains = Chains(*(w.names.of(n) for n in ("found", "table", "count", "slots", "shift")))
@@ -56,7 +56,7 @@ def groups(w: Writer, part: Groups) -> list[c.Stmt]:
     return w.within(part.scan.before, lines)
 
 
-def _one_table(w: Writer, part: Groups, over: Loop, chains: Chains) -> list[c.Stmt]:
+def _one_table(w: Writer, part: GroupCheck, over: Loop, chains: Chains) -> list[c.Stmt]:
     lines, low, high = counted(w, over, chains.count)
     hold = c.If(c.Bin("<=", c.Name(chains.count), c.Int(0)), c.Block((c.Return(c.Name(HOLDS)),)))
     lines += [hold, *bits.in_set(w, part, low, high, chains.found, chains.count), *chains.sizes()]
@@ -71,7 +71,7 @@ def _one_table(w: Writer, part: Groups, over: Loop, chains: Chains) -> list[c.St
     ]  # fmt: skip
 
 
-def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: Chains) -> list[c.Stmt]:
+def _tables(w: Writer, part: GroupCheck, outer: Sequence[Loop], over: Loop, chains: Chains) -> list[c.Stmt]:
     longest, size, thread_table, k = (w.names.of(n) for n in ("longest", "size", "own", "k"))
     count = chains.count
 
@@ -109,7 +109,7 @@ def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: 
 
 def _chained(
     w: Writer,
-    part: Groups,
+    part: GroupCheck,
     low: c.Expr,
     high: c.Expr,
     chains: Chains,
@@ -151,12 +151,12 @@ def _chained(
     return [loop(at, low, high, lines)]
 
 
-def _keys(w: Writer, part: Groups, place: c.Expr) -> list[c.Expr]:
+def _keys(w: Writer, part: GroupCheck, place: c.Expr) -> list[c.Expr]:
     with w.naming({part.first: place}):
         return [w.expr(k) for k in part.keys]
 
 
-def _compared(w: Writer, part: Groups, chains: Chains, low: c.Expr, order: str) -> list[c.Stmt]:
+def _compared(w: Writer, part: GroupCheck, chains: Chains, low: c.Expr, order: str) -> list[c.Stmt]:
     """A place and the one before it with equal keys: what is wrong is noted, and the link of the one is the other's."""
     at, before = c.Name(w.names.of(part.second)), c.Name(w.names.of(part.first))
     with w.naming({part.first: before, part.second: at}):

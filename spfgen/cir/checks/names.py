@@ -11,7 +11,7 @@ HOLDS, BROKEN, UNCHECKED, MEMORY = "SPFGEN_HOLDS", "SPFGEN_BROKEN", "SPFGEN_UNCH
 KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "INT32_MAX", "NULL", "int64_t", "uint64_t"})
 
 
-class Names:
+class CheckNames:
     """C names of sizes and arrays, and fresh ones."""
 
     def __init__(self, layout: Layout, name: str) -> None:

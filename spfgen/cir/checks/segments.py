@@ -18,13 +18,13 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, loop, minus
 from spfgen.facts.formula import ONE, Bin, Expr, Var, show, substitute
-from spfgen.layout.checks import Check, Part, Segments
+from spfgen.layout.checks import Check, CheckPart, SegmentCheck
 from spfgen.layout.loops import Loop
 from spfgen.sets.affine import NotAffine, affine
 
 
 @dataclass(frozen=True)
-class Block:
+class LoopBlock:
     """The loop over blocks: from where to where, C names of a block's first segment and of that after its last."""
 
     low: c.Expr
@@ -46,11 +46,11 @@ class Riding:
     rest: Callable[[c.Expr, c.Expr], list[c.Stmt]] = lambda start, end: []
 
 
-def segments(w: Writer, part: Segments) -> list[c.Stmt]:
+def segments(w: Writer, part: SegmentCheck) -> list[c.Stmt]:
     outer = part.scan.loops[0]
     first, start, stop = w.names.of("first"), w.names.of("block"), w.names.of("stop")
     bounds, low, high = w.bounds(outer)
-    block = Block(low, high, start, stop)
+    block = LoopBlock(low, high, start, stop)
     ahead = [k for k in w.along if k.array != w.check.array]
     riding = _riding(w, part, block, w.along[len(ahead) :])
     flat = [*riding.begin, *_flat(w, part, block, first, riding)]
@@ -69,7 +69,7 @@ def segments(w: Writer, part: Segments) -> list[c.Stmt]:
     ]
 
 
-def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
+def _blocks(w: Writer, block: LoopBlock, body: Sequence[c.Stmt]) -> list[c.Stmt]:
     """The loop over blocks: of equal size, as many for each thread."""
     count, each, blocks, number, taken = (
         w.names.of(n) for n in ("count", "block_size", "blocks", "part", "parts_taken")
@@ -102,7 +102,7 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
 
 
 def _ahead(
-    w: Writer, checks: Sequence[Check], outer: Loop, block: Block, body: Sequence[c.Stmt]
+    w: Writer, checks: Sequence[Check], outer: Loop, block: LoopBlock, body: Sequence[c.Stmt]
 ) -> tuple[list[c.Stmt], list[c.Stmt], c.Stmt]:
     """(the body of a block where these checks find nothing wrong, what stands before the loop over blocks, what stands
     after it)."""
@@ -121,7 +121,7 @@ def _ahead(
     return statements, [c.Declare("int", broken, c.Int(0)), *ending], search
 
 
-def _flat(w: Writer, part: Segments, block: Block, first: str, riding: Riding) -> list[c.Stmt]:
+def _flat(w: Writer, part: SegmentCheck, block: LoopBlock, first: str, riding: Riding) -> list[c.Stmt]:
     """In a block: count what is wrong, less what is wrong between segments; where any is left, search it."""
     outer, inner = part.scan.loops
     variable, place = w.names.of(outer.variable), w.names.of(inner.variable)
@@ -156,7 +156,7 @@ def _flat(w: Writer, part: Segments, block: Block, first: str, riding: Riding) -
     ]
 
 
-def _long_gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt]:
+def _long_gaps(w: Writer, part: SegmentCheck, block: LoopBlock, bad: c.Assign) -> list[c.Stmt]:
     """What is wrong between segments: all places between one and the next."""
     outer, inner = part.scan.loops
     variable, place = w.names.of(outer.variable), w.names.of(inner.variable)
@@ -169,7 +169,7 @@ def _long_gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c
     return [loop(variable, c.Name(block.first), c.Bin("-", c.Name(block.stop), c.Int(1)), inside)]
 
 
-def _gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt]:
+def _gaps(w: Writer, part: SegmentCheck, block: LoopBlock, bad: c.Assign) -> list[c.Stmt]:
     """The same where there is at most one place between them.
 
     Written without a branch: a place that is none is read at the first one, and does not count.
@@ -198,7 +198,7 @@ def _gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt
     return [c.If(c.Bin("<", clip_low, clip_high), c.Block((before, over)))]
 
 
-def _riding(w: Writer, part: Segments, block: Block, checks: Sequence[Check]) -> Riding:
+def _riding(w: Writer, part: SegmentCheck, block: LoopBlock, checks: Sequence[Check]) -> Riding:
     """From the first place of a block to the first of the next; the first and the last block reach to the ends.
 
     The counting loop may look at places of another block, too: those are searched there, and only there.
@@ -208,7 +208,7 @@ def _riding(w: Writer, part: Segments, block: Block, checks: Sequence[Check]) ->
     outer = part.scan.loops[0]
     (along,) = checks
     (along_part,) = along.parts
-    assert isinstance(along_part, Part)
+    assert isinstance(along_part, CheckPart)
     (over,) = along_part.scan.loops
     least, outside = w.names.of("least"), w.names.of("outside")
     place = w.names.of(over.variable)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spfgen import tuning
 from spfgen.cir.checks.expressions import Expressions
-from spfgen.cir.checks.names import BROKEN, UNCHECKED, Names
+from spfgen.cir.checks.names import BROKEN, UNCHECKED, CheckNames
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, loop, minus
@@ -34,7 +34,7 @@ class Writer(Expressions):
         self, layout: Layout, kinds: Mapping[str, str], name: str, number: int, checks: Sequence[Check]
     ) -> None:
         """The last of the checks has the number; those before it are made along with it."""
-        super().__init__(layout, kinds, Names(layout, name))
+        super().__init__(layout, kinds, CheckNames(layout, name))
         *self.along, self.check = checks
         self.number = number
         self.name = self.names.new(f"{name}_{number + 1}")
@@ -206,4 +206,4 @@ class Writer(Expressions):
 
 def critical(lines: Sequence[c.Stmt]) -> c.Block:
     """One thread at a time."""
-    return c.Block((openmp.CRITICAL, c.Scope(c.Block(tuple(lines)))))
+    return c.Block((openmp.CRITICAL, c.Braces(c.Block(tuple(lines)))))

@@ -59,7 +59,7 @@ def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     if kind.kind == "f" and _scatters(plan.body):
         body = low.plan(plan.body, replace(inner, numbers=True))
         if any(isinstance(s, c.Declare) for s in body):
-            body = [c.Scope(c.Block(tuple(body)))]  # the same is declared again below
+            body = [c.Braces(c.Block(tuple(body)))]  # the same is declared again below
         again = [c.Assign(c.Name(name), "=", zero(kind)), *low.plan(plan.body, inner)]
         why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
         body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))

@@ -10,10 +10,10 @@ from spfgen.cir.checks import names as checks_names
 from spfgen.cir.lower.from_checks import check_functions
 from spfgen.cir.lower.from_checks import places as report_places
 from spfgen.cir.lower.layout import field_name
-from spfgen.cir.nest import At, Nest, Source, nests, pruned
+from spfgen.cir.nest import ArraysInC, At, ScanNest, nests, pruned
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.affine import ArrayName
-from spfgen.cir.tree.affine import Names as Layouted
+from spfgen.cir.tree.affine import ExprLowering as Layouted
 from spfgen.cir.tree.build import INT, any_of, joined, linear_index, loop, operation
 from spfgen.cir.tree.elements import constant, converted
 from spfgen.cir.tree.names import identifier
@@ -35,6 +35,7 @@ from spfgen.plan.assemble.nodes import (
     PIECE,
     ROW,
     Assembly,
+    AssemblyStep,
     Blocks,
     Choose,
     Differs,
@@ -42,7 +43,6 @@ from spfgen.plan.assemble.nodes import (
     Fail,
     Filler,
     Fold,
-    Found,
     Insert,
     Into,
     Keep,
@@ -59,8 +59,8 @@ from spfgen.plan.assemble.nodes import (
     SameValue,
     Shared,
     Sort,
-    Step,
     Store,
+    UpperBound,
     ValueWord,
     Vec,
     When,
@@ -75,7 +75,7 @@ RESERVED = frozenset({"q", "k", "place", "value", "pool", "memory", "made", "val
 
 
 @dataclass(frozen=True)
-class Target:
+class AssemblyTarget:
     """The result: the name of its struct, the types of its values, of the entries, of its index arrays."""
 
     struct: str
@@ -100,7 +100,7 @@ class _Names:
         return self.table[name]
 
 
-def assemble_functions(assembly: Assembly, target: Target, name: str, file_names: set[str]) -> list[c.Function]:
+def assemble_functions(assembly: Assembly, target: AssemblyTarget, name: str, file_names: set[str]) -> list[c.Function]:
     """Static functions, the last of which makes the arrays of the result: `int name(entries, made, memory)`."""
     functions: list[c.Function] = []
     tries: list[str] = []
@@ -125,7 +125,7 @@ def assemble_functions(assembly: Assembly, target: Target, name: str, file_names
 class _Writer:
     """The function that makes the arrays of some entries: coordinates that rise, each once."""
 
-    def __init__(self, assembly: Assembly, target: Target, name: str) -> None:
+    def __init__(self, assembly: Assembly, target: AssemblyTarget, name: str) -> None:
         self.assembly, self.target, self.name = assembly, target, name
         self.layout = assembly.layout
         self.names = _Names()
@@ -196,7 +196,7 @@ class _Writer:
                 return operation(op, self.expr(left), self.expr(right))
             case Choose(condition, yes, no):
                 return c.Select(self.condition(condition), self.expr(yes), self.expr(no))
-            case Found(vector, length, value):
+            case UpperBound(vector, length, value):
                 return c.Call("spfgen_not_above", (c.Name(self.names[vector]), self.expr(length), self.expr(value)))
             case ValueWord(row, word):
                 return c.Call("spfgen_value_word", (c.Name("values"), self.expr(row), self.bytes(), c.Int(word)))
@@ -231,14 +231,14 @@ class _Writer:
 
     # --- steps --------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> list[c.Stmt]:
+    def step(self, step: AssemblyStep) -> list[c.Stmt]:
         for part in (self.of_vectors, self.of_control, self.of_chunks, self.of_arrays):
             lines = part(step)
             if lines is not None:
                 return lines
         raise InternalError(f"no C for {step!r}")
 
-    def of_vectors(self, step: Step) -> list[c.Stmt] | None:
+    def of_vectors(self, step: AssemblyStep) -> list[c.Stmt] | None:
         """Vectors are made and changed."""
         match step:
             case Let(name, value):
@@ -275,7 +275,7 @@ class _Writer:
                 return self.move(c.Name(self.names[mask]), True)
         return None
 
-    def of_control(self, step: Step) -> list[c.Stmt] | None:
+    def of_control(self, step: AssemblyStep) -> list[c.Stmt] | None:
         """Conditions, repetition, failure."""
         match step:
             case Fail(when, why, together):
@@ -290,7 +290,7 @@ class _Writer:
                 return [c.While(c.Name("true"), c.Block(tuple(lines)))]
         return None
 
-    def of_chunks(self, step: Step) -> list[c.Stmt] | None:
+    def of_chunks(self, step: AssemblyStep) -> list[c.Stmt] | None:
         """Entries are put into chunks."""
         match step:
             case Blocks(name, length, group, low, high):
@@ -306,7 +306,7 @@ class _Writer:
                 )
         return None
 
-    def of_arrays(self, step: Step) -> list[c.Stmt] | None:
+    def of_arrays(self, step: AssemblyStep) -> list[c.Stmt] | None:
         """The arrays of the layout are made and filled."""
         match step:
             case Filler():
@@ -338,7 +338,7 @@ class _Writer:
         declared: list[c.Stmt] = [c.Declare(f"const {INT} *", "column", None, max(1, len(columns)))]
         given = [c.Name(self.names[v]) for v in columns] or [c.Name("NULL")]
         declared += [c.Assign(c.Load(c.Name("column"), c.Int(k)), "=", v) for k, v in enumerate(given)]
-        return c.Scope(c.Block((*declared, *lines)))
+        return c.Braces(c.Block((*declared, *lines)))
 
     def into(self, step: Into) -> c.Stmt:
         place, value = c.Load(self.vector(step.vector), c.Name("place")), c.Name("value")
@@ -508,7 +508,7 @@ class _Writer:
         lines.append(c.If(c.Bin(wrong, filled, told), c.Block((c.Return(c.Name(TOGETHER)),))))
         if layout.fill_text != "0" and self.assembly.axis is None:
             lines += self.twice()
-        return [*said(step.because), c.Scope(c.Block(tuple(lines)))]
+        return [*said(step.because), c.Braces(c.Block(tuple(lines)))]
 
     def twice(self) -> list[c.Stmt]:
         """Whether a coordinate has two places."""
@@ -549,8 +549,8 @@ class _Writer:
         taken = frozenset({*self.names.taken, *(a.name for a in arrays.values())})
         sizes = {n: self.names[n] for n in (*layout.parameters, *layout.sizes)}
         alone = [c.Declare("const int", "part", c.Int(0)), c.Declare("const int", "parts", c.Int(1))]
-        nest = nests(Source(layout, sizes, arrays, taken), leaf, "part", "parts")
-        return [c.Scope(c.Block((*value_arrays, *alone, c.Do(c.Cast("void", c.Name("part"))),
+        nest = nests(ArraysInC(layout, sizes, arrays, taken), leaf, "part", "parts")
+        return [c.Braces(c.Block((*value_arrays, *alone, c.Do(c.Cast("void", c.Name("part"))),
                                  c.Do(c.Cast("void", c.Name("parts"))), *nest)))]  # fmt: skip
 
     def room(self, step: Room) -> list[c.Stmt]:
@@ -560,7 +560,7 @@ class _Writer:
         arrays = {n: ArrayName(self.names[v], False, layout.index(n).extents) for n, v in step.arrays.items()}
         sizes = {n: self.names[n] for n in (*layout.parameters, *layout.sizes)}
         reached_most = c.Name(self.names[step.vector]) if step.vector else self.scalar(step.most)
-        source = Source(layout, sizes, arrays, frozenset({*self.names.taken, "place", "value"}))
+        source = ArraysInC(layout, sizes, arrays, frozenset({*self.names.taken, "place", "value"}))
 
         def inner(point: At) -> list[c.Stmt]:
             names = point.names
@@ -585,9 +585,9 @@ class _Writer:
 
         body: list[c.Stmt] = [] if step.vector else [c.Assign(reached_most, "=", c.Int(0))]
         for piece, steps in zip(encoded.pieces, scan_of(layout), strict=True):
-            nest = Nest(source, piece.intersect(encoded.facts), "part", "parts")
+            nest = ScanNest(source, piece.intersect(encoded.facts), "part", "parts")
             start = replace(nest.start(encoded), split=False)
-            body.append(c.Scope(c.Block(tuple(pruned(nest.steps(lean(encoded, steps), start, inner))))))
+            body.append(c.Braces(c.Block(tuple(pruned(nest.steps(lean(encoded, steps), start, inner))))))
         return body
 
     def _vector_of(self, array: str) -> str:
@@ -611,7 +611,7 @@ class _Writer:
             c.If(c.Bin("==", status, c.Name(checks_names.MEMORY)), c.Block((c.Return(c.Name(MEMORY)),))),
             c.If(c.Bin("==", status, c.Name(checks_names.BROKEN)), c.Block((c.Return(c.Name(TOGETHER)),))),
         ]
-        return [*said(step.because), c.Scope(c.Block(tuple(lines)))]
+        return [*said(step.because), c.Braces(c.Block(tuple(lines)))]
 
 
 def _subscripts(layout: Layout, call: Call) -> list[tuple[Expr, Expr]]:
@@ -660,7 +660,7 @@ def differs(value: c.Expr, layout: Layout, kind: ElementType, as_number: bool) -
 # --- the driver ---------------------------------------------------------------------------------------------------
 
 
-def _by_ends(assembly: Assembly, target: Target, name: str, writer: str) -> c.Function:
+def _by_ends(assembly: Assembly, target: AssemblyTarget, name: str, writer: str) -> c.Function:
     """From intervals to the result, by their ends; PLACE where that needs all that they stand for."""
     layout, kind, names = assembly.layout, target.entry_type, _Names()
     local = {n: c.Name(names[n]) for n in ("columns", "ends", "linked", "total", "own status")}
@@ -700,7 +700,9 @@ def _by_ends(assembly: Assembly, target: Target, name: str, writer: str) -> c.Fu
     return c.Function("int", name, params, c.Block(tuple(body)), doc, static=True)
 
 
-def _driver(assembly: Assembly, target: Target, name: str, tries: Sequence[str], by_ends: str = "") -> c.Function:
+def _driver(
+    assembly: Assembly, target: AssemblyTarget, name: str, tries: Sequence[str], by_ends: str = ""
+) -> c.Function:
     """From the entries of a kernel, in any order, to the result."""
     layout, kind = assembly.layout, target.entry_type
     names = _Names()
@@ -758,7 +760,7 @@ def _begun(by_ends: str) -> list[c.Stmt]:
 
 
 def _attempts(
-    assembly: Assembly, target: Target, tries: Sequence[str], columns: Sequence[c.Expr], first: c.Expr
+    assembly: Assembly, target: AssemblyTarget, tries: Sequence[str], columns: Sequence[c.Expr], first: c.Expr
 ) -> list[c.Stmt]:
     """One assembly after the other, until one has a place for all entries."""
     pool, count, values, result = (c.Name(n) for n in ("pool", "count", "values", "made"))
@@ -841,7 +843,7 @@ def _free_pool() -> list[c.Stmt]:
     return [c.Do(c.Call("spfgen_pool_free", (c.Un("&", c.Name("pool")), c.Int(0), c.Int(0))))]
 
 
-def _cleared(assembly: Assembly, target: Target) -> list[c.Stmt]:
+def _cleared(assembly: Assembly, target: AssemblyTarget) -> list[c.Stmt]:
     """Arrays that an attempt has made are given back."""
     lines: list[c.Stmt] = []
     for array in assembly.layout.arrays:
@@ -851,7 +853,7 @@ def _cleared(assembly: Assembly, target: Target) -> list[c.Stmt]:
     return lines
 
 
-def _listed(target: Target, columns: Sequence[c.Name], names: _Names, rank: int) -> list[c.Stmt]:
+def _listed(target: AssemblyTarget, columns: Sequence[c.Name], names: _Names, rank: int) -> list[c.Stmt]:
     """Columns of coordinates and values of all entries; an interval is one entry for each of its coordinates."""
     kind, entries = target.entry_type, c.Name("entries")
     pool = c.Un("&", c.Name("pool"))
@@ -917,7 +919,7 @@ def _combined(columns: Sequence[c.Name], kind: ElementType, names: _Names) -> li
     call = c.Call("spfgen_ranks", (pool, count, c.Int(len(columns)), c.Name("column"),
                                    *(c.Un("&", x) for x in (rank, first, total))))  # fmt: skip
     ranked.append(c.If(c.Un("!", call), c.Block((*_free_pool(), c.Return(c.Name(MEMORY))))))
-    lines.append(c.Scope(c.Block(tuple(ranked))))
+    lines.append(c.Braces(c.Block(tuple(ranked))))
     sums = c.Name(names["sums"])
     taken = c.Call("spfgen_pool_take", (pool, total, c.Call("sizeof", (c.Name(kind.c),))))
     lines += [c.Declare(f"{kind.c} *", sums.name, c.Cast(f"{kind.c} *", taken)), *no_memory_free(sums)]

@@ -24,10 +24,20 @@ from dataclasses import replace
 
 from spfgen import tuning
 from spfgen.cir.lower.layout import KIND, field_name
-from spfgen.cir.pack import Made, Types, added_up, digits_of, fill_function, is_stored, key_of, new_name, target_names
+from spfgen.cir.pack import (
+    ArrayTypes,
+    GeneratedFunction,
+    added_up,
+    digits_of,
+    fill_function,
+    is_stored,
+    key_of,
+    new_name,
+    target_names,
+)
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
-from spfgen.cir.tree.affine import Names
+from spfgen.cir.tree.affine import ExprLowering
 from spfgen.cir.tree.build import INT, any_of, folded, joined, loop
 from spfgen.cir.tree.elements import converted
 from spfgen.cir.tree.operators import literal
@@ -103,7 +113,7 @@ class _Maker:
         self.kinds = dict(self.tensor.assembled_types)
         self.entry, self.value = TYPES[self.tensor.entry_type], TYPES[self.tensor.value_type]
         self.rank = len(self.layout.coordinates)
-        self.types = Types(self.entry.name, self.tensor.assembled_types)
+        self.types = ArrayTypes(self.entry.name, self.tensor.assembled_types)
         self.filling = fill_function(self.key, self.types)
 
     def functions(self, first: c.Stmt | None = None) -> list[c.Function]:
@@ -116,7 +126,7 @@ class _Maker:
 
     # --- the entries
 
-    def at_entry(self, taken: set[str]) -> tuple[list[c.Stmt], Names, list[c.Param]]:
+    def at_entry(self, taken: set[str]) -> tuple[list[c.Stmt], ExprLowering, list[c.Param]]:
         """The coordinates of entry q; parameters for the extents."""
         extents = [new_name(n, taken) for n in self.layout.parameters]
         names = [new_name(x, taken) for x in self.layout.coordinates]
@@ -127,7 +137,7 @@ class _Maker:
         wanted = target_names(self.key, [c.Name(n) for n in names], [c.Name(e) for e in extents])
         return lines, wanted, [c.Param(INT, e, "extent") for e in extents]
 
-    def computed(self, names: Names, taken: set[str]) -> tuple[list[c.Stmt], Names]:
+    def computed(self, names: ExprLowering, taken: set[str]) -> tuple[list[c.Stmt], ExprLowering]:
         lines: list[c.Stmt] = []
         for rule in self.key.computed:
             name = new_name(rule.position, taken)
@@ -204,8 +214,8 @@ class _Whole:
         self.lines.append(c.Declare(f"const {kind}", name, value))
         return c.Name(name)
 
-    def names(self) -> Names:
-        return Names(self.sizes, {}, {}, self.maker.encoded.quotients)
+    def names(self) -> ExprLowering:
+        return ExprLowering(self.sizes, {}, {}, self.maker.encoded.quotients)
 
     def known(self) -> set[str]:
         """The sizes that are known, and the quotients of them."""
@@ -260,7 +270,7 @@ class _Whole:
             for k, n in enumerate(tree.sizes)
         ]
         inner.append(c.If(c.Bin(">=", local["appended"], c.Int(0)), c.Block((*filled, c.Return(local["appended"])))))
-        self.lines.append(c.Scope(c.Block(tuple(inner))))
+        self.lines.append(c.Braces(c.Block(tuple(inner))))
 
     # --- entries that go to their place at once
 
@@ -450,7 +460,12 @@ class _Whole:
         return parts, levels
 
     def filled(
-        self, levels: c.Expr, given: dict[str, c.Expr], known: Mapping[str, c.Expr], filling: Made, name: str
+        self,
+        levels: c.Expr,
+        given: dict[str, c.Expr],
+        known: Mapping[str, c.Expr],
+        filling: GeneratedFunction,
+        name: str,
     ) -> dict[str, c.Expr]:
         """New arrays with all that follows from keys in order."""
         maker = self.maker
@@ -486,7 +501,7 @@ class _Whole:
             status = self.declared("status", c.Call(f"{self.maker.name}_kept", (c.Name("entries"), *extents)), "int")
             self.fails(c.Bin("!=", status, c.Name(OK)), NO_PLACE)
 
-    def room_of_marks(self, name: str, filling: Made, group: int) -> c.Function:
+    def room_of_marks(self, name: str, filling: GeneratedFunction, group: int) -> c.Function:
         """The words of all positions in order; then sizes, arrays, and what ranks store."""
         maker, entries, memory = self.maker, c.Name("entries"), f"const {MEMORY} *"
         begun: list[c.Stmt] = [

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spfgen.cir.lower.scope import Scope
-from spfgen.cir.lower.values import Values
+from spfgen.cir.lower.values import ValueLowering
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.names import Names
 from spfgen.errors import InternalError
@@ -14,7 +14,7 @@ from spfgen.facts.formula import Bin, Call, Expr, Num, Var
 from spfgen.ir import rewrite, walk
 
 
-def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
+def cost_expr(cost: Expr, low: ValueLowering, scope: Scope) -> c.Expr:
     match cost:
         case Num(value):
             return c.Float(float(value))

@@ -17,7 +17,7 @@ from spfgen.cir.tree.build import any_of, in_braces
 from spfgen.cir.tree.elements import converted
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Append, Block, Gather, Plan
+from spfgen.plan.nodes import PLANS, Append, Block, Plan, RowWorkspace
 from spfgen.space.nodes import Tensor
 
 ROW = "spfgen_row"
@@ -80,7 +80,7 @@ def _entry(low: Lowering, plan: Append, scope: Scope, stored: c.Expr) -> list[c.
     return [c.If(c.Call("spfgen_appended_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
 
 
-def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
+def gather(low: Lowering, plan: RowWorkspace, scope: Scope) -> list[c.Stmt]:
     """The workspace of a row, one for each thread, around what appends to it; then the entries of the row."""
     tensor = low.program.tensor(plan.tensor)
     rank, size = _shape(tensor)

@@ -17,7 +17,7 @@ from spfgen.cir.tree.elements import zero
 from spfgen.cir.tree.print import print_expr
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.plan.nodes import Bound, Find, Key, Reach, Segment, Table
+from spfgen.plan.nodes import BoundSearch, Find, FindTable, Key, Reach, Segment
 from spfgen.space.nodes import Operand
 
 Hit = Callable[[], list[c.Stmt]]
@@ -179,7 +179,7 @@ def segment(low: Lowering, plan: Segment, scope: Scope) -> list[c.Stmt]:
     return [*lines, *_extended(other, wanted, step)]
 
 
-def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
+def bound(low: Lowering, plan: BoundSearch, scope: Scope) -> list[c.Stmt]:
     """The first position from which on a sorted array is no longer before a value."""
     key = Key(plan.name, plan.value, plan.descending)
     lines, wanted = sought(low, plan.dim, plan.low, plan.high, plan.call, key, scope)
@@ -196,7 +196,7 @@ def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
     return [*lines, comment, c.Declare(f"const {INT}", name, first)]
 
 
-def _reached(built: Built, plan: Bound, wanted: Sought) -> c.Expr:
+def _reached(built: Built, plan: BoundSearch, wanted: Sought) -> c.Expr:
     """The first position from the inverse array; the first or the end for values that it has no place for."""
     first = c.Load(built.arrays["reached"], wanted.value)
     if plan.inside:
@@ -293,7 +293,7 @@ def scattered(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
     return [c.If(_inside(scope.tables[find.place], wanted, None), c.Block(tuple(hit())))]
 
 
-def table_workspaces(low: Lowering, table: Table, scope: Scope) -> dict[str, Workspace]:
+def table_workspaces(low: Lowering, table: FindTable, scope: Scope) -> dict[str, Workspace]:
     """The arrays that a table needs, by role."""
     extent = low.expr(table.extent, scope)
     tensor, array = table.call.function.split(".", 1)
@@ -328,7 +328,7 @@ def table_workspaces(low: Lowering, table: Table, scope: Scope) -> dict[str, Wor
     return result
 
 
-def value_kind(low: Lowering, table: Table) -> ElementType:
+def value_kind(low: Lowering, table: FindTable) -> ElementType:
     assert table.values is not None
     return TYPES[low.program.tensor(table.values.tensor).value_type]
 
@@ -420,7 +420,7 @@ def reset(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
     return lines
 
 
-def _keys(low: Lowering, table: Table, scope: Scope) -> tuple[c.Expr, c.Expr, str]:
+def _keys(low: Lowering, table: FindTable, scope: Scope) -> tuple[c.Expr, c.Expr, str]:
     loaded = low.expr(substitute(table.call, {table.dim: Num(0)}), scope)
     assert isinstance(loaded, c.Load)
     tensor, array = table.call.function.split(".", 1)
@@ -436,7 +436,7 @@ def stored_keys(low: Lowering, built: Built, kind: str, scope: Scope) -> tuple[c
     return (array if start == c.Int(0) else c.Bin("+", array, start)), _minus(built.high, built.low)
 
 
-def _at(table: Table, name: str, low: Lowering) -> Operand:
+def _at(table: FindTable, name: str, low: Lowering) -> Operand:
     """The operand at the position of the building loop."""
     assert table.values is not None
     low.names.table[name] = name

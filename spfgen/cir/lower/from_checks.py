@@ -13,7 +13,7 @@ from spfgen import tuning
 from spfgen.cir.checks.fused import fused
 from spfgen.cir.checks.instances import instances
 from spfgen.cir.checks.keys import groups
-from spfgen.cir.checks.names import BROKEN, HOLDS, MEMORY, UNCHECKED, Names
+from spfgen.cir.checks.names import BROKEN, HOLDS, MEMORY, UNCHECKED, CheckNames
 from spfgen.cir.checks.segments import segments
 from spfgen.cir.checks.writer import Writer
 from spfgen.cir.tree import nodes as c
@@ -21,7 +21,7 @@ from spfgen.cir.tree.build import INT, joined
 from spfgen.facts.formula import Call, show
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.layout.checks import Check, Groups, Part, Segments
+from spfgen.layout.checks import Check, CheckPart, GroupCheck, SegmentCheck
 from spfgen.layout.nodes import Layout
 
 
@@ -49,7 +49,7 @@ def places(checks: Sequence[Check]) -> int:
 def _all(
     layout: Layout, checks: Sequence[Check], kinds: Mapping[str, str], name: str, functions: Sequence[c.Function | None]
 ) -> c.Function:
-    names = Names(layout, name)
+    names = CheckNames(layout, name)
     report = c.Name(names.report)
     lines: list[c.Stmt] = [c.Assign(c.Load(report, c.Int(0)), "=", c.Int(-1))]
     lines.append(c.Declare("int", names.status, c.Name(HOLDS)))
@@ -76,7 +76,7 @@ def _is(name: str, value: str) -> c.Expr:
     return c.Bin("==", c.Name(name), c.Name(value))
 
 
-def _params(layout: Layout, kinds: Mapping[str, str], names: Names) -> list[c.Param]:
+def _params(layout: Layout, kinds: Mapping[str, str], names: CheckNames) -> list[c.Param]:
     params = [c.Param(INT, names[n]) for n in (*layout.parameters, *layout.sizes)]
     for index in layout.indexes:
         shape = "".join(f"[{show(e)}]" for e in index.extents)
@@ -97,7 +97,7 @@ def _function(w: Writer) -> c.Function:
     body.append(c.Return(c.Name(HOLDS if w.check.parts else UNCHECKED)))
     body[:0] = w.declarations()
     if w.is_parallel:
-        hashed = any(isinstance(part, Groups) for part in w.check.parts)
+        hashed = any(isinstance(part, GroupCheck) for part in w.check.parts)
         share = _total(w) if hashed else c.Bin("/", _total(w), c.Int(tuning.CHECKED_PER_NS))
         threads = c.Call("spfgen_threads", (c.Name(w.threads), c.Cast("double", share)))
         body.insert(0, c.Assign(c.Name(w.threads), "=", threads))
@@ -114,19 +114,19 @@ def _function(w: Writer) -> c.Function:
 def _body(w: Writer) -> list[c.Stmt]:
     """Every part of the check."""
     parts = w.check.parts
-    if w.along and not isinstance(parts[0], Segments):
+    if w.along and not isinstance(parts[0], SegmentCheck):
         return fused(w)
     blocks = [c.Block(tuple(_part(w, part))) for part in parts]
-    return [c.Scope(block) for block in blocks] if len(parts) > 1 else [*blocks]
+    return [c.Braces(block) for block in blocks] if len(parts) > 1 else [*blocks]
 
 
-def _part(w: Writer, part: Part | Groups) -> list[c.Stmt]:
+def _part(w: Writer, part: CheckPart | GroupCheck) -> list[c.Stmt]:
     match part:
-        case Groups():
+        case GroupCheck():
             return groups(w, part)
-        case Segments():
+        case SegmentCheck():
             return segments(w, part)
-        case Part():
+        case CheckPart():
             return instances(w, part)
 
 

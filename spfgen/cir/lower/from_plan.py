@@ -48,25 +48,25 @@ from spfgen.plan.nodes import (
     Accumulate,
     Append,
     Block,
-    Bound,
+    BoundSearch,
     Clear,
     Find,
-    Gather,
+    FindTable,
     Guard,
     InPlace,
-    Levels,
+    LevelLoop,
     Load,
     Needs,
     Plan,
     Prefetch,
     Products,
     Reach,
+    RowWorkspace,
     Scan,
+    SearchState,
     Segment,
     SkipZero,
-    State,
     Store,
-    Table,
     Transpose,
     Versions,
     is_temporary,
@@ -281,7 +281,7 @@ class KernelLowering(Lowering):
         for nest in _nests(plan):
             lines = self.plan(nest, Scope())
             declares = any(isinstance(s, c.Declare) for s in lines)
-            result += [c.Scope(c.Block(tuple(lines)))] if declares and not alone else lines
+            result += [c.Braces(c.Block(tuple(lines)))] if declares and not alone else lines
         return result
 
     def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
@@ -307,7 +307,7 @@ class KernelLowering(Lowering):
                 return [c.If(self.all(conditions, scope), c.Block(tuple(self.plan(body, scope))))]
             case Versions():
                 return variants.cheapest(self, plan, scope) if plan.by_cost else variants.versions(self, plan, scope)
-            case Levels():
+            case LevelLoop():
                 return levels.levels(self, plan, scope)
             case Needs(value):
                 return [levels.pair(self, value, scope)]
@@ -326,14 +326,14 @@ class KernelLowering(Lowering):
                 words = f"{span}: the positions with {self.sought(plan, scope)}, by {plan.algorithm}: {plan.because}"
                 comment = c.Comment(words)
                 return [comment, *finds.segment(self, plan, scope), *self.plan(body, scope)]
-            case Bound(body=body):
+            case BoundSearch(body=body):
                 return [*finds.bound(self, plan, scope), *self.plan(body, scope)]
             case Reach(body=body):
                 lines, reaches = finds.reach(self, plan, scope)
                 return [*lines, c.Comment(plan.because), c.If(reaches, c.Block(tuple(self.plan(body, scope))))]
-            case State():
+            case SearchState():
                 return hoist.state(self, plan, scope)
-            case Table():
+            case FindTable():
                 return hoist.table(self, plan, scope)
         return None
 
@@ -365,7 +365,7 @@ class KernelLowering(Lowering):
                 return self.clear(tensor, shared)
             case Clear(part=part, body=body) if part is not None and body is not None:
                 return [*cleared(self, plan, part, scope), *self.plan(body, scope)]
-            case Gather():
+            case RowWorkspace():
                 return entries.gather(self, plan, scope)
             case InPlace():
                 from spfgen.cir.lower.placed import target_of  # numpy, which is not needed before
@@ -658,7 +658,7 @@ def work_of(plan: Plan) -> Expr | None:
     if isinstance(plan, Block):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))
-    if any(isinstance(n, Levels) or is_temporary(n) for n in walk(plan, PLANS)):
+    if any(isinstance(n, LevelLoop) or is_temporary(n) for n in walk(plan, PLANS)):
         return None
     partition = next(
         (n.partition for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None), None

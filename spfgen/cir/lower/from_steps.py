@@ -22,7 +22,6 @@ from spfgen.plan.nodes import (
     Break,
     Collect,
     Define,
-    Entry,
     If,
     Let,
     Plan,
@@ -30,6 +29,7 @@ from spfgen.plan.nodes import (
     Refuse,
     Repeat,
     Store,
+    UpdateEntry,
 )
 from spfgen.plan.steps.env import FLAGS
 from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
@@ -82,7 +82,7 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return []
         case Collect():
             return _collected(low, plan, scope)
-        case Entry(name, kind, at, value):
+        case UpdateEntry(name, kind, at, value):
             return _entry(low, plan, scope)
         case Probe(dim, name, at):
             key, lines = _coordinates(low, at, scope)
@@ -142,7 +142,7 @@ def _counted(low: Lowering, name: str) -> list[c.Stmt]:
     ]
 
 
-def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
+def _entry(low: Lowering, plan: UpdateEntry, scope: Scope) -> list[c.Stmt]:
     kind = TYPES[plan.type]
     address = c.Name(low.tables[plan.name])
     key, lines = _coordinates(low, plan.at, scope)

@@ -11,21 +11,23 @@ from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined
 from spfgen.cir.tree.print import print_expr
-from spfgen.plan.nodes import Find, Levels, Plan, Scan, Segment, State, Table
+from spfgen.plan.nodes import Find, FindTable, LevelLoop, Plan, Scan, SearchState, Segment
 
 
-def state(low: Lowering, plan: State, scope: Scope) -> list[c.Stmt]:
+def state(low: Lowering, plan: SearchState, scope: Scope) -> list[c.Stmt]:
     """Where a sequential find stands; a parallel loop directly inside starts it for each thread."""
     node: Plan | None = plan.body
-    while isinstance(node, State | Table | Segment):
+    while isinstance(node, SearchState | FindTable | Segment):
         node = node.body
-    if isinstance(node, Levels) or (isinstance(node, Scan | Find) and node.parallel):
+    if isinstance(node, LevelLoop) or (isinstance(node, Scan | Find) and node.parallel):
         return low.plan(plan.body, replace(scope, waiting=(*scope.waiting, plan)))
     lines, where = find_state(low, plan, scope, seated=bool(plan.low), once=not scope.looped)
     return [*lines, *low.plan(plan.body, replace(scope, states={**scope.states, plan.name: where}))]
 
 
-def find_state(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], FindState]:
+def find_state(
+    low: Lowering, plan: SearchState, scope: Scope, seated: bool, once: bool
+) -> tuple[list[c.Stmt], FindState]:
     """Declare a state and start it; an array that starts more than `once` is cleared each time."""
     stem = low.names[plan.name]
     if plan.extents:
@@ -63,7 +65,7 @@ def own_part(low: Lowering, space: Workspace, scope: Scope) -> tuple[list[c.Stmt
     return [c.Declare(f"{space.kind} *restrict", name, c.Bin("+", c.Name(space.name), place))], c.Name(name)
 
 
-def table(low: Lowering, plan: Table, scope: Scope) -> list[c.Stmt]:
+def table(low: Lowering, plan: FindTable, scope: Scope) -> list[c.Stmt]:
     """Build, use, and (where it will be built again) reset."""
     lines: list[c.Stmt] = []
     arrays: dict[str, c.Expr] = {}
@@ -85,7 +87,7 @@ def table(low: Lowering, plan: Table, scope: Scope) -> list[c.Stmt]:
     return [*lines, comment, *finds.build(low, built, scope), *low.plan(plan.body, inside), *after]
 
 
-def bound(low: Lowering, lines: list[c.Stmt], plan: Table, word: str, value: c.Expr) -> c.Expr:
+def bound(low: Lowering, lines: list[c.Stmt], plan: FindTable, word: str, value: c.Expr) -> c.Expr:
     """A bound of a table's range under a name."""
     if isinstance(value, c.Name | c.Int):
         return value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from spfgen.cir.lower.assemble import Target, assemble_functions
+from spfgen.cir.lower.assemble import AssemblyTarget, assemble_functions
 from spfgen.cir.lower.by_key import functions_by_key, functions_in_place
 from spfgen.cir.lower.copied import copying_function, of_sizes
 from spfgen.cir.lower.layout import FIELD, field_name, final_structs, free_name, structs
@@ -74,7 +74,7 @@ def interface(
         name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
         struct = shown[tensor.name].name
         types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
-        target = Target(struct, *types, tensor.axis)
+        target = AssemblyTarget(struct, *types, tensor.axis)
         form = form_of(tensor, placed[tensor.name].how) if tensor.name in placed else None
         by_steps = ""
         if isinstance(assembly, KeyAssembly) and (assembly.may_be_wide if form is None else form.may_be_wide):

@@ -13,7 +13,7 @@ from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, downwards, loop, minus
 from spfgen.facts.formula import Call, Expr, Var, calls, substitute
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Levels, Plan
+from spfgen.plan.nodes import LevelLoop, Plan
 from spfgen.plan.transform.prefetch import places_of
 from spfgen.space.nodes import Operand
 
@@ -30,7 +30,7 @@ def params(low: Lowering) -> list[c.Param]:
     return [c.Param(f"{STRUCT} *", low.orders, doc)]
 
 
-def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
+def levels(low: Lowering, plan: LevelLoop, scope: Scope) -> list[c.Stmt]:
     """The inspector, where the order is not there yet; then the loop."""
     name = low.names[plan.dim]
     number = len(low.ordered)
@@ -63,14 +63,14 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     ]
 
 
-def one_by_one(name: str, lines: Sequence[c.Stmt]) -> c.Scope:
+def one_by_one(name: str, lines: Sequence[c.Stmt]) -> c.Braces:
     """A loop whose iterations need earlier ones, in their order. It gets a function of its own, the same in all
     kernels: how fast such a loop is hangs on where its branches stand, and inside of a larger function it was measured
     up to 40 % slower."""
-    return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), outline="serial")
+    return c.Braces(c.Block((c.Comment(f"one after another over {name}"), *lines)), outline="serial")
 
 
-def _serial(low: Lowering, plan: Levels, body: Plan, scope: Scope, first: c.Expr, last: c.Expr) -> list[c.Stmt]:
+def _serial(low: Lowering, plan: LevelLoop, body: Plan, scope: Scope, first: c.Expr, last: c.Expr) -> list[c.Stmt]:
     """One iteration after another."""
     name = low.names[plan.dim]
     started, inner = low.started(scope)
@@ -79,7 +79,7 @@ def _serial(low: Lowering, plan: Levels, body: Plan, scope: Scope, first: c.Expr
 
 
 def _executor(
-    low: Lowering, plan: Levels, scope: Scope, orders: tuple[str, str], first: c.Expr, last: c.Expr
+    low: Lowering, plan: LevelLoop, scope: Scope, orders: tuple[str, str], first: c.Expr, last: c.Expr
 ) -> c.Stmt:
     """The units of each thread one after another, each when those that it needs are done; the runs of a unit and
     their iterations in order."""
@@ -122,7 +122,7 @@ def _executor(
 
 
 def _fetched(
-    low: Lowering, plan: Levels, scope: Scope, places: tuple[c.Name, c.Name, c.Name], edge: c.Expr
+    low: Lowering, plan: LevelLoop, scope: Scope, places: tuple[c.Name, c.Name, c.Name], edge: c.Expr
 ) -> list[c.Stmt]:
     """What a later run of the unit reads first, where that comes from far away: the processor does not foresee it."""
     if not plan.first:

@@ -31,12 +31,12 @@ from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.pack import is_stored, target_names
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
-from spfgen.cir.tree.affine import ArrayName, Names
+from spfgen.cir.tree.affine import ArrayName, ExprLowering
 from spfgen.cir.tree.build import INT, folded, joined
 from spfgen.facts.formula import Expr
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.layout.keys import Field
+from spfgen.layout.keys import KeyField
 from spfgen.plan.assemble.forms import Groups, Keys, Marks, counter_of, form_of
 from spfgen.plan.nodes import PLANS, Append, InPlace, Scan
 from spfgen.sets.affine import Affine
@@ -74,7 +74,9 @@ class _Target:
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
         self.extents = [low.extent(e) for e in self.tensor.extents]
-        self.known = Names(dict(zip(self.layout.parameters, self.extents, strict=True)), {}, {}, self.encoded.quotients)
+        self.known = ExprLowering(
+            dict(zip(self.layout.parameters, self.extents, strict=True)), {}, {}, self.encoded.quotients
+        )
         self.sizes = {n: low.names.new(f"{plan.tensor}_{n}") for n in self.layout.sizes}
         self.entries = low.entries[plan.tensor]
         self.arrays: dict[str, ArrayName] = {}
@@ -100,7 +102,7 @@ class _Target:
         """What is done unless the call fails."""
         return [c.Assign(self.status, "=", call), c.If(c.Bin("==", self.status, OK), c.Block(tuple(then)))]
 
-    def names(self, low: Lowering, coordinates: Sequence[c.Expr]) -> tuple[list[c.Stmt], Names]:
+    def names(self, low: Lowering, coordinates: Sequence[c.Expr]) -> tuple[list[c.Stmt], ExprLowering]:
         """The names of an entry: what is computed of its coordinates is declared."""
         lines: list[c.Stmt] = []
 
@@ -116,7 +118,7 @@ class _Target:
             names = names.knowing({rule.position: declared(rule.position, names.floor(rule.numerator, rule.divisor))})
         return lines, replace(names, arrays=self.arrays)
 
-    def fits(self, names: Names, lines: Sequence[c.Stmt], value: c.Expr, run: Placing) -> list[c.Stmt]:
+    def fits(self, names: ExprLowering, lines: Sequence[c.Stmt], value: c.Expr, run: Placing) -> list[c.Stmt]:
         """The lines for an entry that there is a place for; that there is none is noted, unless it is the fill."""
         if not self.key.checks:
             return list(lines)
@@ -127,7 +129,7 @@ class _Target:
         lost = c.Assign(c.Field(self.entries, "misplaced"), "=", c.Int(1))
         return [c.If(inside, c.Block(tuple(lines)), c.If(stored, c.Block((openmp.ATOMIC_WRITE, lost))))]
 
-    def entry(self, low: Lowering, run: Placing, names: Names, value: c.Expr) -> list[c.Stmt]:
+    def entry(self, low: Lowering, run: Placing, names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         """What a run does with an entry."""
         raise NotImplementedError
 
@@ -135,7 +137,7 @@ class _Target:
         """Both runs."""
         raise NotImplementedError
 
-    def write(self, array: str, at: Sequence[Expr], value: c.Expr, names: Names) -> c.Stmt:
+    def write(self, array: str, at: Sequence[Expr], value: c.Expr, names: ExprLowering) -> c.Stmt:
         target = self.arrays[array]
         place = names.linear_index(target.extents, [names.expr(p) for p in at])
         return c.Assign(
@@ -177,7 +179,7 @@ class _Grouped(_Target):
         self.lane = f"{self.counter} *restrict"
         self.kept(low, [self.encoded.calls[k].function for k in self.rank.keys])
 
-    def entry(self, low: Lowering, run: Placing, names: Names, value: c.Expr) -> list[c.Stmt]:
+    def entry(self, low: Lowering, run: Placing, names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         """What a run does with an entry."""
         group = self.group(names)
         if run.kind == "sample":
@@ -191,7 +193,7 @@ class _Grouped(_Target):
         number = c.Declare(f"const {INT}", position.name, place)
         return [number, step, *self.noted(position, group), *self.written(names, value)]
 
-    def group(self, names: Names) -> c.Expr:
+    def group(self, names: ExprLowering) -> c.Expr:
         return names.linear_index(self.group_extents, [names.expr(a) for a in self.arguments])
 
     def counter_at(self, group: c.Expr) -> c.Expr:
@@ -234,7 +236,7 @@ class _Grouped(_Target):
             c.If(c.Call("spfgen_may_scatter", (self.spread, entries, each, self.groups)), c.Block((*sample, asked))),
         ]
 
-    def written(self, names: Names, value: c.Expr) -> list[c.Stmt]:
+    def written(self, names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         """The keys and the value of an entry at its place."""
         names = names.knowing({n: c.Name(stored_at) for n, stored_at in self.sizes.items()})
         (array,), calls = self.layout.values, self.encoded.calls
@@ -263,7 +265,7 @@ class _Grouped(_Target):
         return [
             *before,
             c.Comment(f"count: {plan.because}"),
-            c.Scope(c.Block(tuple(first))),
+            c.Braces(c.Block(tuple(first))),
             c.Comment("offsets, sizes and arrays follow from the counts; then each entry is inserted"),
             *self.goes(made_room, [*self.pointers(), *second, *after]),
         ]
@@ -289,7 +291,7 @@ class _Worded(_Target):
             below = c.Bin("+", self.shifts[0], width)
         self.bits = self.constant(low, "int", "bits", below)
 
-    def limits(self, low: Lowering, field: Field) -> tuple[c.Expr, c.Expr]:
+    def limits(self, low: Lowering, field: KeyField) -> tuple[c.Expr, c.Expr]:
         """The least and the largest value of a digit."""
         least = folded("spfgen_max", [c.Un("-", self.known.floor(e, a)) for a, e in field.lower])
         most = folded("spfgen_min", [self.known.floor(e, a) for a, e in field.upper])
@@ -306,7 +308,7 @@ class _Worded(_Target):
         low.choices.append(c.Declare(f"const {kind}", name, value))
         return c.Name(name)
 
-    def word(self, names: Names) -> c.Expr:
+    def word(self, names: ExprLowering) -> c.Expr:
         parts: list[c.Expr] = []
         for field, shift, base in zip(self.fields, self.shifts, self.bases, strict=True):
             value = names.name(field.name)
@@ -340,7 +342,7 @@ class _Keyed(_Worded):
         self.lane = f"{INT} *restrict"
         self.key_list, self.value_list = (c.Name(low.names.new(f"{plan.tensor}_{n}")) for n in ("keys", "values"))
 
-    def entry(self, low: Lowering, run: Placing, names: Names, value: c.Expr) -> list[c.Stmt]:
+    def entry(self, low: Lowering, run: Placing, names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         """What a run does with an entry."""
         place = run.element(c.Int(0))
         step = c.Assign(place, "+=", c.Int(1))
@@ -373,7 +375,7 @@ class _Keyed(_Worded):
         ]
         lines = [
             c.Comment(f"count: {self.plan.because}"),
-            c.Scope(c.Block(tuple(first))),
+            c.Braces(c.Block(tuple(first))),
             *self.goes(c.Call("spfgen_keyed_room", given), then),
         ]
         return self.unless_wide(low, lines, scope)
@@ -393,7 +395,7 @@ class _Marked(_Worded):
         why = f"how many of the last positions of {plan.tensor} a part of the loop has at hand"
         self.groups = low.chosen(f"const {INT}", f"{plan.tensor}_slots", slots, why)
 
-    def entry(self, low: Lowering, run: Placing, names: Names, value: c.Expr) -> list[c.Stmt]:
+    def entry(self, low: Lowering, run: Placing, names: ExprLowering, value: c.Expr) -> list[c.Stmt]:
         """What a run does with an entry."""
         lane, word = run.here(), self.word(names)
         if run.kind == "count":
@@ -418,7 +420,7 @@ class _Marked(_Worded):
         opened = c.Call("spfgen_marks_open", (self.counters, number, self.groups, self.entries))
         made_room = c.Call(room, (self.entries, self.counters, number, c.Name("threads")))
         then = [
-            c.Scope(c.Block(tuple(first))),
+            c.Braces(c.Block(tuple(first))),
             c.Comment("positions follow from their order, sizes from their number; then each value goes to its place"),
             *self.goes(made_room, [*self.pointers(), *second]),
         ]

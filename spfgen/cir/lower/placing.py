@@ -14,11 +14,11 @@ from typing import Protocol
 from spfgen.cir.lower.scope import Run, Scope
 from spfgen.cir.lower.state import Lowering
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.affine import Names
+from spfgen.cir.tree.affine import ExprLowering
 from spfgen.plan.nodes import Append, InPlace
 
 
-class Target(Protocol):
+class PlacingTarget(Protocol):
     """How the entries of a result get to their place."""
 
     plan: InPlace
@@ -33,9 +33,9 @@ class Target(Protocol):
     spread: c.Name
     """What is known of how far apart entries go."""
 
-    def names(self, low: Lowering, coordinates: Sequence[c.Expr]) -> tuple[list[c.Stmt], Names]: ...
+    def names(self, low: Lowering, coordinates: Sequence[c.Expr]) -> tuple[list[c.Stmt], ExprLowering]: ...
 
-    def entry(self, low: Lowering, run: Placing, names: Names, value: c.Expr) -> list[c.Stmt]: ...
+    def entry(self, low: Lowering, run: Placing, names: ExprLowering, value: c.Expr) -> list[c.Stmt]: ...
 
     def both(self, low: Lowering, scope: Scope) -> list[c.Stmt]: ...
 
@@ -62,7 +62,7 @@ class Placing:
     """One of the runs (`count`, `insert`, or `sample`, which looks how far apart entries go): the tensor's target; the
     lanes that it has met; the lane here."""
 
-    target: Target
+    target: PlacingTarget
     kind: str
     lanes: Lanes
     lane: c.Expr | None = None

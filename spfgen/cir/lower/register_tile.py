@@ -131,7 +131,7 @@ def _tiles(
     half, some = c.Bin("/", width, c.Int(2)), c.Bin(">", width, c.Int(0))
     widths = c.For(INT, width.name, widest(tiles.width), some, half, c.Block((several,)))
     begin = c.Declare(INT, at.name, low.fold("spfgen_max", tiles.low, scope))
-    return [*lines, c.Scope(c.Block((begin, widths)))]
+    return [*lines, c.Braces(c.Block((begin, widths)))]
 
 
 def _inside(tiles: RegisterTile) -> str:

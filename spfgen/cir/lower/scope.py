@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from spfgen.cir.tree import nodes as c
 from spfgen.facts.formula import Call, Expr
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Append, State, Table
+from spfgen.plan.nodes import Append, FindTable, SearchState
 from spfgen.space.nodes import Monoid, Operand
 
 Place = tuple[str, tuple[Expr, ...] | None]
@@ -33,7 +33,7 @@ class FindState:
 class Built:
     """The C of a table: its arrays by role, the bounds of its range, and the number of keys it has room for."""
 
-    table: Table
+    table: FindTable
     arrays: Mapping[str, c.Expr]
     low: c.Expr
     high: c.Expr
@@ -107,7 +107,7 @@ class Scope:
     copied: Mapping[Operand, c.Expr] = field(default_factory=dict)
     thread: c.Expr | None = None
     looped: bool = False
-    waiting: tuple[State, ...] = ()
+    waiting: tuple[SearchState, ...] = ()
     when: c.Expr | None = None
     atomic: bool = False
     known: frozenset[str] = frozenset()

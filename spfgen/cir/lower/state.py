@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from spfgen.cir.lower.layout import field_name, structs
 from spfgen.cir.lower.scope import Accumulator, Scope
-from spfgen.cir.lower.values import Values
+from spfgen.cir.lower.values import ValueLowering
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import operators
@@ -23,30 +23,30 @@ from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import (
     PLANS,
     Array,
-    Bound,
+    BoundSearch,
     Collect,
     Define,
-    Entry,
     Find,
+    FindTable,
     InPlace,
     Let,
-    Levels,
+    LevelLoop,
     Load,
     Plan,
     Probe,
     Reach,
     RegisterTile,
     Scan,
+    SearchState,
     Segment,
-    State,
-    Table,
+    UpdateEntry,
     is_tile,
 )
 from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Monoid, Program
 
 
-class Lowering(Values, ABC):
+class Lowering(ValueLowering, ABC):
     """The state of writing a kernel's function."""
 
     def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
@@ -68,7 +68,7 @@ class Lowering(Values, ABC):
         self.refused: dict[str, str] = {}
         """The variables that say whether the call fails, with the error."""
         self.structs = structs(program)
-        self.ordered: list[Levels] = []
+        self.ordered: list[LevelLoop] = []
         self.orders = self.names.new("levels")
         computed = [t.name for t in program.tensors if t.assembled is not None]
         placed = dict.fromkeys(n.tensor for p in plans for n in walk(p, PLANS) if isinstance(n, InPlace))
@@ -160,19 +160,19 @@ def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
     for node in walk(plan, PLANS):
-        if isinstance(node, Scan | Find | Define | Load | Table | Reach | Levels):  # a find may have another
+        if isinstance(node, Scan | Find | Define | Load | FindTable | Reach | LevelLoop):  # a find may have another
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]
         if isinstance(node, Segment):
             result += [node.start, node.end]
-        if isinstance(node, State | Bound | Let | Array):
+        if isinstance(node, SearchState | BoundSearch | Let | Array):
             result.append(node.name)
         if isinstance(node, Probe):
             result.append(node.dim)
         if isinstance(node, Collect):
             result.append(f"{node.name}.{COUNT}")
-        if isinstance(node, Entry):
+        if isinstance(node, UpdateEntry):
             result.append(node.old)
         if is_tile(node) and isinstance(node.storage, RegisterTile):
             result += [node.storage.start, node.storage.end]

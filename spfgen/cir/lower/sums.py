@@ -113,7 +113,7 @@ def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: Elem
     if lows and asked:
         each = c.If(low.all(asked, scope), c.Block((run(lows, highs),)), c.Block((each,)))
     lines = [c.Declare(kind.c, few, zero(kind)), each, c.Assign(c.Name(name), "+=", c.Name(few))]
-    return [c.Scope(c.Block(tuple(lines)))]
+    return [c.Braces(c.Block(tuple(lines)))]
 
 
 def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

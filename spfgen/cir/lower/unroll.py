@@ -63,7 +63,7 @@ def between(
 
 def _iteration(position: str, value: c.Expr, body: Sequence[c.Stmt]) -> c.Stmt:
     declared = [c.Declare(f"const {INT}", position, value)] if position in _names(body) else []
-    return c.Scope(c.Block((*declared, *body)))
+    return c.Braces(c.Block((*declared, *body)))
 
 
 def _may_be_written_out(body: Sequence[c.Stmt], times: int, fixed: set[str]) -> bool:
@@ -80,7 +80,7 @@ def _ends_loop(line: c.Stmt) -> bool:
     match line:
         case c.Break():
             return True
-        case c.Block(lines) | c.Scope(c.Block(lines)):
+        case c.Block(lines) | c.Braces(c.Block(lines)):
             return any(map(_ends_loop, lines))
         case c.If(_, then, orelse):
             return _ends_loop(then) or (orelse is not None and _ends_loop(orelse))

@@ -19,7 +19,7 @@ from spfgen.plan.nodes import Plan
 from spfgen.space.nodes import Operand, Program, Read, Value, size_values
 
 
-class Values:
+class ValueLowering:
     """Names and element types of what a kernel reads and stores; which of its sizes and arrays are used is noted."""
 
     def __init__(self, program: Program, names: Names) -> None:

@@ -64,8 +64,8 @@ def _with_forwarded(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names
         case c.For():
             outermost: c.Stmt | None = statement
         case (
-            c.Scope(c.Block((*first, outermost)), outline="serial")
-            | c.If(orelse=c.Block((c.Scope(c.Block((*first, outermost)), outline="serial"),)))
+            c.Braces(c.Block((*first, outermost)), outline="serial")
+            | c.If(orelse=c.Block((c.Braces(c.Block((*first, outermost)), outline="serial"),)))
         ) if not any(isinstance(s, c.Declare) for s in first):
             pass
         case _:
@@ -119,7 +119,7 @@ def _reached(
         match line:
             case c.Declare(name=name, value=value) if value is not None:
                 values = {**values, name: _renamed(value, values)}
-            case c.Scope(c.Block(inner)) | c.Block(inner):
+            case c.Braces(c.Block(inner)) | c.Block(inner):
                 yield from _reached(inner, when, values)
             case c.If(condition=condition, then=c.Block(inner)):
                 yield from _reached(inner, (*when, _renamed(condition, values)), values)

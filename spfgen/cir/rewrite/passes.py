@@ -23,7 +23,7 @@ Functions = list[Function]
 
 
 @dataclass(frozen=True)
-class Known:
+class KernelFacts:
     """What passes may ask of a kernel: its names, its arrays of values with their types, and its index arrays, which
     nobody writes."""
 
@@ -38,11 +38,11 @@ class Pass:
 
     name: str
     about: str
-    rewrite: Callable[[list[Functions], Known], list[Functions]]
+    rewrite: Callable[[list[Functions], KernelFacts], list[Functions]]
     level: int
 
 
-def _of_each(rewrite: Callable[[Functions], Functions]) -> Callable[[list[Functions], Known], list[Functions]]:
+def _of_each(rewrite: Callable[[Functions], Functions]) -> Callable[[list[Functions], KernelFacts], list[Functions]]:
     """A pass that does the same with each group."""
     return lambda groups, _: [rewrite(functions) for functions in groups]
 
@@ -53,11 +53,11 @@ def _last(rewrite: Callable[[Function], Functions]) -> Callable[[Functions], Fun
 
 
 def _statements(
-    rewrite: Callable[[tuple[Stmt, ...], Known], list[Stmt]],
-) -> Callable[[list[Functions], Known], list[Functions]]:
+    rewrite: Callable[[tuple[Stmt, ...], KernelFacts], list[Stmt]],
+) -> Callable[[list[Functions], KernelFacts], list[Functions]]:
     """A pass that rewrites the statements of the last function."""
 
-    def rewritten(function: Function, known: Known) -> Function:
+    def rewritten(function: Function, known: KernelFacts) -> Function:
         return replace(function, body=Block(tuple(rewrite(function.body.statements, known))))
 
     return lambda groups, known: [[*functions[:-1], rewritten(functions[-1], known)] for functions in groups]
@@ -107,7 +107,7 @@ PASSES = (
 """All passes, the first one first."""
 
 
-def passed(function: Function, known: Known, level: int, stop_after: str = "") -> Functions:
+def passed(function: Function, known: KernelFacts, level: int, stop_after: str = "") -> Functions:
     """The function after all passes of the level, or after those up to the one of that name, behind what it calls."""
     groups = [[function]]
     for step in PASSES:

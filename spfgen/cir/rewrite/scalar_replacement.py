@@ -35,7 +35,7 @@ def with_scalar_replacement(statements: Sequence[c.Stmt], arrays: Collection[str
             case c.If(then=then, orelse=otherwise):
                 kept = _changed(node, "then", within(then))
                 return kept if otherwise is None else _changed(kept, "orelse", within(otherwise))
-            case c.While(body=body) | c.Scope(body):
+            case c.While(body=body) | c.Braces(body):
                 return _changed(node, "body", within(body))
         return node
 
@@ -60,7 +60,7 @@ def _loops(statement: c.Stmt) -> Iterator[c.For]:
             yield from _loops(then)
             if otherwise is not None:
                 yield from _loops(otherwise)
-        case c.While(body=body) | c.Scope(body):
+        case c.While(body=body) | c.Braces(body):
             yield from _loops(body)
 
 
@@ -95,7 +95,7 @@ def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:
             yield condition
         case c.If(condition=condition) | c.While(condition=condition):
             yield condition
-        case c.Scope(body):
+        case c.Braces(body):
             yield from _evaluated(body)
         case c.Block(lines):
             for line in lines:

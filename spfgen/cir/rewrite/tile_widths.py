@@ -51,7 +51,7 @@ def with_tile_functions(function: c.Function) -> list[c.Function]:
 
     def rule(node: object) -> c.Stmt | None:
         match node:
-            case c.Scope(
+            case c.Braces(
                 c.Block(
                     (
                         c.Declare() as begin,

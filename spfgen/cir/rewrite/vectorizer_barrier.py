@@ -79,7 +79,7 @@ class _Branches:
         for statement, part in zip(statements, inside, strict=True):
             loads_of_part = _Loads({(e, d + deeper): n for (e, d), n in part.loads.items()})
             # One text in two scopes, such as those of iterations written out, is two loads.
-            loads = loads + loads_of_part if isinstance(statement, c.Scope) else loads | loads_of_part
+            loads = loads + loads_of_part if isinstance(statement, c.Braces) else loads | loads_of_part
         with_barriers = s
         if any(part.made is not n for part, n in zip(inside, statements, strict=True)):
             with_barriers = _with(s, [part.made for part in inside])
@@ -124,8 +124,8 @@ def _with(s: c.Stmt, parts: Sequence[c.Stmt]) -> c.Stmt:
     match s:
         case c.Block():
             return c.Block(tuple(parts))
-        case c.Scope(c.Block(), outline):
-            return c.Scope(c.Block(tuple(parts)), outline)
+        case c.Braces(c.Block(), outline):
+            return c.Braces(c.Block(tuple(parts)), outline)
         case c.If(condition):
             return c.If(condition, *parts)
     raise InternalError(f"expected no statements within {type(s).__name__}")

@@ -24,7 +24,7 @@ class ArrayName:
 
 
 @dataclass(frozen=True)
-class Names:
+class ExprLowering:
     """What stands for names, encoded calls, quotients and arrays; `is_natural` knows what is never negative."""
 
     values: Mapping[str, c.Expr]
@@ -33,7 +33,7 @@ class Names:
     quotients: Mapping[str, tuple[Affine, int]]
     is_natural: Callable[[Affine], bool] = field(default=lambda value: False)
 
-    def knowing(self, values: Mapping[str, c.Expr]) -> Names:
+    def knowing(self, values: Mapping[str, c.Expr]) -> ExprLowering:
         return replace(self, values={**self.values, **values})
 
     def name(self, name: str) -> c.Expr:

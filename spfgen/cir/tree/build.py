@@ -89,4 +89,4 @@ def first_of(cases: Iterable[tuple[c.Expr, c.Block]], otherwise: c.Stmt) -> c.St
 
 def in_braces(lines: list[c.Stmt]) -> list[c.Stmt]:
     """In braces of their own, if they declare something that other lines might declare too."""
-    return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
+    return [c.Braces(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines

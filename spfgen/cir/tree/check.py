@@ -15,6 +15,7 @@ from spfgen.cir.tree.nodes import (
     Assign,
     Bin,
     Block,
+    Braces,
     Break,
     Call,
     Cast,
@@ -33,7 +34,6 @@ from spfgen.cir.tree.nodes import (
     Name,
     Pragma,
     Return,
-    Scope,
     Select,
     Stmt,
     Struct,
@@ -118,7 +118,7 @@ def _declare_all(names: Iterable[str], scope: _Scope, where: str) -> _Scope:
 def _statement(s: Stmt, scope: _Scope, where: str) -> _Scope:
     """Check a statement; answers what is in scope after it."""
     match s:
-        case Scope(body):
+        case Braces(body):
             _statement(body, scope, where)
             return scope
         case Block(statements):

@@ -120,7 +120,7 @@ class Block(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope(Stmt):
+class Braces(Stmt):
     """Statements in braces of their own: what they declare is not known after them. `outline`: the last word in the
     name of a function of their own, which they are where that can be; the first one is a comment then."""
 

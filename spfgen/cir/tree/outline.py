@@ -83,7 +83,7 @@ def outlined(function: c.Function) -> list[c.Function]:
 
     def rule(node: object) -> c.Stmt | None:
         match node:
-            case c.Scope(c.Block((c.Comment(about), *lines)), outline=word) if word:
+            case c.Braces(c.Block((c.Comment(about), *lines)), outline=word) if word:
                 params = params_for(lines, (), types) if can_move(lines) else None
                 if params is None:
                     return node.body

@@ -17,6 +17,7 @@ from spfgen.cir.tree.nodes import (
     Assign,
     Bin,
     Block,
+    Braces,
     Break,
     Call,
     Cast,
@@ -36,7 +37,6 @@ from spfgen.cir.tree.nodes import (
     Param,
     Pragma,
     Return,
-    Scope,
     Select,
     Stmt,
     Struct,
@@ -219,7 +219,7 @@ def _condition(e: Expr) -> str:
 def print_stmt(s: Stmt, indent: int = 0) -> list[str]:
     """The lines of a statement at `indent` levels."""
     match s:
-        case Scope(body):
+        case Braces(body):
             return [*_lines("{", indent), *print_stmt(body, indent + 1), *_lines("}", indent)]
         case Block(statements):
             return [line for inner in statements for line in print_stmt(inner, indent)]

@@ -123,7 +123,7 @@ class _Uses:
                 self.read(s.step if isinstance(s.step, c.Expr) else None, inside)
                 body, _ = self.statement(s.body, inside)
                 return (s if body is s.body else replace(s, body=body)), scope
-            case c.Scope(body):
+            case c.Braces(body):
                 whole, _ = self.block(body, scope)
                 return (s if whole is body else replace(s, body=whole)), scope
             case c.While(condition, inner):

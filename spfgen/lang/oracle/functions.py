@@ -42,7 +42,7 @@ UNLIKE_ITS_IDENTITY = ("gcd", "hypot")
 """What numpy has an identity for that changes numbers: the gcd of one number is its absolute value."""
 
 
-class Broken(Exception):
+class BreakLoop(Exception):
     """`break` was met."""
 
 
@@ -91,7 +91,7 @@ def own(function: n.Function, values: Sequence[Any]) -> Any:
 
 @lru_cache(maxsize=1024)
 def _result_type(function: n.Function, kinds: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
-    return Types({}).of_function(function, kinds)
+    return NumpyTypes({}).of_function(function, kinds)
 
 
 class _Returned(Exception):
@@ -131,10 +131,10 @@ def _run_body(steps: Sequence[Any], scalars: dict[str, Any]) -> None:
                         turns += 1
                         if turns > MOST_TURNS:
                             raise Endless
-                except Broken:
+                except BreakLoop:
                     pass
             case n.Break():
-                raise Broken
+                raise BreakLoop
             case n.Return(value):
                 raise _Returned(evaluate_scalar(value, scalars))
 
@@ -152,7 +152,7 @@ def evaluate_scalar(value: Any, scalars: Mapping[str, Any]) -> Any:
 
 
 @dataclass
-class Types:
+class NumpyTypes:
     """Types of values, found by computing with ones."""
 
     tensors: dict[str, np.dtype[Any]]

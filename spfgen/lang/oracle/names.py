@@ -12,7 +12,7 @@ from spfgen.lang.blocks import with_blocks, with_values
 from spfgen.lang.oracle.tree import reduced_in, used_in
 
 
-class Names:
+class IndexRenamer:
     """Gives every index of every statement, loop and shape operator a name of its own."""
 
     def __init__(self, sizes: frozenset[str]) -> None:

@@ -15,7 +15,7 @@ from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
 from spfgen.lang import nodes as n
 from spfgen.lang.blocks import all_steps
-from spfgen.lang.oracle.functions import Types, dtype_of
+from spfgen.lang.oracle.functions import NumpyTypes, dtype_of
 from spfgen.lang.oracle.tree import accesses_of, conditions_of, named_by, nodes_of, used_in, values_of
 
 Array = npt.NDArray[Any]
@@ -23,7 +23,7 @@ Limits = tuple[float, float]
 
 
 @dataclass
-class Ranges:
+class IndexRanges:
     """`sizes` are names of numbers; `given` extents of indices that the caller says. `extents` are found, and `limits`,
     both ends included, for all indices."""
 
@@ -299,7 +299,7 @@ class Ranges:
                 raise ValueError(f"expected tensor {name}, but it is not given")
             if None in self.shapes[name]:
                 raise ValueError(f"expected {name} to be given: its extents do not follow")
-        types = Types({k: v.dtype for k, v in self.tensors.items()})
+        types = NumpyTypes({k: v.dtype for k, v in self.tensors.items()})
         target_types = types.of_targets(steps, missing)
         for name in missing:
             shape = tuple(int(e) for e in self.shapes[name] if e is not None)

@@ -14,7 +14,7 @@ from spfgen.facts.formula import And, Compare, Exists, Expr, Forall, Formula, No
 from spfgen.lang import nodes as n
 from spfgen.lang.ops import ufunc
 from spfgen.lang.oracle.functions import UNLIKE_ITS_IDENTITY, call, identity_of, is_fill, plain, reduced_type
-from spfgen.lang.oracle.ranges import Ranges
+from spfgen.lang.oracle.ranges import IndexRanges
 from spfgen.lang.oracle.tree import indices_in_order, used_in
 from spfgen.lang.signs import PLACES
 
@@ -66,7 +66,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Found:
+class Evaluated:
     """A value at the points of a frame (an array of as many axes, some of length 1, or a literal), where it has one,
     and where it is made of fills alone."""
 
@@ -76,7 +76,7 @@ class Found:
     """None: nothing is read at all."""
 
 
-class Values(Ranges):
+class Evaluator(IndexRanges):
     """What values are at the points of a frame."""
 
     def is_stored(self, name: str) -> Any:
@@ -87,7 +87,9 @@ class Values(Ranges):
             return np.ones(array.shape, bool)
         return np.asarray(~is_fill(array, self.fills[name]))
 
-    def summed(self, value: Any, frame: Frame, scalars: Any, op: str, function: Any, where: Formula | None) -> Found:
+    def summed(
+        self, value: Any, frame: Frame, scalars: Any, op: str, function: Any, where: Formula | None
+    ) -> Evaluated:
         """The value with the indices that the frame does not have reduced over."""
         if op in ("=", "+=", "subtract"):
             terms = self.terms(value, frame)
@@ -108,7 +110,9 @@ class Values(Ranges):
         used = used_in(value) - known
         return [i for i in indices_in_order(value) if i in used]
 
-    def over_free(self, term: Any, frame: Frame, scalars: Any, op: str, function: Any, where: Formula | None) -> Found:
+    def over_free(
+        self, term: Any, frame: Frame, scalars: Any, op: str, function: Any, where: Formula | None
+    ) -> Evaluated:
         indices = self.free(term, frame)
         if not indices:
             return self.value(term, frame, scalars)
@@ -139,14 +143,14 @@ class Values(Ranges):
     def differ(self, terms: Sequence[Any], frame: Frame) -> bool:
         return len({frozenset(self.free(t, frame)) for t in terms}) > 1
 
-    def value(self, value: Any, frame: Frame, scalars: Mapping[str, Any]) -> Found:
+    def value(self, value: Any, frame: Frame, scalars: Mapping[str, Any]) -> Evaluated:
         match value:
             case n.Constant(number):
-                return Found(number)
+                return Evaluated(number)
             case n.Local(name):
-                return Found(scalars[name], absent=False)
+                return Evaluated(scalars[name], absent=False)
             case n.Index(expr):
-                return Found(self.grid(self.expr(expr, frame.indices), frame), absent=False)
+                return Evaluated(self.grid(self.expr(expr, frame.indices), frame), absent=False)
             case n.Access():
                 return self.read(value, frame, scalars)
             case n.Apply("where" | "logical_and" | "logical_or" as op, (condition, *others), _, None):
@@ -169,7 +173,7 @@ class Values(Ranges):
                 operands = [self.value(a, caught, scalars) for a in arguments[:-1]]
                 result = self.value(arguments[-1], replace(frame, strict=True), scalars)
                 for one in reversed(operands):
-                    result = Found(
+                    result = Evaluated(
                         self.apply("where", None, (one.inside, one.value, result.value)),
                         np.asarray(one.inside) | np.asarray(result.inside),
                         either(one.inside, one.absent, result.absent),
@@ -202,8 +206,8 @@ class Values(Ranges):
 
     def concatenated(
         self, values: Sequence[Any], old: Sequence[str], place: Array, frame: Frame, scalars: Any
-    ) -> Found:
-        result: Found | None = None
+    ) -> Evaluated:
+        result: Evaluated | None = None
         start = 0
         for part, name in zip(values, old, strict=True):
             end = start + self.extents[name]
@@ -211,9 +215,9 @@ class Values(Ranges):
             one = self.value(part, frame.with_indices({name: place - start}), scalars)
             inside = here & np.asarray(one.inside)
             if result is None:
-                result = Found(one.value, inside, one.absent)
+                result = Evaluated(one.value, inside, one.absent)
             else:
-                result = Found(
+                result = Evaluated(
                     self.apply("where", None, (here, one.value, result.value)),
                     inside | np.asarray(result.inside),
                     either(here, one.absent, result.absent),
@@ -253,16 +257,16 @@ class Values(Ranges):
             inside = inside & within
         return places, inside
 
-    def read(self, access: n.Access, frame: Frame, scalars: Any) -> Found:
+    def read(self, access: n.Access, frame: Frame, scalars: Any) -> Evaluated:
         array = self.tensors[access.tensor]
         fill = self.fills.get(access.tensor, 0)
         places, inside = self.places(access, array.shape, frame, scalars)
         if not places:
             absent = ~self.is_stored(access.tensor) if access.tensor in self.fills else np.asarray(False)
-            return Found(self.grid(array, frame), True, self.grid(absent, frame))
+            return Evaluated(self.grid(array, frame), True, self.grid(absent, frame))
         if 0 in array.shape:
             shape = np.broadcast_shapes(*(p.shape for p in places))
-            return Found(np.full(shape, fill, array.dtype), np.zeros(shape, bool), np.ones(shape, bool))
+            return Evaluated(np.full(shape, fill, array.dtype), np.zeros(shape, bool), np.ones(shape, bool))
         at = tuple(np.clip(p, 0, e - 1) for p, e in zip(places, array.shape, strict=True))
         here = np.asarray(True)  # where the places lie within, whether they are read outside themselves or not
         for place, extent in zip(places, array.shape, strict=True):
@@ -270,9 +274,9 @@ class Values(Ranges):
         absent = ~here
         if access.tensor in self.fills:
             absent = absent | ~self.is_stored(access.tensor)[at]
-        return Found(np.where(here, array[at], np.asarray(fill, array.dtype)), inside, absent)
+        return Evaluated(np.where(here, array[at], np.asarray(fill, array.dtype)), inside, absent)
 
-    def combined(self, op: str, function: Any, arguments: Sequence[Found], frame: Frame) -> Found:
+    def combined(self, op: str, function: Any, arguments: Sequence[Evaluated], frame: Frame) -> Evaluated:
         """A function of values."""
         values = [a.value for a in arguments]
         insides = [np.asarray(a.inside) for a in arguments]
@@ -298,10 +302,10 @@ class Values(Ranges):
                         endless = endless & ~(fills[0] & fills[1])  # what fills give together is what numpy says
                         sums = np.where(endless, infinite.astype(np.asarray(sums).dtype), sums)
                         absent = endless | (False if absent is None else np.asarray(absent))
-            return Found(sums, insides[0] | insides[1], absent)
+            return Evaluated(sums, insides[0] | insides[1], absent)
         if function is None and op == "where":
             chosen = np.asarray(values[0]).astype(bool)
-            return Found(
+            return Evaluated(
                 self.apply(op, None, values),
                 insides[0] & np.where(chosen, insides[1], insides[2]),
                 either(chosen, arguments[1].absent, arguments[2].absent),
@@ -320,12 +324,12 @@ class Values(Ranges):
                 if zero.any():
                     result = np.where(zero, np.zeros((), np.asarray(result).dtype), result)
                     absent = np.asarray(absent) | zero
-        return Found(result, inside, absent)
+        return Evaluated(result, inside, absent)
 
     def apply(self, op: str, function: n.Function | None, values: Sequence[Any]) -> Any:
         return call(op, function, values)
 
-    def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
+    def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Evaluated:
         more = [(i, *self.range_of(i)) for i in node.indices]
         whole = node.op != "add" or node.function is not None
         inner = replace(frame.extended(more), strict=False, whole=whole, reduced=True)
@@ -346,10 +350,10 @@ class Values(Ranges):
         if node.op in PLACES:
             low = more[0][1]
             best, has = places_of_best(flat, flat_mask, ufunc(PLACES[node.op]))
-            return Found(best + low, has, absent)
+            return Evaluated(best + low, has, absent)
         if node.op in ("add", "multiply") and node.function is None and flat.dtype.kind in "biu":
             flat = flat.astype(np.uint64 if flat.dtype.kind == "u" else np.int64)
-        return Found(self.folded(node.op, node.function, flat, flat_mask), True, absent)
+        return Evaluated(self.folded(node.op, node.function, flat, flat_mask), True, absent)
 
     def folded(self, op: str, function: Any, values: Array, mask: Array) -> Array:
         """The values along the last axis combined, one after another, as numpy's `ufunc.reduce` does it: it begins with

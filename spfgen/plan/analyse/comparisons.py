@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable, Mapping
 
 from spfgen.facts.formula import calls, other_arguments, variables
 from spfgen.ir import walk
-from spfgen.plan.analyse.cost import Stored
+from spfgen.plan.analyse.cost import CountedSize
 from spfgen.plan.nodes import PLANS, Collect, Find, Load, Plan, Scan
 from spfgen.space.local_tensors import COUNT
 
 
-def looks_at_all(node: object, stored: Mapping[str, Stored]) -> bool:
+def looks_at_all(node: object, stored: Mapping[str, CountedSize]) -> bool:
     """Whether a loop goes through everything that a tensor stores, of which there are as many as one of these sizes
     says. A width is not everything, nor is the number of diagonals."""
     return _looks_at_all(node, _everything(stored))
 
 
-def _everything(stored: Mapping[str, Stored]) -> set[str]:
+def _everything(stored: Mapping[str, CountedSize]) -> set[str]:
     return {size for size, counted in stored.items() if not counted.each}
 
 
@@ -29,7 +29,7 @@ def _looks_at_all(node: object, stored: Collection[str]) -> bool:
     return everything and (isinstance(node, Scan) or node.key is None)
 
 
-def compares_all(plans: Iterable[Plan], sizes: Mapping[str, Stored]) -> bool:
+def compares_all(plans: Iterable[Plan], sizes: Mapping[str, CountedSize]) -> bool:
     """Whether such a loop stands within a loop over what another tensor stores: all is compared with all."""
     nodes = [n for p in plans for n in walk(p, PLANS)]
     stored = {*_everything(sizes), *(f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect))}

@@ -24,7 +24,7 @@ from spfgen.space.nodes import Instance
 
 
 @dataclass(frozen=True)
-class Stored:
+class CountedSize:
     """What a size of a layout counts: a part of what lies within these extents. A width counts that for `each` position
     along some of them."""
 
@@ -233,7 +233,7 @@ def _real(expr: Expr) -> Expr:
     return expression(value.plus(-1) if value.constant == 1 else value)
 
 
-def cheapest(costs: Sequence[Sequence[Expr]], stored: Mapping[str, Stored], limit: int) -> list[tuple[int, ...]]:
+def cheapest(costs: Sequence[Sequence[Expr]], stored: Mapping[str, CountedSize], limit: int) -> list[tuple[int, ...]]:
     """The combinations (one number for each find) that are cheapest for some sizes, at most `limit` of them.
 
     Sizes are sampled; combinations are taken greedily until each sample is served within VARIANT_GAIN of its best.
@@ -263,7 +263,7 @@ def cheapest(costs: Sequence[Sequence[Expr]], stored: Mapping[str, Stored], limi
     return taken
 
 
-def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> float:
+def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, CountedSize]) -> float:
     """How many times the first costs what the second does: the geometric mean over sampled sizes."""
     wanted = names([one, two])
     first, second = _compiled(one, wanted), _compiled(two, wanted)
@@ -272,7 +272,7 @@ def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> float:
     return math.exp(sum(ratios) / max(1, len(ratios)))
 
 
-def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, Stored]) -> bool:
+def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, CountedSize]) -> bool:
     """Whether the first costs less than the second for some of the sampled sizes."""
     wanted = names([one, two])
     first, second = _compiled(one, wanted), _compiled(two, wanted)
@@ -285,7 +285,7 @@ def evaluated(cost: Expr, sizes: Mapping[str, float]) -> float:
     return _compiled(cost, wanted)(*[sizes[n] for n in wanted])
 
 
-def _samples(wanted: Sequence[str], stored: Mapping[str, Stored]) -> list[list[float]]:
+def _samples(wanted: Sequence[str], stored: Mapping[str, CountedSize]) -> list[list[float]]:
     """Sizes spread over the magnitudes that occur: extents up to ten millions, of what could be stored a part."""
     result = []
     everything = sorted({*wanted, *(e for s in wanted if s in stored for e in stored[s].extents)})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Append, Gather, Plan
+from spfgen.plan.nodes import PLANS, Append, Plan, RowWorkspace
 from spfgen.space.nodes import Tensor
 
 
@@ -18,7 +18,7 @@ def as_delivered(tensor: Tensor, plans: Sequence[Plan]) -> Tensor:
     nodes = [n for p in plans for n in walk(p, PLANS)]
     appended = [n for n in nodes if isinstance(n, Append) and n.tensor == tensor.name]
     axis = next((n.axis for n in reversed(appended) if n.last is not None), None)
-    rows = [n for n in nodes if isinstance(n, Gather) and n.tensor == tensor.name and n.common]
+    rows = [n for n in nodes if isinstance(n, RowWorkspace) and n.tensor == tensor.name and n.common]
     first = {0 if n.axis else 1 for n in rows}
     gathered = sum(isinstance(n, Append) and n.tensor == tensor.name for r in rows for n in walk(r.body, PLANS))
     common = first.pop() if len(first) == 1 and gathered == len(appended) else None

@@ -8,7 +8,21 @@ from typing import Any
 from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
 from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
-from spfgen.plan.nodes import PLANS, Append, Assign, Clear, Collect, Entry, Find, Guard, If, Let, Plan, Repeat, Scan
+from spfgen.plan.nodes import (
+    PLANS,
+    Append,
+    Assign,
+    Clear,
+    Collect,
+    Find,
+    Guard,
+    If,
+    Let,
+    Plan,
+    Repeat,
+    Scan,
+    UpdateEntry,
+)
 from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Program, Tensor
 
@@ -38,10 +52,12 @@ def _tables_of(plan: Plan, name: str) -> Iterator[str]:
             yield from (counts[v] for e in scan.high for v in variables(e) if v in counts)
 
 
-def _entries(node: Any, names: set[str], scans: tuple[Scan, ...]) -> Iterator[tuple[tuple[Scan, ...], Append | Entry]]:
+def _entries(
+    node: Any, names: set[str], scans: tuple[Scan, ...]
+) -> Iterator[tuple[tuple[Scan, ...], Append | UpdateEntry]]:
     """What makes an entry, with the loops around it, where nothing but the fill is asked on the way."""
     match node:
-        case Append(tensor=name) | Entry(name=name) if name in names:
+        case Append(tensor=name) | UpdateEntry(name=name) if name in names:
             yield scans, node
             return
         case Clear() | Find() | Guard() | Repeat():
@@ -75,7 +91,7 @@ def _is_about_the_fill(node: If) -> bool:
     )
 
 
-def _everywhere(scans: tuple[Scan, ...], entry: Append | Entry, tensor: Tensor, program: Program) -> bool:
+def _everywhere(scans: tuple[Scan, ...], entry: Append | UpdateEntry, tensor: Tensor, program: Program) -> bool:
     """Whether each coordinate is the index of a loop of its own over the whole extent; a run of them is one loop."""
     sizes = {*program.parameters, *program.size_of}
     loop_of = {s.dim: s for s in scans}

@@ -20,16 +20,16 @@ from spfgen.plan.nodes import (
     Assign,
     Block,
     Collect,
-    Entry,
     Find,
     Guard,
     If,
-    Levels,
+    LevelLoop,
     Plan,
     Probe,
     Scan,
     Segment,
     Store,
+    UpdateEntry,
     Versions,
     goes_on,
 )
@@ -152,7 +152,7 @@ def _fits(wanted: Sequence[set[str]], extents: list[str], sizes: _Sizes) -> bool
 def _does(node: Plan) -> bool:
     """Whether something is done whenever the node is reached, not only where something is found or holds."""
     match node:
-        case Append() | Store() | Entry() | Assign():
+        case Append() | Store() | UpdateEntry() | Assign():
             return True
         case Guard() | Segment():
             return False
@@ -164,7 +164,7 @@ def _does(node: Plan) -> bool:
             return any(_does(p) for p in parts)
         case Versions(versions):
             return _does(versions[0].body)
-        case Levels():
+        case LevelLoop():
             return True
     inside = node.inner
     return inside is not None and _does(inside)

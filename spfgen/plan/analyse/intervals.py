@@ -16,7 +16,7 @@ from spfgen.facts.prove import implied
 from spfgen.ir import fresh
 from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.analyse.sorted_bounds import Limit, around, bound, falls, within_loop, without_implied
-from spfgen.plan.nodes import Bound, Define, Guard, Load, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import BoundSearch, Define, Guard, Load, Plan, Scan, chain, with_body
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import linear
@@ -117,7 +117,7 @@ def _are_over(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step],
 def _narrowed(scan: Scan, call: Call, known: Piece, limit: Limit, first: Affine | None) -> Plan:
     """From the last position that begins at `first` or before (or before the limit) to the last before the limit."""
     end = bound(scan, call, limit, False, scan.low, scan.high, ())
-    wraps: list[Bound] = [end]
+    wraps: list[BoundSearch] = [end]
     if first is not None:
         value = with_quotients(expression(first.plus(1)), known)
         name = fresh(f"{scan.dim} from", frozenset((end.name,)))

@@ -6,7 +6,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from spfgen.facts.formula import Compare, Formula, Var
-from spfgen.plan.nodes import Block, Bound, Cheapest, Define, Guard, Levels, Load, Plan, Scan, Versions, body, with_body
+from spfgen.plan.nodes import (
+    Block,
+    BoundSearch,
+    Cheapest,
+    Define,
+    Guard,
+    LevelLoop,
+    Load,
+    Plan,
+    Scan,
+    Versions,
+    body,
+    with_body,
+)
 
 Around = tuple[Plan, ...]
 """The nodes around one, from the outside in. The conditions of a version are a guard."""
@@ -15,11 +28,11 @@ Around = tuple[Plan, ...]
 def known_in(node: Plan) -> list[Formula]:
     """What a node says of what it defines, for all that is inside of it."""
     match node:
-        case Scan(dim, low, high) | Levels(dim, low, high):
+        case Scan(dim, low, high) | LevelLoop(dim, low, high):
             return [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
         case Load(dim, value) | Define(dim, value):
             return [Compare("=", Var(dim), value)]
-        case Bound(name, _, low):
+        case BoundSearch(name, _, low):
             return [Compare(">=", Var(name), e) for e in low]
     return []
 

@@ -23,7 +23,7 @@ from spfgen.facts.formula import (
     substitute,
     variables,
 )
-from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step
+from spfgen.facts.reach import LEAST, MOST, Held, Limits, RangeStep
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import IndexArray
@@ -39,7 +39,7 @@ _TRIED = (2**62, 2**60, 2**56, 2**48, 2**40, 2**31, 2**15, 2**7)
 def limits_of(program: Program, plans: Iterable[Plan]) -> Limits:
     """What the kernel computes, and the sizes that it is known to be good for."""
     steps = tuple(
-        s for p in plans for n in walk(p, PLANS) if isinstance(n, Plan) for s in n.computed() if s != Step(())
+        s for p in plans for n in walk(p, PLANS) if isinstance(n, Plan) for s in n.computed() if s != RangeStep(())
     )
     limits = Limits(steps, (*_arrays(program), *_tables(plans)))
     names = (*program.size_of, *program.parameters)

@@ -59,7 +59,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Running:
+class LoopDirections:
     """How each loop of a statement must run, outermost first; the needs of those that carry any."""
 
     loops: tuple[tuple[str, str], ...]
@@ -111,7 +111,7 @@ def _twin(value: Affine, twins: Mapping[str, str]) -> Affine:
     return linear(renamed(expression(value), twins))
 
 
-def running(group: Group, needs: Sequence[Need], loops: Sequence[str], fixed: bool) -> Running:
+def running(group: Group, needs: Sequence[Need], loops: Sequence[str], fixed: bool) -> LoopDirections:
     """How the loops must run, outermost first: in the order given, or else (if it is not fixed) in another one.
 
     Raises Unsupported with a counterexample when no order has every writer before its readers.
@@ -138,7 +138,7 @@ def running(group: Group, needs: Sequence[Need], loops: Sequence[str], fixed: bo
         waiting.remove(loop)
     if left:
         raise _circle(group, needs, loops)
-    return Running(tuple(ways), carried)
+    return LoopDirections(tuple(ways), carried)
 
 
 def _circle(group: Group, needs: Sequence[Need], loops: Sequence[str]) -> Unsupported:

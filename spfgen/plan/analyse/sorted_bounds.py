@@ -9,7 +9,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, V
 from spfgen.facts.prove import implied
 from spfgen.ir import fresh
 from spfgen.plan.analyse.scan import Step, sources, with_quotients
-from spfgen.plan.nodes import Accumulate, Block, Bound, Define, Guard, Load, Plan, Scan, with_body
+from spfgen.plan.nodes import Accumulate, Block, BoundSearch, Define, Guard, Load, Plan, Scan, with_body
 from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
@@ -49,7 +49,7 @@ def bounded(
     return loaded
 
 
-def is_safe(instance: Instance, scan: Scan | Bound, load: str, known: Piece) -> bool:
+def is_safe(instance: Instance, scan: Scan | BoundSearch, load: str, known: Piece) -> bool:
     """Whether a call lies within its array at all positions of a loop."""
     here = known.with_constraints(comparisons(within_loop(scan)))
     wanted = comparisons(part for f in instance.domains.get(load, ()) for part in conjuncts(f))
@@ -107,7 +107,7 @@ def falls(
     return None
 
 
-def within_loop(scan: Scan | Bound) -> list[Formula]:
+def within_loop(scan: Scan | BoundSearch) -> list[Formula]:
     """That the loop's position lies within its bounds."""
     result: list[Formula] = [Compare(">=", Var(scan.dim), e) for e in scan.low]
     return result + [Compare("<", Var(scan.dim), e) for e in scan.high]
@@ -132,10 +132,10 @@ def bound(
     low: tuple[Expr, ...],
     high: tuple[Expr, ...],
     names: Sequence[str],
-) -> Bound:
+) -> BoundSearch:
     """The first position at which the limit is met, or is no longer."""
     word = "to" if limit.below != descending else "from"
-    return Bound(
+    return BoundSearch(
         fresh(f"{scan.dim} {word}", frozenset(names)),
         scan.dim,
         low,

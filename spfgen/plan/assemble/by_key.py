@@ -11,7 +11,7 @@ from spfgen.errors import Unsupported
 from spfgen.facts.formula import ONE, Bin, Var
 from spfgen.facts.formula import calls as calls_in
 from spfgen.lang.types import INDEX_TYPES
-from spfgen.layout.keys import Field, KeyPlan, Level, key_plan
+from spfgen.layout.keys import KeyField, KeyPlan, Level, key_plan
 from spfgen.layout.pack import key_orders
 from spfgen.layout.points import affine_value
 from spfgen.sets.affine import Affine
@@ -59,7 +59,7 @@ class KeyAssembly:
         """Whether a key of all digits may need more than 64 bits, as far as the types of index arrays say."""
         return self.may_be_wide_with(self.key.fields)
 
-    def may_be_wide_with(self, fields: Iterable[Field]) -> bool:
+    def may_be_wide_with(self, fields: Iterable[KeyField]) -> bool:
         """The same with these digits."""
         calls, kinds = self.key.plan.encoded.calls, dict(self.tensor.assembled_types)
         bits = 0

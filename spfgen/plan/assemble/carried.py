@@ -43,6 +43,7 @@ from spfgen.plan.assemble.nodes import (
     PIECE,
     ROW,
     Assembly,
+    AssemblyStep,
     Blocks,
     Choose,
     Differs,
@@ -50,7 +51,6 @@ from spfgen.plan.assemble.nodes import (
     Fail,
     Filler,
     Fold,
-    Found,
     Insert,
     Into,
     Keep,
@@ -67,8 +67,8 @@ from spfgen.plan.assemble.nodes import (
     SameValue,
     Shared,
     Sort,
-    Step,
     Store,
+    UpperBound,
     ValueWord,
     Vec,
     When,
@@ -160,7 +160,7 @@ class _Carried:
         except KeyError as missing:
             raise Misstep(f"`{missing.args[0]}` is read before it is made") from None
 
-    def all(self, steps: Sequence[Step]) -> None:
+    def all(self, steps: Sequence[AssemblyStep]) -> None:
         for step in steps:
             own = STEPS.get(type(step))
             if own is None:
@@ -200,7 +200,7 @@ class _Carried:
             case Choose(condition, yes, no):
                 return self.chosen(self.holds(condition, rows), lambda r: self.value(yes, r),
                                    lambda r: self.value(no, r), rows)  # fmt: skip
-            case Found(vector, length, value):
+            case UpperBound(vector, length, value):
                 known = self.vectors[vector][: self.number(length)]
                 return np.searchsorted(known, self.value(value, rows), side="right").astype(np.int64)
             case ValueWord(row, word):
@@ -499,7 +499,7 @@ def differ_anywhere(one: Array, other: Array) -> bool:
     return bool(((one != other) & ~((one != one) & (other != other))).any())
 
 
-STEPS: dict[type[Step], Callable[[_Carried, Any], None]] = {
+STEPS: dict[type[AssemblyStep], Callable[[_Carried, Any], None]] = {
     Let: _Carried.let, Vec: _Carried.vec, Into: _Carried.into, Fold: _Carried.fold, Ranks: _Carried.ranks,
     Sort: _Carried.sort, Offsets: _Carried.offsets, Running: _Carried.running, Rows: _Carried.rows,
     Keep: _Carried.keep, Move: _Carried.move, Fail: _Carried.fail, When: _Carried.when, Repeat: _Carried.repeat,

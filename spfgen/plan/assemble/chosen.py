@@ -27,13 +27,13 @@ from spfgen.plan.assemble.nodes import (
     times,
 )
 from spfgen.plan.assemble.ranks import numbered, slots_of, sorted_by
-from spfgen.plan.assemble.state import Chosen, State, divided, flat, largest, least, no_name, within_shape
+from spfgen.plan.assemble.state import AssemblyBuilder, ChosenRows, divided, flat, largest, least, no_name, within_shape
 from spfgen.sets.affine import NotAffine, affine
 
 Rules = Mapping[int, Ranked]
 
 
-def make_starts(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
+def make_starts(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     """An array whose elements leave room for what counts from them. Where no entry is it has a mark, else at most the
     last begin (order 0), the next one (order 1), or one of its own (order 2). With room for entries alone, not for all
     that may count from an element: order 3; and as far from one to the next as is declared: order 4."""
@@ -83,13 +83,13 @@ def make_starts(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     s.made(index.name, vector, shape)
 
 
-def _entries_of_each(s: State, rows: Chosen, places: list[Expr], before: Expr) -> Expr:
+def _entries_of_each(s: AssemblyBuilder, rows: ChosenRows, places: list[Expr], before: Expr) -> Expr:
     """Room for what counts from each of the places."""
     _, first, total = numbered(s, rows.count, s.vectors(places, rows.count))
     return plus(before, s.fold("room", total, plus(at(rows.keys[0], at(first)), 1), "sum"))
 
 
-def _laid_out(s: State, rank: Rank, rows: Chosen, place: str, size: Expr, room: str, before: Expr) -> str:
+def _laid_out(s: AssemblyBuilder, rank: Rank, rows: ChosenRows, place: str, size: Expr, room: str, before: Expr) -> str:
     """Where each place begins, one behind the other; in the order of the hint, those without entries are the least."""
     if not rank.hint:
         begins = s.copy("begins", size, at(room))
@@ -112,7 +112,7 @@ def _laid_out(s: State, rank: Rank, rows: Chosen, place: str, size: Expr, room: 
 
 
 def _shared_by_neighbours(
-    s: State, rank: Rank, size: Expr, begins: str, before: Expr, total: Expr, room: str, low: str
+    s: AssemblyBuilder, rank: Rank, size: Expr, begins: str, before: Expr, total: Expr, room: str, low: str
 ) -> str:
     """Where there is not one for each, neighbours share."""
     ends = [plus(divided(e, a), 1) for a, e in s.sized(rank.highs)]
@@ -127,7 +127,7 @@ def _shared_by_neighbours(
     return s.copy("begins", size, Choose(few, plus(before, Bin("/", scaled, wide)), at(begins)))
 
 
-def make_places(s: State, rank: Rank, order: KeyOrder) -> None:
+def make_places(s: AssemblyBuilder, rank: Rank, order: KeyOrder) -> None:
     """An array that leaves room for the values that are counted from each of its elements. Of those from which none
     counts, it has the next begin, or where the order says so at most the last one."""
     layout = s.layout
@@ -176,7 +176,7 @@ def make_places(s: State, rank: Rank, order: KeyOrder) -> None:
         s.solve(affine(counted[0][1], no_name), whole)
 
 
-def _anew_in_groups(s: State, size: Expr, room: str, groups: list[str]) -> str:
+def _anew_in_groups(s: AssemblyBuilder, size: Expr, room: str, groups: list[str]) -> str:
     """Begins that count from 0 in each group."""
     group, _, number = numbered(s, size, groups)
     along = s.new("along")
@@ -192,7 +192,7 @@ def _anew_in_groups(s: State, size: Expr, room: str, groups: list[str]) -> str:
     return begins
 
 
-def make_digits(s: State, rank: Rank, rules: Rules) -> None:
+def make_digits(s: AssemblyBuilder, rank: Rank, rules: Rules) -> None:
     """An array whose digits are said by one entry each, or by several that agree."""
     name = rank.keys[0]
     index = s.layout.index(s.encoded.calls[name].function)
@@ -217,7 +217,7 @@ def make_digits(s: State, rank: Rank, rules: Rules) -> None:
     s.keep(s.mask_of(rows, compare(at(good), ">", 0)), f"entries that agree on the digits of `{index.name}`")
 
 
-def rank_chunks(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
+def rank_chunks(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
     """Positions counted in each group, again and again up to the end."""
     rows = s.rows(rules)
     groups = s.vectors(s.groups(rank, rows.row), rows.count)

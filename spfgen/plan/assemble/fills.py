@@ -20,11 +20,11 @@ from spfgen.plan.assemble.nodes import (
     product,
     times,
 )
-from spfgen.plan.assemble.state import State, largest, least, negated, rounded_up
+from spfgen.plan.assemble.state import AssemblyBuilder, largest, least, negated, rounded_up
 from spfgen.sets.affine import expression
 
 
-def make_given(s: State, rank: Rank, order: KeyOrder) -> None:
+def make_given(s: AssemblyBuilder, rank: Rank, order: KeyOrder) -> None:
     """An array of which no entry says anything: it is filled by what is declared."""
     index = s.layout.index(rank.array)
     shape = s.extents(index, [lambda: ZERO for _ in index.extents])
@@ -35,7 +35,7 @@ def make_given(s: State, rank: Rank, order: KeyOrder) -> None:
     complete(s, (low, high), index.name, written, fills(s.layout, rank.array, rank.kind)[order.rest])
 
 
-def complete(s: State, limits: tuple[Expr, Expr], array: str, written: str, fill: Fill) -> None:
+def complete(s: AssemblyBuilder, limits: tuple[Expr, Expr], array: str, written: str, fill: Fill) -> None:
     """Fill the places that no entry has with values within the limits; `said` are the others."""
     low, high = limits
     vector, shape = s.arrays[array]
@@ -65,7 +65,7 @@ def subscripts_of_row(shape: tuple[Expr, ...]) -> list[Expr]:
     return result
 
 
-def _carry(s: State, array: str, written: str, behind: bool) -> None:
+def _carry(s: AssemblyBuilder, array: str, written: str, behind: bool) -> None:
     """From the nearest place of the last dimension that an entry has."""
     vector, shape = s.arrays[array]
     size = product(shape)
@@ -75,7 +75,7 @@ def _carry(s: State, array: str, written: str, behind: bool) -> None:
     s.made(array, s.copy(array, size, Choose(compare(at(last), "=", none), at(vector), at(vector, at(last)))), shape)
 
 
-def _unused(s: State, limits: tuple[Expr, Expr], array: str, written: str) -> None:
+def _unused(s: AssemblyBuilder, limits: tuple[Expr, Expr], array: str, written: str) -> None:
     """The places that no entry has get the least values that no entry has, as far as these go."""
     low, high = limits
     vector, shape = s.arrays[array]
@@ -94,7 +94,7 @@ def _unused(s: State, limits: tuple[Expr, Expr], array: str, written: str) -> No
     s.made(array, s.copy(array, size, Choose(mine, Bin("+", low, at(free, at(turn))), at(vector))), shape)
 
 
-def declared_range(s: State, index: IndexArray) -> tuple[Expr, Expr]:
+def declared_range(s: AssemblyBuilder, index: IndexArray) -> tuple[Expr, Expr]:
     """The range of an array, both ends included, as far as it is made of sizes that are known."""
     lows: list[Expr] = [ZERO]
     highs: list[Expr] = [Num(2**62)]
@@ -109,7 +109,7 @@ def declared_range(s: State, index: IndexArray) -> tuple[Expr, Expr]:
     return largest(lows, ZERO), least(highs, ZERO)
 
 
-def with_declared_room(s: State, array: str, shape: tuple[Expr, ...], room: str) -> str:
+def with_declared_room(s: AssemblyBuilder, array: str, shape: tuple[Expr, ...], room: str) -> str:
     """A vector of how far it is at least from each element to the next one by what is declared, and by `room`."""
     size = product(shape)
     for value, place, last in rooms_of(s.layout, array) if len(shape) == 1 else ():
@@ -120,7 +120,7 @@ def with_declared_room(s: State, array: str, shape: tuple[Expr, ...], room: str)
     return room
 
 
-def declared_size(s: State, size: str) -> Expr | None:
+def declared_size(s: AssemblyBuilder, size: str) -> Expr | None:
     """The least value of a size with which the ranges and facts hold that compare it with elements of one array."""
     bounds: list[Expr] = []
     for fact in s.layout.facts:

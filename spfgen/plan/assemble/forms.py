@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spfgen.facts.formula import Expr, Var, variables
-from spfgen.layout.keys import Field, KeyPlan
+from spfgen.layout.keys import KeyField, KeyPlan
 from spfgen.plan.assemble.by_key import KeyAssembly, assembly_by_key
 from spfgen.plan.nodes import InPlace
 from spfgen.space.nodes import Tensor
@@ -44,7 +44,7 @@ class Keys:
     how = "keys"
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[KeyField, ...]:
         """The digits of a word."""
         return self.key.key.fields
 
@@ -63,7 +63,7 @@ class Marks:
     how = "marks"
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[KeyField, ...]:
         """The digits of a word."""
         return self.key.key.fields[: self.key.key.levels[-1].end]
 

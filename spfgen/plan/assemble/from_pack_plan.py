@@ -39,7 +39,7 @@ from spfgen.plan.assemble.nodes import (
     compare,
 )
 from spfgen.plan.assemble.ranks import add_rank
-from spfgen.plan.assemble.state import State, all_hold, divided, flat, largest, least, negated, within_shape
+from spfgen.plan.assemble.state import AssemblyBuilder, all_hold, divided, flat, largest, least, negated, within_shape
 from spfgen.sets.affine import Affine
 from spfgen.sets.bounds import bounds
 
@@ -69,7 +69,7 @@ def _assembly(
     fallbacks: tuple[Assembly, ...] = (),
     axis: int | None = None,
 ) -> Assembly:
-    s = State(layout, plan, axis is not None)
+    s = AssemblyBuilder(layout, plan, axis is not None)
     s.columns = {c: s.new(c) for c in layout.coordinates}
     _allot(s, plan)
     order_of = dict(zip(plan.ranks, orders, strict=True))
@@ -90,7 +90,7 @@ def _assembly(
     return made
 
 
-def _allot(s: State, plan: PackPlan) -> None:
+def _allot(s: AssemblyBuilder, plan: PackPlan) -> None:
     """Each entry belongs to the first alternative, of those that it may take, whose constraints on coordinates hold."""
     holds = [all_hold(s.open(b), s.value) for b in plan.belongs]
     if s.alternatives == 1:
@@ -107,7 +107,7 @@ def _allot(s: State, plan: PackPlan) -> None:
     s.keep(s.vec("kept", COUNT, compare(at(PIECE), ">=", 0)), "entries of the relation")
 
 
-def _compute(s: State, step: Rules) -> None:
+def _compute(s: AssemblyBuilder, step: Rules) -> None:
     """The columns of positions, and sizes, that a step computes."""
     values: dict[str, dict[int, Expr]] = {}
     good: list[Formula] = []
@@ -137,7 +137,7 @@ def _compute(s: State, step: Rules) -> None:
         s.keep(s.vec("kept", COUNT, conjunction(good)), "entries for which the relation has a position")
 
 
-def _widen(s: State, piece: int, rule: Widened) -> None:
+def _widen(s: AssemblyBuilder, piece: int, rule: Widened) -> None:
     """The least size that suffices for the entries of the alternative."""
     mine = s.of_pieces([piece])
     parts = [s.value(n, ROW, d) for n, d in rule.least]
@@ -147,7 +147,7 @@ def _widen(s: State, piece: int, rule: Widened) -> None:
     s.set_size(rule.size, size)
 
 
-def _solved(s: State, rule: Solved) -> tuple[Expr, Formula]:
+def _solved(s: AssemblyBuilder, rule: Solved) -> tuple[Expr, Formula]:
     """(the value of an entry, whether it has one): the digits in turn, each by the case that holds."""
     known = dict(s.columns)
     good: list[Formula] = []
@@ -166,7 +166,7 @@ def _solved(s: State, rule: Solved) -> tuple[Expr, Formula]:
     return result, conjunction(good)
 
 
-def _solve_rest(s: State) -> None:
+def _solve_rest(s: AssemblyBuilder) -> None:
     """Sizes that only value arrays have, or that the relation compares with positions."""
     for value in s.layout.values:
         for position in value.position:
@@ -185,11 +185,11 @@ def _solve_rest(s: State) -> None:
             raise s.unknown(name)
 
 
-def _known(s: State) -> Mapping[str, Expr]:
+def _known(s: AssemblyBuilder) -> Mapping[str, Expr]:
     return {**{n: Var(n) for n in s.sizes}, **s.known_values()}
 
 
-def _by_relation(s: State, size: str) -> None:
+def _by_relation(s: AssemblyBuilder, size: str) -> None:
     """As small as the entries allow, or as large where they only bound it from above: where an interval begins."""
     if size in s.sizes:
         return
@@ -208,7 +208,7 @@ def _by_relation(s: State, size: str) -> None:
         s.set_size(size, Bin("max", ZERO, largest(lows, ZERO) if lows else least(highs, ZERO)))
 
 
-def _end_of(s: State, mine: Formula | None, value: Affine, factor: int, is_low: bool) -> Expr:
+def _end_of(s: AssemblyBuilder, mine: Formula | None, value: Affine, factor: int, is_low: bool) -> Expr:
     """The least value of the rows of an alternative, divided, with the other sign for a lower bound; 0 without rows."""
     far = Num(2**62)
     bound = s.value(value)
@@ -217,7 +217,7 @@ def _end_of(s: State, mine: Formula | None, value: Affine, factor: int, is_low: 
     return s.let("bound", Choose(compare(low, "=", far), ZERO, negated(quotient) if is_low else quotient))
 
 
-def _check_constraints(s: State) -> None:
+def _check_constraints(s: AssemblyBuilder) -> None:
     """Every entry satisfies the relation, with the arrays as they are."""
     good: list[Formula] = []
     for k, piece in enumerate(s.encoded.pieces):
@@ -226,7 +226,7 @@ def _check_constraints(s: State) -> None:
     s.keep(s.vec("kept", COUNT, conjunction(good)), "entries for which the relation holds")
 
 
-def _store(s: State, plan: PackPlan, is_chosen: bool) -> None:
+def _store(s: AssemblyBuilder, plan: PackPlan, is_chosen: bool) -> None:
     """Write every value at its place in the first value array that has one for it."""
     layout = s.layout
     shapes = {v.name: s.extents(v, [lambda: ZERO for _ in v.extents]) for v in layout.values}
@@ -263,7 +263,7 @@ def _store(s: State, plan: PackPlan, is_chosen: bool) -> None:
         s.steps.append(Facts("what packing has chosen keeps what the layout declares"))
 
 
-def _condition(s: State, formula: Formula) -> Formula:
+def _condition(s: AssemblyBuilder, formula: Formula) -> Formula:
     """A condition of the layout for an entry; false where one of its calls lies outside of its array."""
     inside: list[Formula] = []
 

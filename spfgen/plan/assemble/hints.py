@@ -7,21 +7,21 @@ from spfgen.facts.formula import Call, Expr, Num, Var, calls, substitute, variab
 from spfgen.ir import rewrite
 from spfgen.layout.pack_rules import Rank
 from spfgen.plan.assemble.nodes import COUNT, ROW, Choose, Into, Patterns, Ranks, ValueWord, at, compare, minus, plus
-from spfgen.plan.assemble.state import State
+from spfgen.plan.assemble.state import AssemblyBuilder
 from spfgen.sets.bounds import single_value
 
 WORDS = 2
 """So many 64-bit words a value has at most."""
 
 
-def hint_vectors(s: State, rank: Rank, unused: tuple[str, Expr] | None = None) -> list[str]:
+def hint_vectors(s: AssemblyBuilder, rank: Rank, unused: tuple[str, Expr] | None = None) -> list[str]:
     """The values of the rank's hint for all entries, then for keys that no entry has. Raises Unsupported."""
     hints = _Hints(s, rank, unused)
     return [hints.vector(key) for key in rank.hint]
 
 
 class _Hints:
-    def __init__(self, s: State, rank: Rank, unused: tuple[str, Expr] | None) -> None:
+    def __init__(self, s: AssemblyBuilder, rank: Rank, unused: tuple[str, Expr] | None) -> None:
         self.s, self.rank, self.unused = s, rank, unused
         self.total: Expr = COUNT if unused is None else s.let("with unused", plus(COUNT, unused[1]))
         self.found: dict[str, str] = {}

@@ -10,10 +10,10 @@ from spfgen.plan.assemble.nodes import (
     MORE,
     NUMBER,
     PIECE,
+    AssemblyStep,
     Blocks,
     Filler,
     Fold,
-    Found,
     Insert,
     Into,
     Keep,
@@ -26,7 +26,7 @@ from spfgen.plan.assemble.nodes import (
     Rows,
     Running,
     Sort,
-    Step,
+    UpperBound,
     Vec,
     When,
 )
@@ -35,7 +35,7 @@ MAKERS = (Vec, Fold, Ranks, Sort, Rows, Blocks, Patterns, Filler, Movable)
 """What only makes something that has a name; a Let may be a size of the layout, which is part of the result."""
 
 
-def needed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def needed(steps: tuple[AssemblyStep, ...]) -> tuple[AssemblyStep, ...]:
     """The same results. A vector that is only written to, or kept in step with the entries, is not needed."""
     while True:
         read = set[str]()
@@ -47,7 +47,7 @@ def needed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         steps = kept
 
 
-def _read(step: Step, read: set[str]) -> None:
+def _read(step: AssemblyStep, read: set[str]) -> None:
     match step:
         case When(condition, then, otherwise):
             _names(condition, read)
@@ -78,11 +78,11 @@ def _names(tree: object, read: set[str]) -> None:
         return
     for node in walk(tree):
         match node:
-            case Var(name) | Call(name) | Found(name):
+            case Var(name) | Call(name) | UpperBound(name):
                 read.add(name)
 
 
-def _given(step: Step) -> tuple[str, ...]:
+def _given(step: AssemblyStep) -> tuple[str, ...]:
     """The vectors that a step reads by name."""
     match step:
         case Ranks(columns=columns) | Sort(columns=columns):
@@ -104,7 +104,7 @@ def _given(step: Step) -> tuple[str, ...]:
     )
 
 
-def _made(step: Step) -> tuple[str, ...]:
+def _made(step: AssemblyStep) -> tuple[str, ...]:
     match step:
         case Ranks(rank, first, total) | Filler(rank, first, total):
             return (rank, first, total)
@@ -115,8 +115,8 @@ def _made(step: Step) -> tuple[str, ...]:
     return (step.name,)  # type: ignore[attr-defined]
 
 
-def _without(steps: tuple[Step, ...], read: set[str]) -> tuple[Step, ...]:
-    kept: list[Step] = []
+def _without(steps: tuple[AssemblyStep, ...], read: set[str]) -> tuple[AssemblyStep, ...]:
+    kept: list[AssemblyStep] = []
     for step in steps:
         match step:
             case When(_, then, otherwise):

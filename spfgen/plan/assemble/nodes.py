@@ -41,7 +41,7 @@ class Choose(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Expr):
+class UpperBound(Expr):
     """How many of the first `length` elements of a sorted vector are not above the value."""
 
     vector: str
@@ -73,20 +73,20 @@ class ValueWord(Expr):
     word: int
 
 
-class Step:
+class AssemblyStep:
     """What may stand in an assembly."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Let(Step):
+class Let(AssemblyStep):
     name: str
     value: Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Vec(Step):
+class Vec(AssemblyStep):
     """A new vector: `value` at each place `ROW` below `length` (a formula is 0 or 1)."""
 
     name: str
@@ -95,7 +95,7 @@ class Vec(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Into(Step):
+class Into(AssemblyStep):
     """For each row below `length`, where the condition holds, in turn: the element at `place` becomes the value, or the
     most of both, the least, or the sum. `backwards`: the last row comes first."""
 
@@ -109,7 +109,7 @@ class Into(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Fold(Step):
+class Fold(AssemblyStep):
     """The most, the least or the sum of the value over all rows."""
 
     name: str
@@ -120,7 +120,7 @@ class Fold(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks(Step):
+class Ranks(AssemblyStep):
     """Number rows by columns: `rank` of each row among the distinct ones in order, one row `first` of each of them,
     `total` of them."""
 
@@ -133,7 +133,7 @@ class Ranks(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Sort(Step):
+class Sort(AssemblyStep):
     """The rows in the order of the columns, the first one foremost; equal ones as they come."""
 
     order: str
@@ -142,7 +142,7 @@ class Sort(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets(Step):
+class Offsets(AssemblyStep):
     """A vector of lengths becomes one of begins, each the sum of the lengths before it; `total` is the sum of all."""
 
     vector: str
@@ -152,7 +152,7 @@ class Offsets(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Running(Step):
+class Running(AssemblyStep):
     """Along each row of `width` elements each becomes the most (the least) of all up to it, or `backwards` from it."""
 
     vector: str
@@ -163,7 +163,7 @@ class Running(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Step):
+class Rows(AssemblyStep):
     """The numbers of the rows for which the condition holds."""
 
     name: str
@@ -173,7 +173,7 @@ class Rows(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Keep(Step):
+class Keep(AssemblyStep):
     """Other rows go to another alternative, if they have one; if not, they must be fill values, and are dropped.
     `columns` are those of the table."""
 
@@ -183,14 +183,14 @@ class Keep(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Move(Step):
+class Move(AssemblyStep):
     """These rows go to another alternative: all begins anew."""
 
     mask: str
 
 
 @dataclass(frozen=True, slots=True)
-class Fail(Step):
+class Fail(AssemblyStep):
     """The layout has no place for the entries; `together`: it might have for fewer of them."""
 
     when: Formula
@@ -199,21 +199,21 @@ class Fail(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class When(Step):
+class When(AssemblyStep):
     condition: Formula
-    then: tuple[Step, ...]
-    otherwise: tuple[Step, ...] = ()
+    then: tuple[AssemblyStep, ...]
+    otherwise: tuple[AssemblyStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(Step):
+class Repeat(AssemblyStep):
     """Again, until its last step, a Keep, drops nothing."""
 
-    body: tuple[Step, ...]
+    body: tuple[AssemblyStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks(Step):
+class Blocks(AssemblyStep):
     """The number of the block of each row, in the order of groups: the smallest ranges such that [low, high] of each
     row lies in one."""
 
@@ -225,7 +225,7 @@ class Blocks(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Patterns(Step):
+class Patterns(AssemblyStep):
     """A number for each of `groups` groups of rows that two share when their rows have the same `content`."""
 
     name: str
@@ -236,7 +236,7 @@ class Patterns(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Filler(Step):
+class Filler(AssemblyStep):
     """For each group the least keys from `low` on that it does not have, so that it has `width` in all: `total` new
     pairs of a group and a key."""
 
@@ -252,7 +252,7 @@ class Filler(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Movable(Step):
+class Movable(AssemblyStep):
     """A mask of `rows`: those in the last slots of groups with more than `width` that have another alternative."""
 
     mask: str
@@ -266,7 +266,7 @@ class Movable(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Room(Step):
+class Room(AssemblyStep):
     """Over all points of the relation, as far as `arrays` (their vectors) say it: the element of `vector` at the
     `places` becomes one more than the most of `values`; without a vector, `most` is one more than the place reaches.
     `groups`: vectors whose element there becomes a value."""
@@ -281,7 +281,7 @@ class Room(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Insert(Step):
+class Insert(AssemblyStep):
     """The index array is done: it goes to the result in its type."""
 
     array: str
@@ -291,7 +291,7 @@ class Insert(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Store(Step):
+class Store(AssemblyStep):
     """The values of the rows with a place (not below 0) to a value array. `operators`: (a column, operators) for values
     that are turned first."""
 
@@ -302,14 +302,14 @@ class Store(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Shared(Step):
+class Shared(AssemblyStep):
     """The arrays hold no entries but those that were given, each once."""
 
     because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(Step):
+class Facts(AssemblyStep):
     """The arrays satisfy what the layout declares."""
 
     because: str = ""
@@ -322,7 +322,7 @@ class Assembly:
     may be dropped."""
 
     layout: Layout
-    steps: tuple[Step, ...]
+    steps: tuple[AssemblyStep, ...]
     alternatives: int
     fallbacks: tuple[Assembly, ...] = ()
     axis: int | None = None
@@ -382,7 +382,7 @@ def compare(a: Expr, op: str, b: Expr | int) -> Compare:
     return Compare(op, a, Num(b) if isinstance(b, int) else b)
 
 
-def steps_in(steps: tuple[Step, ...]) -> Iterator[Step]:
+def steps_in(steps: tuple[AssemblyStep, ...]) -> Iterator[AssemblyStep]:
     """All steps, those within others behind them."""
     for step in steps:
         yield step

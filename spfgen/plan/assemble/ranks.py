@@ -21,7 +21,6 @@ from spfgen.plan.assemble.nodes import (
     Choose,
     Differs,
     Filler,
-    Found,
     Into,
     Movable,
     Move,
@@ -31,6 +30,7 @@ from spfgen.plan.assemble.nodes import (
     Running,
     SameValue,
     Sort,
+    UpperBound,
     Vec,
     at,
     compare,
@@ -39,7 +39,7 @@ from spfgen.plan.assemble.nodes import (
     product,
     times,
 )
-from spfgen.plan.assemble.state import Chosen, State, divided, flat, largest, least, negated, within_shape
+from spfgen.plan.assemble.state import AssemblyBuilder, ChosenRows, divided, flat, largest, least, negated, within_shape
 from spfgen.sets.affine import expression
 from spfgen.sets.bounds import bounds
 
@@ -47,7 +47,7 @@ LOWEST, HIGHEST = Num(-(2**62)), Num(2**62)
 Rules = Mapping[int, Ranked]
 
 
-def add_rank(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
+def add_rank(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     """Raises Unsupported for what has no steps."""
     rank = replace(rank, hint=order.hint) if order.hint else rank
     low: Expr = Num(rank.low)
@@ -92,14 +92,14 @@ def add_rank(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
             )
 
 
-def numbered(s: State, count: Expr, columns: Sequence[str], because: str = "") -> tuple[str, str, Expr]:
+def numbered(s: AssemblyBuilder, count: Expr, columns: Sequence[str], because: str = "") -> tuple[str, str, Expr]:
     """(the rank of each row, a row of each rank, how many)."""
     rank, first, total = s.new("rank"), s.new("first"), s.new("total")
     s.steps.append(Ranks(rank, first, total, count, tuple(columns), because))
     return rank, first, Var(total)
 
 
-def _keyed(s: State, rank: Rank, rules: Rules) -> Chosen:
+def _keyed(s: AssemblyBuilder, rank: Rank, rules: Rules) -> ChosenRows:
     """The entries with their keys; where runs are counted, the key is the number of the run."""
     rows = s.rows(rules)
     if not rank.run:
@@ -109,7 +109,7 @@ def _keyed(s: State, rank: Rank, rules: Rules) -> Chosen:
     return replace(rows, keys=(_runs(s, rank, rows, groups),))
 
 
-def _runs(s: State, rank: Rank, rows: Chosen, groups: list[str]) -> str:
+def _runs(s: AssemblyBuilder, rank: Rank, rows: ChosenRows, groups: list[str]) -> str:
     """The number of the run of each entry."""
     if len(rows.keys) > 1:
         return _blocks(s, rows, groups)
@@ -132,7 +132,7 @@ def _runs(s: State, rank: Rank, rows: Chosen, groups: list[str]) -> str:
     return s.vec("run", rows.count, at(whole, at(place)))
 
 
-def _row(rows: Chosen, index: Expr) -> Expr:
+def _row(rows: ChosenRows, index: Expr) -> Expr:
     """The row of the table at a place among chosen rows."""
     match rows.row:
         case Var():
@@ -141,7 +141,7 @@ def _row(rows: Chosen, index: Expr) -> Expr:
             return at(row.function, index)  # type: ignore[attr-defined]
 
 
-def _blocks(s: State, rows: Chosen, groups: list[str]) -> str:
+def _blocks(s: AssemblyBuilder, rows: ChosenRows, groups: list[str]) -> str:
     low = s.vec("low", rows.count, least([at(k) for k in rows.keys], ZERO))
     high = s.vec("high", rows.count, largest([at(k) for k in rows.keys], ZERO))
     group = numbered(s, rows.count, groups)[0] if groups else s.vec("group", rows.count, ZERO)
@@ -150,7 +150,7 @@ def _blocks(s: State, rows: Chosen, groups: list[str]) -> str:
     return name
 
 
-def in_order(s: State, rank: Rank, keys: Sequence[str], count: Expr, order: KeyOrder) -> list[str]:
+def in_order(s: AssemblyBuilder, rank: Rank, keys: Sequence[str], count: Expr, order: KeyOrder) -> list[str]:
     """The keys in the order of importance, turned round where they run down."""
     calls = s.encoded.calls
     named = {calls[n].function: k for n, k in zip(rank.keys, keys, strict=True) if n in calls}
@@ -166,7 +166,7 @@ def in_order(s: State, rank: Rank, keys: Sequence[str], count: Expr, order: KeyO
     return columns
 
 
-def sorted_by(s: State, rank: Rank, rows: Chosen, order: KeyOrder) -> list[str]:
+def sorted_by(s: AssemblyBuilder, rank: Rank, rows: ChosenRows, order: KeyOrder) -> list[str]:
     """What the positions of a rank are in the order of: the layout's hint, then the keys."""
     if rank.run:
         return list(rows.keys)
@@ -176,7 +176,7 @@ def sorted_by(s: State, rank: Rank, rows: Chosen, order: KeyOrder) -> list[str]:
 
 
 def slots_of(
-    s: State, rank: Rank, groups: Sequence[str], rows: Chosen, arranged: Sequence[str]
+    s: AssemblyBuilder, rank: Rank, groups: Sequence[str], rows: ChosenRows, arranged: Sequence[str]
 ) -> tuple[str, Expr, str, Expr]:
     """(group of each row, its slot, vector of the number of distinct keys of each group, number of groups)."""
     because = f"`{rank.position}` counts" + (" in each group" if groups else "")
@@ -195,7 +195,7 @@ def slots_of(
 # --- counted through ------------------------------------------------------------------------------------------
 
 
-def _counted(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
+def _counted(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
     """Positions counted through all segments; the pointer arrays are the running counts."""
     begin = s.layout.index(s.encoded.calls[rank.begin].function)
     pointer = rank.kind == "pointer"
@@ -232,7 +232,9 @@ def _counted(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> 
         s.write(rank, key, rows, at(values), s.let("length", plus(total, low)))
 
 
-def _segments(s: State, array: str, places: Sequence[Expr], rows: Chosen, pointer: bool) -> tuple[Expr, ...]:
+def _segments(
+    s: AssemblyBuilder, array: str, places: Sequence[Expr], rows: ChosenRows, pointer: bool
+) -> tuple[Expr, ...]:
     """The shape of a pointer array that has these places."""
     index = s.layout.index(array)
     last = len(places) - 1
@@ -243,7 +245,7 @@ def _segments(s: State, array: str, places: Sequence[Expr], rows: Chosen, pointe
 # --- counted in groups ----------------------------------------------------------------------------------------
 
 
-def _slots(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
+def _slots(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
     """Positions counted in each group of the keys' other arguments."""
     with s.inside() as body:
         rows = _keyed(s, rank, rules)
@@ -267,7 +269,9 @@ def _slots(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> No
 Slots = tuple[str, Expr, str, Expr]
 
 
-def _place_slots(s: State, rank: Rank, rows: Chosen, order: KeyOrder, low: Expr, width: Expr, slots: Slots) -> None:
+def _place_slots(
+    s: AssemblyBuilder, rank: Rank, rows: ChosenRows, order: KeyOrder, low: Expr, width: Expr, slots: Slots
+) -> None:
     group, slot, sizes, _ = slots
     if order.empty_first:
         slot = plus(slot, minus(width, at(sizes, at(group))))
@@ -277,7 +281,7 @@ def _place_slots(s: State, rank: Rank, rows: Chosen, order: KeyOrder, low: Expr,
 
 
 def _drop_surplus(
-    s: State, rank: Rank, rows: Chosen, group: str, slot: Expr, sizes: str, total: Expr, width: Expr
+    s: AssemblyBuilder, rank: Rank, rows: ChosenRows, group: str, slot: Expr, sizes: str, total: Expr, width: Expr
 ) -> None:
     """Groups with more entries than there is room for: those that may go elsewhere do, fill values are left out."""
     over = s.fold("over", total, compare(at(sizes), ">", width), "max")
@@ -299,11 +303,13 @@ def _drop_surplus(
     )
 
 
-def _surplus(rows: Chosen, group: str, sizes: str, width: Expr) -> Formula:
+def _surplus(rows: ChosenRows, group: str, sizes: str, width: Expr) -> Formula:
     return conjunction([compare(at(sizes, at(group)), ">", width), Not(Differs(rows.row))])
 
 
-def _slots_or_filler(s: State, rank: Rank, rows: Chosen, order: KeyOrder, low: Expr, width: Expr, slots: Slots) -> None:
+def _slots_or_filler(
+    s: AssemblyBuilder, rank: Rank, rows: ChosenRows, order: KeyOrder, low: Expr, width: Expr, slots: Slots
+) -> None:
     """Where places of the key's array stay empty that have no mark, each group is filled up with unused keys."""
     name = rank.keys[0]
     call = s.encoded.calls[name]
@@ -329,16 +335,18 @@ def _slots_or_filler(s: State, rank: Rank, rows: Chosen, order: KeyOrder, low: E
     s.made(index.name, vector, shape)
 
 
-def _alias(s: State, rank: Rank, rows: Chosen, column: str, vector: str, array: str, shape: tuple[Expr, ...]) -> None:
+def _alias(
+    s: AssemblyBuilder, rank: Rank, rows: ChosenRows, column: str, vector: str, array: str, shape: tuple[Expr, ...]
+) -> None:
     """What a branch made, under the names that both branches have."""
     s.steps.append(Vec(vector, product(shape), at(s.arrays[array][0])))
     s.steps.append(Into(column, COUNT, ROW, at(s.columns[rank.position])))
 
 
 def _filled(
-    s: State,
+    s: AssemblyBuilder,
     rank: Rank,
-    rows: Chosen,
+    rows: ChosenRows,
     order: KeyOrder,
     width: Expr,
     places: Sequence[Expr],
@@ -395,7 +403,7 @@ def _filled(
 # --- padded, covered, room ------------------------------------------------------------------------------------
 
 
-def _padded(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
+def _padded(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> None:
     """Positions counted from the start of their segment in each group; a segment has room for its largest group."""
     begin = s.layout.index(s.encoded.calls[rank.begin].function)
     with s.inside() as body:
@@ -420,7 +428,7 @@ def _padded(s: State, rank: Rank, rules: Rules, order: KeyOrder, low: Expr) -> N
         s.write(rank, key, rows, at(values), s.let("length", plus(Var(total), low)))
 
 
-def _covered(s: State, rank: Rank, rules: Rules) -> None:
+def _covered(s: AssemblyBuilder, rank: Rank, rules: Rules) -> None:
     """Runs that lie side by side from the first to the last that there may be: gaps are runs as well."""
     rows = s.rows(rules)
     run = _runs(s, rank, rows, [])
@@ -442,12 +450,12 @@ def _covered(s: State, rank: Rank, rules: Rules) -> None:
     begin = s.layout.index(s.encoded.calls[rank.begin].function)
     (extent,) = s.extents(begin, [lambda: plus(run_count, 1)])
     s.fail(compare(extent, "!=", plus(run_count, 1)), f"there are more or fewer runs of `{rank.run}`")
-    s.place_rows(rank.position, rows, minus(Found(starts, run_count, at(rows.keys[0])), 1))
+    s.place_rows(rank.position, rows, minus(UpperBound(starts, run_count, at(rows.keys[0])), 1))
     end = Bin("max", plus(high, 1), low)
     s.made(begin.name, s.vec(begin.name, extent, Choose(compare(ROW, "<", run_count), at(starts), end)), (extent,))
 
 
-def _limits(s: State, rank: Rank, rules: Rules) -> tuple[Expr, Expr]:
+def _limits(s: AssemblyBuilder, rank: Rank, rules: Rules) -> tuple[Expr, Expr]:
     """The least and the largest value that the relation allows for what the runs hold."""
     known = {*s.sizes, *(n for n, (v, _) in s.encoded.quotients.items() if v.names() <= s.sizes)}
     lows: list[Expr] = []
@@ -468,7 +476,7 @@ def _limits(s: State, rank: Rank, rules: Rules) -> tuple[Expr, Expr]:
     return s.let("lowest", least(lows, ZERO)), s.let("highest", largest(highs, ZERO))
 
 
-def _room(s: State, rank: Rank, rules: Rules) -> None:
+def _room(s: AssemblyBuilder, rank: Rank, rules: Rules) -> None:
     """A pointer array that leaves the room that the entries need."""
     index = s.layout.index(s.encoded.calls[rank.begin].function)
     rows = s.rows(rules)
@@ -489,7 +497,7 @@ def _room(s: State, rank: Rank, rules: Rules) -> None:
 # --- known places ---------------------------------------------------------------------------------------------
 
 
-def _extremes(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
+def _extremes(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     """An array that is the largest or smallest value that the entries give for each place; where the order says so,
     also of all places before, or behind."""
     name = rank.keys[0]
@@ -512,7 +520,7 @@ def _extremes(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
         complete(s, s.key_range(name), function, written, fill)
 
 
-def _write_known(s: State, rank: Rank, rules: Rules, order: KeyOrder) -> None:
+def _write_known(s: AssemblyBuilder, rank: Rank, rules: Rules, order: KeyOrder) -> None:
     """An array whose places are known: entries at one place must agree on the value."""
     name = rank.keys[0]
     rows = s.rows(rules)

@@ -32,6 +32,7 @@ from spfgen.plan.assemble.nodes import (
     NUMBER,
     PIECE,
     ROW,
+    AssemblyStep,
     Choose,
     Fail,
     Fold,
@@ -40,7 +41,6 @@ from spfgen.plan.assemble.nodes import (
     Let,
     Room,
     Rows,
-    Step,
     Vec,
     When,
     at,
@@ -57,7 +57,7 @@ from spfgen.sets.uf import linear
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRows:
     """Rows of the table: so many, the number of each; the keys of a rank for them, vectors."""
 
     count: Expr
@@ -69,14 +69,14 @@ class Chosen:
         return self.row == ROW
 
 
-class State:
+class AssemblyBuilder:
     """The steps so far. A column has one element for each entry that is left."""
 
     def __init__(self, layout: Layout, plan: PackPlan, by_ends: bool = False) -> None:
         self.by_ends = by_ends
         """Whether entries are the two ends of intervals."""
         self.layout, self.plan, self.encoded = layout, plan, plan.encoded
-        self.steps: list[Step] = []
+        self.steps: list[AssemblyStep] = []
         self.taken: set[str] = {*layout.parameters, *layout.sizes, ROW.name, COUNT.name}
         self.columns: dict[str, str] = {}
         self.sizes: set[str] = {*layout.parameters}
@@ -91,9 +91,9 @@ class State:
         return name
 
     @contextmanager
-    def inside(self) -> Iterator[list[Step]]:
+    def inside(self) -> Iterator[list[AssemblyStep]]:
         """Steps that are made within are collected, not added."""
-        collected: list[Step] = []
+        collected: list[AssemblyStep] = []
         before, self.steps = self.steps, collected
         try:
             yield collected
@@ -189,7 +189,7 @@ class State:
             return None
         return Or(tuple(compare(at(PIECE), "=", k) for k in pieces))
 
-    def rows(self, rules: Mapping[int, Ranked]) -> Chosen:
+    def rows(self, rules: Mapping[int, Ranked]) -> ChosenRows:
         """The entries of the alternatives that have this rank, with their keys."""
         mine = self.of_pieces([*rules])
         count: Expr = COUNT
@@ -205,7 +205,7 @@ class State:
             keys.append(
                 self.vec("key", count, self.by_piece({p: self.value(n, row, d) for p, (n, d) in values.items()}, row))
             )
-        return Chosen(count, row, tuple(keys))
+        return ChosenRows(count, row, tuple(keys))
 
     def by_piece(self, values: Mapping[int, Expr], row: Expr = ROW, otherwise: Expr = ZERO) -> Expr:
         """The value that the alternative of an entry gives."""
@@ -223,7 +223,7 @@ class State:
         columns = [*dict.fromkeys(self.columns.values()), *([PIECE, MORE, NUMBER] if self.alternatives > 1 else [])]
         self.steps.append(Keep(mask, tuple(columns), because))
 
-    def mask_of(self, rows: Chosen, good: Formula) -> str:
+    def mask_of(self, rows: ChosenRows, good: Formula) -> str:
         """A mask of the table from a condition on chosen rows; the others stay."""
         if rows.is_all:
             return self.vec("kept", COUNT, good)
@@ -231,7 +231,7 @@ class State:
         self.steps.append(Into(name, rows.count, rows.row, Choose(good, ONE, ZERO)))
         return name
 
-    def place_rows(self, position: str, rows: Chosen, value: Expr) -> None:
+    def place_rows(self, position: str, rows: ChosenRows, value: Expr) -> None:
         """The column of a position, for these rows."""
         if rows.is_all:
             self.columns[position] = self.vec(position, COUNT, value)
@@ -396,7 +396,7 @@ class State:
     def made(self, array: str, vector: str, shape: tuple[Expr, ...]) -> None:
         self.arrays[array] = (vector, shape)
 
-    def write(self, rank: Rank, name: str, rows: Chosen, value: Expr, length: Expr, backwards: bool = False) -> str:
+    def write(self, rank: Rank, name: str, rows: ChosenRows, value: Expr, length: Expr, backwards: bool = False) -> str:
         """Write the key array at the entries; other places get the mark, else the low end of the range. Returns a
         vector that says which places the entries have."""
         self.quotients()
@@ -429,7 +429,7 @@ class State:
         self.made(index.name, vector, shape)
         return written
 
-    def when(self, condition: Formula, then: Sequence[Step], otherwise: Sequence[Step] = ()) -> None:
+    def when(self, condition: Formula, then: Sequence[AssemblyStep], otherwise: Sequence[AssemblyStep] = ()) -> None:
         self.steps.append(When(condition, tuple(then), tuple(otherwise)))
 
 

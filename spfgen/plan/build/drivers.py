@@ -27,7 +27,7 @@ from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.choices import LEAST_WORK
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import PLANS, Bound, Find, Guard, Key, Plan, Scan, Store, chain
+from spfgen.plan.nodes import PLANS, BoundSearch, Find, Guard, Key, Plan, Scan, Store, chain
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
@@ -239,7 +239,7 @@ def _intersected(instance: Instance, steps: Sequence[Step], context: Context) ->
         except SpfgenError:
             continue
         nest = narrowed(instance, _nest(instance, reordered), reordered, context)
-        sought = Counter(n.dim for n in chain(nest) if isinstance(n, Bound))
+        sought = Counter(n.dim for n in chain(nest) if isinstance(n, BoundSearch))
         if all(sought[dim] == 2 for dim in others):
             return reordered
     return None

@@ -19,19 +19,19 @@ from spfgen.plan.nodes import (
     Block,
     Define,
     Find,
-    Gather,
+    FindTable,
     Load,
     Partition,
     Plan,
+    RowWorkspace,
     Scan,
-    Table,
     Versions,
     chain,
     with_body,
 )
 from spfgen.space.nodes import Tensor
 
-OUTSIDE = Scan | Load | Define | Table
+OUTSIDE = Scan | Load | Define | FindTable
 """What may stand around a row."""
 
 
@@ -154,7 +154,7 @@ def _made(rows: Sequence[_Row], target: Tensor, fixed: Mapping[str, int]) -> lis
     why = "what is delivered here has all coordinates but one in common: each is appended once, in order"
     name = target.extents[first.axis]
     extent: Expr = Num(fixed[name]) if name in fixed else Var(name)
-    return [_around(rows, Gather(target.name, first.axis, first.common, extent, inner, why))]
+    return [_around(rows, RowWorkspace(target.name, first.axis, first.common, extent, inner, why))]
 
 
 def _around(rows: Sequence[_Row], inner: Plan) -> Plan:

@@ -28,7 +28,7 @@ from spfgen.plan.analyse.sorted_bounds import Limit, bound, bounded, falls, with
 from spfgen.plan.choices import NARROWED
 from spfgen.plan.context import Context
 from spfgen.plan.finds import search
-from spfgen.plan.nodes import Block, Bound, Clear, Plan, Reach, Scan, Store, chain, is_sum, with_body
+from spfgen.plan.nodes import Block, BoundSearch, Clear, Plan, Reach, Scan, Store, chain, is_sum, with_body
 from spfgen.sets.named import Piece
 from spfgen.space.nodes import Instance
 
@@ -109,7 +109,7 @@ def _with_bounds(
     """The loop between positions that are searched for, in what is sorted. In tiles it is first asked whether there are
     any."""
     limits = [limit for _, about, _ in rising for limit in about]
-    wraps: list[Bound] = []
+    wraps: list[BoundSearch] = []
     reaches: list[Reach] = []
     low, high = scan.low, scan.high
     for call, about, descending in rising:

@@ -31,15 +31,15 @@ from spfgen.plan.nodes import (
     Block,
     Define,
     Find,
+    FindTable,
     Guard,
     Load,
     Needs,
     Plan,
     Scan,
+    SearchState,
     Segment,
-    State,
     Store,
-    Table,
     chain,
     is_sum,
     with_body,
@@ -50,7 +50,7 @@ from spfgen.space.nodes import Instance
 
 
 @dataclass(frozen=True)
-class Part:
+class SumNest:
     """A sum within the loops of the point: its steps (those of the point first), and its nest with finds chosen.
 
     `place` is inside or after; `need` is its read of the target."""
@@ -79,7 +79,7 @@ class Part:
             match node:
                 case Accumulate():
                     break
-                case State() | Table() | Segment():
+                case SearchState() | FindTable() | Segment():
                     waiting.append(node)
                 case Scan(dim):
                     setups.setdefault(dim, []).extend(waiting)
@@ -107,15 +107,15 @@ def steps_of(instance: Instance, dims: tuple[str, ...], outer: Sequence[Step] = 
     return scan_steps(instance, domain.reordered(Space((*instance.sizes, *dims, *missing))), dims, outer)
 
 
-def inside(instance: Instance, point: Instance, outer: Sequence[Step], context: Context) -> Part:
+def inside(instance: Instance, point: Instance, outer: Sequence[Step], context: Context) -> SumNest:
     """The sum of a point, made where the point's `outer` steps are done."""
     instance = with_equal_positions(_with_sizes(instance, point.sizes))
     first = [s.dim for s in outer if s.dim]
     dims = scan_order(instance, context.order, context.outside, context.named, first)
-    return Part(instance, tuple(steps_of(instance, dims, outer)), Block(()))
+    return SumNest(instance, tuple(steps_of(instance, dims, outer)), Block(()))
 
 
-def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) -> Part | None:
+def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) -> SumNest | None:
     """What a value that is written adds to later sums: the same points, in the loops of the value that is read. None
     where it cannot be scanned so."""
     names = {**{old: f"{old} later" for old in need.twins}, **{new: old for old, new in need.twins.items()}}
@@ -136,10 +136,10 @@ def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) 
         dims = scan_order(instance, context.order, context.outside, context.named, first)
     except SpfgenError:
         return None
-    return Part(instance, tuple(steps_of(instance, dims, outer)), Block(()), "after")
+    return SumNest(instance, tuple(steps_of(instance, dims, outer)), Block(()), "after")
 
 
-def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
+def chosen(part: SumNest, placed: Any, outer: int, context: Context) -> SumNest:
     """The part with its nest: algorithms of finds chosen, and checked. `placed` makes the node of a step."""
     instance, steps = part.instance, part.steps
     does = stored_at(instance, known_at(instance, steps), "+=")
@@ -179,10 +179,10 @@ def _downwards(nest: Plan, need: Need, steps: Sequence[Step]) -> Plan:
     return result
 
 
-def cheaper(one: Part, two: Part | list[Step], context: Context) -> bool:
+def cheaper(one: SumNest, two: SumNest | list[Step], context: Context) -> bool:
     """Whether the second means far less work."""
-    steps = list(two.steps) if isinstance(two, Part) else two
-    other = two.instance if isinstance(two, Part) else one.instance
+    steps = list(two.steps) if isinstance(two, SumNest) else two
+    other = two.instance if isinstance(two, SumNest) else one.instance
     prices: list[Expr] = [rough(one.instance, list(one.steps)), rough(other, steps)]
     return mean_ratio(prices[0], prices[1], context.stored) > tuning.PLACEMENT_GAIN
 

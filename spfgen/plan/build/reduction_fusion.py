@@ -14,7 +14,7 @@ from typing import Any
 from spfgen.facts.formula import rename, variables
 from spfgen.ir import rewrite
 from spfgen.plan.analyse.scan import Step, wrapped
-from spfgen.plan.build.parts import Part, renamed, renamed_all
+from spfgen.plan.build.parts import SumNest, renamed, renamed_all
 from spfgen.plan.nodes import Block, Define, Find, Guard, Load, Plan, Scan, chain, is_sum, with_body
 from spfgen.plan.verify.meaning import Fault, Wanted, compare_all
 
@@ -23,15 +23,15 @@ from spfgen.plan.verify.meaning import Fault, Wanted, compare_all
 class Ride:
     """A sum that rides, and what the nest calls the dimensions that both go through."""
 
-    part: Part
+    part: SumNest
     names: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Nest:
+class FusedNest:
     """What the nest of a sum, the carrier, has inside of the point's loops, with the sums that ride in it."""
 
-    carrier: Part
+    carrier: SumNest
     body: Plan
     riders: tuple[Ride, ...] = ()
 
@@ -53,10 +53,10 @@ class Nest:
         return result
 
 
-def fused(parts: Sequence[Part], outer: int) -> list[Nest]:
+def fused(parts: Sequence[SumNest], outer: int) -> list[FusedNest]:
     """Nests of all parts: those that can ride in others do. A part that carries does not ride, nor does one that reads
     the target."""
-    nests = {k: Nest(part, part.body) for k, part in enumerate(parts)}
+    nests = {k: FusedNest(part, part.body) for k, part in enumerate(parts)}
     for k, part in reversed([*enumerate(parts)]):
         if part.need is not None or nests[k].riders:
             continue
@@ -69,14 +69,14 @@ def fused(parts: Sequence[Part], outer: int) -> list[Nest]:
     return list(nests.values())
 
 
-def step_of(part: Part, loop: str, nests: Sequence[Nest]) -> str | None:
+def step_of(part: SumNest, loop: str, nests: Sequence[FusedNest]) -> str | None:
     """The part's own name for a loop that it runs in; it may be that of a carrier."""
     names = next((r.names for n in nests for r in n.riders if r.part is part), {})
     own_name = next((own_name for own_name, name in names.items() if name == loop), loop)
     return own_name if any(s.dim == own_name for s in part.steps) else None
 
 
-def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str, str]] | None:
+def alike(carrier: SumNest, rider: SumNest, outer: int) -> tuple[list[Step], dict[str, str]] | None:
     """The first steps of the rider that the carrier has too, and its names for them; None where the rider needs loops
     besides."""
     rider_steps, other = rider.steps[outer:], carrier.steps[outer:]
@@ -101,7 +101,7 @@ def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str,
     return (matched, names) if is_one else None
 
 
-def _with_rider(nest: Nest, rider: Part, outer: int) -> Nest | None:
+def _with_rider(nest: FusedNest, rider: SumNest, outer: int) -> FusedNest | None:
     """The nest with the rider's value inside, read back; None where it does not belong there."""
     shared = alike(nest.carrier, rider, outer)
     if shared is None:

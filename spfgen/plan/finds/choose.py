@@ -21,15 +21,15 @@ from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
 from spfgen.plan.nodes import (
-    Bound,
+    BoundSearch,
     Cheapest,
     Find,
+    FindTable,
     Plan,
     Reach,
     Rejected,
     Scan,
-    State,
-    Table,
+    SearchState,
     Version,
     chain,
     with_body,
@@ -84,8 +84,8 @@ def choose_once(instance: Instance, plan: Plan, steps: Sequence[Step], context: 
 
 def _has_room(proposal: Proposal, context: Context) -> bool:
     nodes = [setup.node for setup in proposal.setups]
-    extents = [e for n in nodes if isinstance(n, State) for e in n.extents]
-    extents += [n.extent for n in nodes if isinstance(n, Table)]
+    extents = [e for n in nodes if isinstance(n, SearchState) for e in n.extents]
+    extents += [n.extent for n in nodes if isinstance(n, FindTable)]
     return proposal.frugal or {v for e in extents for v in variables(e)} <= context.held
 
 
@@ -110,9 +110,9 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
     defined: dict[str, frozenset[str]] = {}
     offered: list[_Found] = []
     parallel = next((n.dim for n in chain(plan) if isinstance(n, Scan) and n.parallel), "")
-    bounded: dict[str, Bound] = {}
+    bounded: dict[str, BoundSearch] = {}
     for node in chain(plan):
-        if isinstance(node, Bound):
+        if isinstance(node, BoundSearch):
             bounded.setdefault(node.dim, node)
             if node.dim not in context.forced:
                 above, visits = next(iter(trips), ""), times(*trips.values())
@@ -206,7 +206,7 @@ def _built(plan: Plan, searches: Sequence[_Found], chosen: Sequence[Proposal]) -
     nodes = list(chain(plan))
     result = nodes[-1]
     for node in reversed(nodes[:-1]):
-        position = node.name if isinstance(node, Bound) else node.dim if isinstance(node, Find) else ""
+        position = node.name if isinstance(node, BoundSearch) else node.dim if isinstance(node, Find) else ""
         result = with_body(finds.get(position, node), result)
         if isinstance(node, Find) and node.dim in tests:
             result = with_body(tests[node.dim], result)
@@ -216,9 +216,9 @@ def _built(plan: Plan, searches: Sequence[_Found], chosen: Sequence[Proposal]) -
     return result
 
 
-def _noted(search: _Found, chosen: Proposal) -> Find | Bound:
+def _noted(search: _Found, chosen: Proposal) -> Find | BoundSearch:
     """The find with what was not taken."""
-    if isinstance(chosen.find, Bound):
+    if isinstance(chosen.find, BoundSearch):
         return chosen.find
     rejected = []
     for offer in search.offers:

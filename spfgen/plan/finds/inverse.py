@@ -16,7 +16,7 @@ from spfgen.plan.analyse.scan import Step
 from spfgen.plan.analyse.sorted_bounds import is_safe
 from spfgen.plan.finds import search
 from spfgen.plan.finds.proposal import NOTHING, Proposal, Setup
-from spfgen.plan.nodes import Bound, Table
+from spfgen.plan.nodes import BoundSearch, FindTable
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import linear, with_floors
@@ -27,7 +27,7 @@ NAME, ALGORITHM = "inverse", "inverse array"
 
 
 def propose(
-    instance: Instance, bound: Bound, steps: Sequence[Step], above: str, visits: Expr, counts: Counts
+    instance: Instance, bound: BoundSearch, steps: Sequence[Step], above: str, visits: Expr, counts: Counts
 ) -> list[Proposal]:
     """A search at each of the visits, or an inverse array that is built `above` a loop, as far as that is right."""
     length = counts.trips(bound.low, bound.high)
@@ -42,7 +42,7 @@ def propose(
         return proposals
     if any(name.endswith(f".{COUNT}") for name in (*needed, *variables(extent))):
         return proposals  # memory is asked for before it is known how much a table of entries holds
-    table = Table(
+    table = FindTable(
         f"{bound.name} {ALGORITHM}",
         ALGORITHM,
         bound.dim,
@@ -62,7 +62,7 @@ def propose(
     return [*proposals, Proposal(NAME, sought, cost, (Setup(above, table),), frugal=False)]
 
 
-def _inside(bound: Bound, steps: Sequence[Step], extent: Expr) -> bool:
+def _inside(bound: BoundSearch, steps: Sequence[Step], extent: Expr) -> bool:
     """Whether the value is known to lie in [0, extent) when it is looked up."""
     known = next(s.before for s in steps if s.dim == bound.dim)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spfgen.facts.formula import Expr
-from spfgen.plan.nodes import Block, Bound, Find, Rejected, Segment, State, Table
+from spfgen.plan.nodes import Block, BoundSearch, Find, FindTable, Rejected, SearchState, Segment
 
 NOTHING = Block(())
 """The body of a setup before it is put in place."""
@@ -16,7 +16,7 @@ class Setup:
     """A node to be put directly above the loop `above`, around it."""
 
     above: str
-    node: State | Table | Segment
+    node: SearchState | FindTable | Segment
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Proposal:
     """`name` is what a schedule calls the algorithm; `cost` is for all visits together, in nanoseconds."""
 
     name: str
-    find: Find | Bound
+    find: Find | BoundSearch
     cost: Expr
     setups: tuple[Setup, ...] = ()
     frugal: bool = True

@@ -32,7 +32,7 @@ from spfgen.space.nodes import Instance
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownLoad:
     """A loaded call whose value is known outside of the find: floor(numerator / divisor)."""
 
     dim: str
@@ -100,7 +100,7 @@ class Query:
         return times(*self.trips.values())
 
     @cached_property
-    def keys(self) -> tuple[Known, ...]:
+    def keys(self) -> tuple[KnownLoad, ...]:
         """The loaded calls whose value is known outside, in the order in which they are loaded."""
         result = []
         given = {n for f in self.find.given if isinstance(f, Compare) and f.op == "=" for n in variables(f.left)}
@@ -112,10 +112,10 @@ class Query:
             single = single_value(about, dim)
             if single is not None and single[0].names() <= self.outer:
                 numerator, divisor = single
-                result.append(Known(dim, call, expression(divided(numerator, divisor)), numerator, divisor))
+                result.append(KnownLoad(dim, call, expression(divided(numerator, divisor)), numerator, divisor))
         return tuple(result)
 
-    def matches(self, key: Known) -> Expr:
+    def matches(self, key: KnownLoad) -> Expr:
         """How many of the positions hold the key, on average."""
         return over(self.length, self.counts.extent(key.dim))
 
@@ -167,7 +167,7 @@ class Query:
         """Whether a fact speaks of two values of the array at all: without one there is nothing to prove."""
         return any(sum(c.function == function for c in calls(f)) > 1 for f in self.instance.axioms.formulas)
 
-    def order(self, key: Known) -> Order:
+    def order(self, key: KnownLoad) -> Order:
         """How the key's array runs within the bounds; asked once."""
         if key.dim not in self.orders:
             self.orders[key.dim] = self._order(key.call)
@@ -248,7 +248,7 @@ class Query:
         lexicographic = order[0] if len(order) == 1 else Or(tuple(order))
         return implied([*one, *two, lexicographic], self.instance.axioms, wanted, about=words)
 
-    def remaining(self, key: Known) -> tuple[Formula, ...]:
+    def remaining(self, key: KnownLoad) -> tuple[Formula, ...]:
         """The conditions that the key does not already imply."""
         remainder = key.numerator - Affine(((key.dim, key.divisor),))
         fixed = [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(key.divisor - 1))]

@@ -12,7 +12,7 @@ from spfgen.facts.formula import Expr
 from spfgen.plan.analyse.cost import log2, nanoseconds, plus, times
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds.proposal import Offer, Proposal
-from spfgen.plan.finds.query import Known, Query
+from spfgen.plan.finds.query import KnownLoad, Query
 from spfgen.plan.nodes import Key, Rejected
 
 NAME = "search"
@@ -20,7 +20,7 @@ ALGORITHM = "binary search"
 ALGORITHMS = {NAME: ALGORITHM}
 
 
-def propose(query: Query, key: Known) -> list[Offer]:
+def propose(query: Query, key: KnownLoad) -> list[Offer]:
     order = query.order(key)
     if order.descending is None:
         return [Rejected(NAME, order.doubt)]

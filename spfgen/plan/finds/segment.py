@@ -13,7 +13,7 @@ from spfgen.plan.analyse.cost import cheapest, over
 from spfgen.plan.context import Context
 from spfgen.plan.finds import search, sequential
 from spfgen.plan.finds.proposal import NOTHING, Proposal, Setup
-from spfgen.plan.finds.query import Known, Query
+from spfgen.plan.finds.query import KnownLoad, Query
 from spfgen.plan.nodes import Find, Key, Rejected, Segment
 
 
@@ -33,7 +33,7 @@ def segmented(query: Query, context: Context) -> tuple[Query, tuple[Setup, ...]]
     return query, tuple(setups)
 
 
-def _segment(query: Query, key: Known, number: int, context: Context) -> list[Setup]:
+def _segment(query: Query, key: KnownLoad, number: int, context: Context) -> list[Setup]:
     """The segment of the key, above the outermost loop over which it is the same; nothing where it cannot be found: the
     solver may have no time to prove for one loop what it has proved for another."""
     find = query.find
@@ -67,7 +67,7 @@ def _segment(query: Query, key: Known, number: int, context: Context) -> list[Se
     return [*chosen.setups, Setup(above, segment)]
 
 
-def _within(query: Query, key: Known, segment: Segment) -> Query:
+def _within(query: Query, key: KnownLoad, segment: Segment) -> Query:
     """The same find among the positions of the segment."""
     find = query.find
     given = (
@@ -86,7 +86,7 @@ def _within(query: Query, key: Known, segment: Segment) -> Query:
     )
 
 
-def _needed(query: Query, key: Known) -> set[str]:
+def _needed(query: Query, key: KnownLoad) -> set[str]:
     find = query.find
     exprs = (key.value, *find.low, *find.high, *other_arguments(key.call, find.dim))
     return {n for e in exprs for n in variables(e)} - {find.dim}

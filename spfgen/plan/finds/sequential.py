@@ -17,8 +17,8 @@ from spfgen.facts.formula import ZERO, Expr, Num, Var, other_arguments, variable
 from spfgen.plan.analyse.cost import log2, nanoseconds, over, plus, times
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
-from spfgen.plan.finds.query import Known, Query
-from spfgen.plan.nodes import Key, Rejected, State
+from spfgen.plan.finds.query import KnownLoad, Query
+from spfgen.plan.nodes import Key, Rejected, SearchState
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.named import Constraint
@@ -36,7 +36,7 @@ class _Kept:
     falling: bool
 
 
-def propose(query: Query, key: Known) -> list[Offer]:
+def propose(query: Query, key: KnownLoad) -> list[Offer]:
     """Sequential iteration and galloping."""
     offer = _offer(query, key)
     if isinstance(offer, str):
@@ -44,7 +44,7 @@ def propose(query: Query, key: Known) -> list[Offer]:
     return list(offer)
 
 
-def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
+def _offer(query: Query, key: KnownLoad) -> str | tuple[Offer, ...]:
     order = query.order(key)
     if order.descending is None:
         return order.doubt
@@ -84,7 +84,7 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
     return walking, Proposal(GALLOP, replace(find, algorithm=ALGORITHMS[GALLOP]), jumps, setup, frugal)
 
 
-def _kept(query: Query, key: Known) -> _Kept | str:
+def _kept(query: Query, key: KnownLoad) -> _Kept | str:
     """The fewest state indices for which the keys run one way, or why there are none."""
     if not query.loops:
         return "there is no loop around it"
@@ -108,7 +108,7 @@ def _kept(query: Query, key: Known) -> _Kept | str:
     return reason
 
 
-def _reduced(query: Query, key: Known, state: list[str], index: str, falling: bool) -> list[str]:
+def _reduced(query: Query, key: KnownLoad, state: list[str], index: str, falling: bool) -> list[str]:
     """The state with a computed dimension in place of a loop, where that is enough: it says less."""
     for step in query.steps:
         if step.kind in ("scan", "guard") or index not in query.sources({step.dim}):
@@ -128,7 +128,7 @@ def _equal(query: Query, one: str, two: str) -> bool:
     return query.before.implies(Constraint(True, Affine(((one, 1), (two, -1)))))
 
 
-def _is_state(query: Query, key: Known, state: list[str], falling: bool) -> str | None:
+def _is_state(query: Query, key: KnownLoad, state: list[str], falling: bool) -> str | None:
     """ "" when it is proved; None when the bounds differ, else what is not proved."""
     bounds = {
         n for e in (*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim)) for n in variables(e)
@@ -141,7 +141,7 @@ def _is_state(query: Query, key: Known, state: list[str], falling: bool) -> str 
     return f"a later iteration may ask for a smaller key ({answer.word})"
 
 
-def _state(query: Query, key: Known, kept: _Kept, above: str, descending: bool) -> State | str:
+def _state(query: Query, key: KnownLoad, kept: _Kept, above: str, descending: bool) -> SearchState | str:
     """Where the position is kept: a scalar, one that starts anew with its indices, or an array over them."""
     outside = query.known_above(above)
     inner = [s for s in kept.state if s not in outside]
@@ -158,7 +158,7 @@ def _state(query: Query, key: Known, kept: _Kept, above: str, descending: bool) 
         extents = tuple(e for e in sized if e is not None)
     needed = {n for e in (*query.find.low, *query.find.high) for n in variables(e)}
     ready = not inner and needed <= outside
-    return State(
+    return SearchState(
         f"{query.find.dim} state{len(query.find.given) or ''}",
         query.find.low if ready else (),
         query.find.high if ready else (),
@@ -187,7 +187,7 @@ def _array_extent(query: Query, index: str) -> Expr | None:
     return next((expression(divided(e, a).plus(1)) for a, e in upper if e.names() <= sizes), None)
 
 
-def _times_started(query: Query, state: State, above: str) -> Expr:
+def _times_started(query: Query, state: SearchState, above: str) -> Expr:
     """How often a state starts from its beginning."""
     outside = query.loops[: query.loops.index(above)]
     indices = [query.counts.extent(e.name) for e in state.over if isinstance(e, Var)]

@@ -16,8 +16,8 @@ from spfgen.lang.nodes import Apply
 from spfgen.plan.analyse.cost import nanoseconds, plus, times
 from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
-from spfgen.plan.finds.query import Known, Query
-from spfgen.plan.nodes import Key, Rejected, Table, stores_in
+from spfgen.plan.finds.query import KnownLoad, Query
+from spfgen.plan.nodes import FindTable, Key, Rejected, stores_in
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.local_tensors import COUNT
@@ -27,7 +27,7 @@ HASH, ARRAY, BITMAP, SCATTER = "hash", "array", "bitmap", "scatter"
 ALGORITHMS = {HASH: "hash map", ARRAY: "position array", BITMAP: "bitmap", SCATTER: "scatter"}
 
 
-def propose(query: Query, key: Known) -> list[Offer]:
+def propose(query: Query, key: KnownLoad) -> list[Offer]:
     """A hash map, a position array, a bitmap and a scatter, as far as they are right."""
     level = _level(query, key)
     if level is None:
@@ -46,11 +46,11 @@ def propose(query: Query, key: Known) -> list[Offer]:
     return [*offers, _copying(offer, operand)]
 
 
-def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Proposal:
+def _offer(query: Query, key: KnownLoad, name: str, level: str, extent: Expr) -> Proposal:
     order = query.order(key)
     kept = "unique" if order.unique else "chained" if order.descending is None else "side by side"
     find = query.find
-    table = Table(
+    table = FindTable(
         f"{find.dim} {ALGORITHMS[name]}",
         ALGORITHMS[name],
         find.dim,
@@ -93,21 +93,21 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
 
 def _copying(offer: Proposal, operand: Operand) -> Proposal:
     (setup,) = offer.setups
-    assert isinstance(setup.node, Table)
+    assert isinstance(setup.node, FindTable)
     table = replace(setup.node, values=operand)
     why = f"what {operand.tensor} does not store adds nothing here"
     find = replace(offer.find, because=why)
     return replace(offer, find=find, setups=(Setup(setup.above, table),))
 
 
-def _inside(query: Query, key: Known, extent: Expr) -> bool:
+def _inside(query: Query, key: KnownLoad, extent: Expr) -> bool:
     """Whether the key is known to lie in [0, extent) when it is looked up."""
     limit = linear(with_floors(extent)).scaled(key.divisor)
     low, high = Constraint(False, key.numerator), Constraint(False, (limit - key.numerator).plus(-1))
     return query.before.implies(low) and query.before.implies(high)
 
 
-def _level(query: Query, key: Known) -> str | None:
+def _level(query: Query, key: KnownLoad) -> str | None:
     """The outermost loop above which the range is known and may be read."""
     exprs = (*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim))
     needed = {n for e in exprs for n in variables(e)} - {query.find.dim}
@@ -119,7 +119,7 @@ def _level(query: Query, key: Known) -> str | None:
     return None
 
 
-def _readable(query: Query, key: Known, step: Step) -> bool:
+def _readable(query: Query, key: KnownLoad, step: Step) -> bool:
     """Whether the array may be read at every position of the range before this step."""
     assert step.before is not None
     find = query.find
@@ -132,7 +132,7 @@ def _readable(query: Query, key: Known, step: Step) -> bool:
     return all(known.implies(c) for c in comparisons(wanted))
 
 
-def scattered(query: Query, key: Known) -> Operand | str:
+def scattered(query: Query, key: KnownLoad) -> Operand | str:
     """The operand whose values a scatter copies, or why that would not be right."""
     find = query.find
     find_dims = {d for d, _ in find.loads} | {find.dim}

@@ -2,7 +2,7 @@
 
     Block(parts)                              statements of one scope, one after another
     Scan(dim, low, high, body)                dim runs over max(low) <= dim < min(high)
-    Levels(dim, low, high, body, inspect)     dim runs level by level; `inspect` says which iterations need which
+    LevelLoop(dim, low, high, body, inspect)  dim runs level by level; `inspect` says which iterations need which
     Needs(value)                              this iteration of the levels needs that one
     Repeat(body)                              again and again, until something in it breaks
     Break()                                   the innermost loop ends
@@ -13,10 +13,10 @@
     Load(dim, call, body)                     dim is read from an index array
     Find(dim, low, high, loads, conditions, algorithm, hit, miss)
     Segment(start, end, body)                 the positions of one key lie side by side, in [start, end)
-    Bound(name, body)                         where a value begins in a sorted index array, or those behind it
+    BoundSearch(name, body)                   where a value begins in a sorted index array, or those behind it
     Reach(dim, low, high, body)               the body runs if a sorted index array has values there within bounds
-    State(name, body)                         where a find by sequential iteration stands, kept over the loops inside
-    Table(name, body)                         where each value of an index array stands, for the finds inside
+    SearchState(name, body)                   where a find by sequential iteration stands, kept over the loops inside
+    FindTable(name, body)                     where each value of an index array stands, for the finds inside
     Prefetch(dim, body)                       the beginning of a later iteration's segment is fetched
     Transpose(operand, copy, body)            a copy of an operand in another order, which the body reads
     SkipZero(value, other, body)              the body runs unless it would add nothing
@@ -26,14 +26,14 @@
     Clear(tensor, part, body)                 all of an output becomes 0, or what a nest goes through; a table loses its
                                               entries
     Append(tensor, coordinates, value)        one entry of a result whose pattern is computed is delivered
-    Gather(tensor, body)                      what the body appends, each coordinate once and in order
+    RowWorkspace(tensor, body)                what the body appends, each coordinate once and in order
     InPlace(tensor, body)                     what the body appends is counted, then inserted where it belongs
     Products(asked, body)                     a statement that is a sum of products, among others
     Let(name, type, value)                    a scalar for the rest of the block
     Assign(name, value)                       the scalar has another value
     Array(name, type, extents, fill)          memory of the kernel, all of it `fill`
     Collect(name, body)                       entries in a hash table
-    Entry(name, at, value)                    one of them
+    UpdateEntry(name, at, value)              one of them gets a value
     Probe(dim, name, at)                      dim is the entry at these coordinates, or -1
     Refuse(name)                              the call fails if the scalar is true
 
@@ -56,7 +56,7 @@ from spfgen.plan.nodes.accumulators import (
     stores_in,
 )
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, body, chain, operands_read, product, with_body
-from spfgen.plan.nodes.finds import Bound, Find, Key, Loaded, Reach, Rejected, Segment, State, Table
+from spfgen.plan.nodes.finds import BoundSearch, Find, FindTable, Key, Loaded, Reach, Rejected, SearchState, Segment
 from spfgen.plan.nodes.loops import (
     ACROSS,
     DISTINCT,
@@ -70,7 +70,7 @@ from spfgen.plan.nodes.loops import (
     Copy,
     Flatten,
     Guard,
-    Levels,
+    LevelLoop,
     Load,
     Needs,
     Partition,
@@ -89,8 +89,6 @@ from spfgen.plan.nodes.statements import (
     Break,
     Collect,
     Define,
-    Entry,
-    Gather,
     If,
     InPlace,
     Let,
@@ -98,8 +96,10 @@ from spfgen.plan.nodes.statements import (
     Products,
     Refuse,
     Repeat,
+    RowWorkspace,
     SkipZero,
     Store,
+    UpdateEntry,
     goes_on,
 )
 from spfgen.plan.nodes.versions import Cheapest, Version, Versions, specialised
@@ -124,25 +124,24 @@ __all__ = [
     "Array",
     "Assign",
     "Block",
-    "Bound",
+    "BoundSearch",
     "Break",
     "Cheapest",
     "Clear",
     "Collect",
     "Copy",
     "Define",
-    "Entry",
     "Find",
+    "FindTable",
     "Finish",
     "Flatten",
-    "Gather",
     "Guard",
     "If",
     "InPlace",
     "Inside",
     "Key",
     "Let",
-    "Levels",
+    "LevelLoop",
     "Load",
     "Loaded",
     "Needs",
@@ -159,15 +158,16 @@ __all__ = [
     "Rejected",
     "Repeat",
     "Row",
+    "RowWorkspace",
     "Scan",
+    "SearchState",
     "Segment",
     "SkipZero",
     "Slice",
-    "State",
     "Storage",
     "Store",
-    "Table",
     "Transpose",
+    "UpdateEntry",
     "Variable",
     "Version",
     "Versions",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeGuard
 
 from spfgen.facts.formula import ZERO, Expr, Formula, Num, Var
-from spfgen.facts.reach import Step
+from spfgen.facts.reach import RangeStep
 from spfgen.ir import children, rewrite
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, product
 from spfgen.plan.nodes.loops import Scan
@@ -102,17 +102,17 @@ class Accumulate(Nested):
     monoid: Monoid | None = None
     finish: Finish | None = None
 
-    def computed(self) -> Iterator[Step]:
+    def computed(self) -> Iterator[RangeStep]:
         match self.storage:
             case Workspace():
-                yield Step((product(self.target.extents),))
+                yield RangeStep((product(self.target.extents),))
             case Registers(dim, count, high, _, lane, lanes):
-                yield Step(high)
-                yield Step((), dim, (ZERO,), (Num(count),))
+                yield RangeStep(high)
+                yield RangeStep((), dim, (ZERO,), (Num(count),))
                 if lane:
-                    yield Step((), lane, (ZERO,), (Num(lanes),))
+                    yield RangeStep((), lane, (ZERO,), (Num(lanes),))
             case RegisterTile(dim, start, end, low, high):
-                yield from (Step((), n, low, high, end=n != dim) for n in (dim, start, end))
+                yield from (RangeStep((), n, low, high, end=n != dim) for n in (dim, start, end))
 
     @property
     def label(self) -> str:

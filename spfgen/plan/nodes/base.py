@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import ONE, Bin, Expr
-from spfgen.facts.reach import Step
+from spfgen.facts.reach import RangeStep
 from spfgen.ir import walk
 from spfgen.space.nodes import Operand, Read, Value
 
@@ -62,7 +62,7 @@ class Plan:
         """The same node with another plan inside."""
         raise TypeError(f"{type(self).__name__} has no one plan inside")
 
-    def computed(self) -> Iterator[Step]:
+    def computed(self) -> Iterator[RangeStep]:
         """The integers that the node computes for itself, in its order, with the names that it binds to them."""
         return iter(())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import Call, Compare, Expr, Formula, Var, show
-from spfgen.facts.reach import Step, compared
+from spfgen.facts.reach import RangeStep, compared
 from spfgen.plan.nodes.base import Inside, Nested, Plan, product
 from spfgen.plan.nodes.loops import Partition, partition_text
 from spfgen.plan.text import interval
@@ -99,11 +99,11 @@ class Find(Plan):
     def with_inner(self, inner: Plan) -> Plan:
         return replace(self, hit=inner)
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((() if self.key is None else (self.key.value,)) + self.at)
-        yield Step((), self.dim, self.low, self.high)
-        yield from (Step((loaded.call,), loaded.dim) for loaded in self.loads)
-        yield Step(tuple(compared(self.conditions)))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((() if self.key is None else (self.key.value,)) + self.at)
+        yield RangeStep((), self.dim, self.low, self.high)
+        yield from (RangeStep((loaded.call,), loaded.dim) for loaded in self.loads)
+        yield RangeStep(tuple(compared(self.conditions)))
 
     @property
     def label(self) -> str:
@@ -143,10 +143,10 @@ class Segment(Nested):
     at: tuple[Expr, ...] = ()
     rejected: tuple[Rejected, ...] = ()
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((self.key.value, *self.at))
-        yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.start, self.end))
-        yield Step((self.call,))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((self.key.value, *self.at))
+        yield from (RangeStep((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.start, self.end))
+        yield RangeStep((self.call,))
 
     @property
     def label(self) -> str:
@@ -155,7 +155,7 @@ class Segment(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound(Nested):
+class BoundSearch(Nested):
     """`name` is the first position `dim` of [low, high) at which `call`, which rises there (falls: `descending`), is no
     longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken.
 
@@ -179,9 +179,9 @@ class Bound(Nested):
     inside: bool = False
     near: bool = False
 
-    def computed(self) -> Iterator[Step]:
-        yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.name))
-        yield Step((self.call, self.value))
+    def computed(self) -> Iterator[RangeStep]:
+        yield from (RangeStep((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.name))
+        yield RangeStep((self.call, self.value))
 
     @property
     def label(self) -> str:
@@ -205,9 +205,9 @@ class Reach(Nested):
     body: Plan
     because: str = ""
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((), self.dim, self.low, self.high)
-        yield Step((self.call, self.first, self.last))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((), self.dim, self.low, self.high)
+        yield RangeStep((self.call, self.first, self.last))
 
     @property
     def label(self) -> str:
@@ -220,7 +220,7 @@ class Reach(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class State(Nested):
+class SearchState(Nested):
     """A position that a sequential find keeps from one iteration of the loops inside to the next.
 
     One for each value of `over` (none: a scalar). With `extents` it is an array over those values; without, it starts
@@ -240,8 +240,8 @@ class State(Nested):
     because: str = ""
     loops: int = 0
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((*self.low, *self.high, *self.over, *self.extents, product(self.extents)))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((*self.low, *self.high, *self.over, *self.extents, product(self.extents)))
 
     @property
     def label(self) -> str:
@@ -256,7 +256,7 @@ class State(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Nested):
+class FindTable(Nested):
     """An index of the positions `dim` in [low, high) by what `calls` hold there, built here and used inside.
 
     `extent`: the values of the call lie in [0, extent). `order` says how positions of one key are kept: "unique" (at
@@ -280,9 +280,9 @@ class Table(Nested):
     rising: bool = False
     because: str = ""
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((), self.dim, self.low, self.high)
-        yield Step((self.call, self.extent))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((), self.dim, self.low, self.high)
+        yield RangeStep((self.call, self.extent))
 
     @property
     def label(self) -> str:

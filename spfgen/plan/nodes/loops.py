@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import ONE, Call, Expr, Formula, Var, show
-from spfgen.facts.reach import Step, compared
+from spfgen.facts.reach import RangeStep, compared
 from spfgen.ir import rewrite
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan
 from spfgen.plan.nodes.statements import Let
@@ -226,8 +226,8 @@ class Scan(Nested):
         """What `between` calls the first iteration of a part, and the one behind its last."""
         return f"{self.dim}_first", f"{self.dim}_past"
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((), self.dim, self.low, self.high)
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((), self.dim, self.low, self.high)
 
     @property
     def label(self) -> str:
@@ -286,8 +286,8 @@ class Load(Nested):
     body: Plan
     in_place: bool = False
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((self.call,), self.dim)
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((self.call,), self.dim)
 
     @property
     def label(self) -> str:
@@ -303,8 +303,8 @@ class Guard(Nested):
     because: str = ""
     exits: bool = False
 
-    def computed(self) -> Iterator[Step]:
-        yield Step(tuple(compared(self.conditions)))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep(tuple(compared(self.conditions)))
 
     @property
     def label(self) -> str:
@@ -312,7 +312,7 @@ class Guard(Nested):
 
 
 @dataclass(frozen=True, slots=True)
-class Levels(Nested):
+class LevelLoop(Nested):
     """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
     those of one level run at once; without, one after another, downwards if `down`. The levels are used when they are
     expected to be faster, and prove to be, or when the schedule asks for them (`wanted`). `first` is what an iteration
@@ -328,8 +328,8 @@ class Levels(Nested):
     wanted: bool = False
     first: tuple[Call | Operand, ...] = ()
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((), self.dim, self.low, self.high)
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((), self.dim, self.low, self.high)
 
     @property
     def label(self) -> str:
@@ -350,8 +350,8 @@ class Needs(Plan):
 
     value: Expr
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((self.value,))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((self.value,))
 
     @property
     def label(self) -> str:

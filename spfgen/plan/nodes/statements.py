@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from spfgen.facts.formula import Expr, show
-from spfgen.facts.reach import Step
+from spfgen.facts.reach import RangeStep
 from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan, operands_read, product
 from spfgen.plan.text import show_operand, show_value
@@ -25,8 +25,8 @@ class Store(Plan):
     because: str = ""
     monoid: Monoid | None = None
 
-    def computed(self) -> Iterator[Step]:
-        yield Step(tuple(e for o in (self.target, *operands_read(self.value)) for e in o.place))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep(tuple(e for o in (self.target, *operands_read(self.value)) for e in o.place))
 
     @property
     def writes(self) -> str:
@@ -79,9 +79,9 @@ class Append(Plan):
         target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
         return Store(target, self.value, "+=", self.because)
 
-    def computed(self) -> Iterator[Step]:
+    def computed(self) -> Iterator[RangeStep]:
         last = () if self.last is None else (self.last,)
-        yield Step((*self.coordinates, *last, *(e for o in operands_read(self.value) for e in o.place)))
+        yield RangeStep((*self.coordinates, *last, *(e for o in operands_read(self.value) for e in o.place)))
 
     @property
     def writes(self) -> str:
@@ -97,7 +97,7 @@ class Append(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Gather(Nested):
+class RowWorkspace(Nested):
     """What the body appends to the tensor has all coordinates but that of `axis` in `common`: it is added up in a
     workspace, and appended once, by rising coordinates along the axis, which are below `extent`."""
 
@@ -108,8 +108,8 @@ class Gather(Nested):
     body: Plan
     because: str = ""
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((*self.common, self.extent))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((*self.common, self.extent))
 
     @property
     def label(self) -> str:
@@ -179,8 +179,8 @@ class Define(Nested):
     body: Any = None
     because: str = ""
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((self.value,), self.dim)
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((self.value,), self.dim)
 
     @property
     def label(self) -> str:
@@ -267,8 +267,8 @@ class Array(Plan):
     fill: Any = None
     because: str = ""
 
-    def computed(self) -> Iterator[Step]:
-        yield Step((product(self.extents),))
+    def computed(self) -> Iterator[RangeStep]:
+        yield RangeStep((product(self.extents),))
 
     @property
     def label(self) -> str:
@@ -318,7 +318,7 @@ class Collect(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Plan):
+class UpdateEntry(Plan):
     """The entry `at` these coordinates of the table of that name gets a value, which may be made of the one that it
     had, the scalar `old`: `fill` where there was none."""
 
@@ -356,7 +356,9 @@ class Probe(Plan):
         return "it is looked up in a hash table"
 
 
-STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Probe
+STATEMENTS = (
+    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | UpdateEntry | Probe
+)
 """The statements of steps: what is lowered and carried out beside the nests."""
 
 

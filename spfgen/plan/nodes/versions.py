@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import Expr, Formula
-from spfgen.facts.reach import Step, compared
+from spfgen.facts.reach import RangeStep, compared
 from spfgen.plan.nodes.base import Inside, Plan
 from spfgen.plan.text import show_conditions
 
@@ -57,10 +57,10 @@ class Versions(Plan):
         *others, last = self.versions
         return replace(self, versions=(*others, replace(last, body=inner)))
 
-    def computed(self) -> Iterator[Step]:
+    def computed(self) -> Iterator[RangeStep]:
         for version in self.versions:
             if not isinstance(version.when, Cheapest):
-                yield Step(tuple(compared(version.when)))
+                yield RangeStep(tuple(compared(version.when)))
 
     @property
     def reason(self) -> str:

@@ -21,7 +21,7 @@ from spfgen.plan.steps.reduction_nests import in_one_nest
 from spfgen.plan.steps.stores import writes_all
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Region, union
-from spfgen.space.steps import Chosen, Equation, Gather
+from spfgen.space.steps import Chosen, Equation, GatherLink
 from spfgen.space.typed import Holds, Scalar
 
 
@@ -188,7 +188,7 @@ class Equations(Hoisting):
             neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 regions = self.regions.of(eq.value)
-        writers: list[tuple[Gather, str]] = []
+        writers: list[tuple[GatherLink, str]] = []
         whole = eq.updates is None and eq.where is None and not (env.known or env.again or eq.selects or conditions)
         if whole and self.is_fill_of(self.regions.fill(eq.value), target):
             writers = self.last_writers(eq, access) or []

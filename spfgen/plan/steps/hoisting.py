@@ -12,7 +12,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.signs import PLACES
 from spfgen.lang.typing import settled
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Block, Clear, Collect, Entry, Find, If, Let, Plan, Scan, Segment
+from spfgen.plan.nodes import Block, Clear, Collect, Find, If, Let, Plan, Scan, Segment, UpdateEntry
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.inverses import Inverses
 from spfgen.plan.steps.reductions import conditions_of, one_index, outermost
@@ -330,7 +330,7 @@ class Hoisting(Inverses):
         def entry(name: str, kind: str, start: Any, new: Any) -> Plan:
             old = Scalar(self.fresh("before"), kind)
             value = cast(replace(new, arguments=(old, *new.arguments)), kind)
-            return Entry(name, kind, subscripts, value, old.name, number_of(start, kind).value)
+            return UpdateEntry(name, kind, subscripts, value, old.name, number_of(start, kind).value)
 
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(node.value, inner)
@@ -366,7 +366,9 @@ class Hoisting(Inverses):
             seen = inner.values[key_of(lang.Access(counts, total.subscripts))]
             old = Scalar(self.fresh("before"), kind.name)
             value = cast(replace(operator, arguments=(old, number_of(fill, kind.name))), kind.name)
-            last = Entry(total.tensor, kind.name, total.subscripts, value, old.name, number_of(fill, kind.name).value)
+            last = UpdateEntry(
+                total.tensor, kind.name, total.subscripts, value, old.name, number_of(fill, kind.name).value
+            )
             return If(lang.Apply("less", (seen, lang.Index(self.whole(node.indices)))), last)
 
         return leaf

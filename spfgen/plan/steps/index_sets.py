@@ -31,7 +31,7 @@ YES, NO = lang.Constant(True), lang.Constant(False)
 
 
 @dataclass(frozen=True)
-class Cut:
+class IndexCut:
     """The first iteration of which a condition holds; or, `alone`, the only one."""
 
     at: Affine
@@ -77,7 +77,7 @@ def _split(scan: Scan, positive: set[str], kinds: Mapping[str, str], most: int) 
     return loops[0] if len(loops) == 1 else Block(tuple(loops))
 
 
-def _cuts(scan: Scan) -> Iterator[Cut]:
+def _cuts(scan: Scan) -> Iterator[IndexCut]:
     """Where the loop can be cut, by the conditions in it that speak of its index and of what is known before it."""
     bound_inside = set(_bound(scan.body))
     for node in walk(scan.body):
@@ -88,15 +88,15 @@ def _cuts(scan: Scan) -> Iterator[Cut]:
                     yield cut[0]
 
 
-def _cut(part: Compare, dim: str) -> tuple[Cut, bool] | None:
+def _cut(part: Compare, dim: str) -> tuple[IndexCut, bool] | None:
     """The cut that a comparison asks for, and whether it holds from there on, or there, rather than elsewhere."""
     match solved_for(part, dim):
         case (">=" | "<") as op, bound:
-            return Cut(_in_order(bound), False), op == ">="
+            return IndexCut(_in_order(bound), False), op == ">="
         case (">" | "<=") as op, bound:
-            return Cut(_in_order(bound.plus(1)), False), op == ">"
+            return IndexCut(_in_order(bound.plus(1)), False), op == ">"
         case ("=" | "!=") as op, bound:
-            return Cut(_in_order(bound), True), op == "="
+            return IndexCut(_in_order(bound), True), op == "="
     return None
 
 
@@ -104,7 +104,7 @@ def _in_order(value: Affine) -> Affine:
     return Affine(tuple(sorted(value.terms, key=str)), value.constant)
 
 
-def _decided(body: Plan, dim: str, cut: Cut, holds: bool, kinds: Mapping[str, str]) -> Plan:
+def _decided(body: Plan, dim: str, cut: IndexCut, holds: bool, kinds: Mapping[str, str]) -> Plan:
     """The body where it is known whether the cut's condition holds."""
 
     def leaf(value: Any) -> ElementType:

@@ -21,7 +21,7 @@ from spfgen.plan.steps.nests import names_in
 from spfgen.plan.steps.stores import Stores
 from spfgen.space.nodes import Program, Steps
 from spfgen.space.regions import Region
-from spfgen.space.steps import Equation, Gather
+from spfgen.space.steps import Equation, GatherLink
 from spfgen.space.typed import Holds, Scalar
 
 PLAIN = lang.Access | lang.Apply | lang.Constant | lang.Index | Expr
@@ -38,7 +38,7 @@ class Inverses(Stores):
 
     def led_by_a_value(
         self,
-        gathers: Sequence[Gather],
+        gathers: Sequence[GatherLink],
         region: Region,
         indices: Sequence[str],
         conditions: Sequence[Formula],
@@ -53,7 +53,7 @@ class Inverses(Stores):
         self.indices |= {k.name for k in gathers}
         if (
             plain
-            and all(isinstance(k, Gather) for k in region.links)
+            and all(isinstance(k, GatherLink) for k in region.links)
             and all(inverted)
             and len({*inverted}) == len(inverted)
         ):
@@ -65,7 +65,7 @@ class Inverses(Stores):
         return super().led_by_a_value(gathers, region, indices, conditions, leaf, env, distinct)
 
     def inverted_index(
-        self, gather: Gather, gathers: Sequence[Gather], region: Region, indices: Sequence[str], env: Env
+        self, gather: GatherLink, gathers: Sequence[GatherLink], region: Region, indices: Sequence[str], env: Env
     ) -> str | None:
         """The one index that the value speaks of, which nothing else of the region does."""
         names = names_in(gather.at) & self.indices
@@ -78,10 +78,10 @@ class Inverses(Stores):
         read = {n.tensor for n in walk(gather.at) if isinstance(n, lang.Access)}
         return None if read & self.written or not read <= self.dense else names.pop()
 
-    def last_writers(self, eq: Equation, access: lang.Access) -> list[tuple[Gather, str]] | None:
+    def last_writers(self, eq: Equation, access: lang.Access) -> list[tuple[GatherLink, str]] | None:
         """Of an equation that writes to places that are values, each of which speaks of one index: these, where a point
         is the last one that writes to its place if it is the last one for each of its indices. None: not so."""
-        gathers = [Gather(p.name, p.value, access) for p in eq.at]
+        gathers = [GatherLink(p.name, p.value, access) for p in eq.at]
         direct = [s.name for s in eq.subscripts if isinstance(s, Var) and s.name in eq.indices]
         region = Region((lang.Access(eq.target, tuple(map(Var, direct))),))
         indices_of_gathers = [self.inverted_index(k, gathers, region, eq.indices, Env()) for k in gathers]
@@ -92,7 +92,7 @@ class Inverses(Stores):
             return None
         return list(zip(gathers, inverted, strict=True))
 
-    def is_last(self, writers: Sequence[tuple[Gather, str]], env: Env) -> tuple[list[Plan], list[Any]]:
+    def is_last(self, writers: Sequence[tuple[GatherLink, str]], env: Env) -> tuple[list[Plan], list[Any]]:
         """Whether nothing is written to the place of a point later, for each of its indices."""
         lines: list[Plan] = []
         tests: list[Any] = []
@@ -111,7 +111,7 @@ class Inverses(Stores):
 
     def from_what_is_stored(
         self,
-        gathers: Sequence[Gather],
+        gathers: Sequence[GatherLink],
         inverted: Sequence[str],
         region: Region,
         indices: Sequence[str],
@@ -138,7 +138,7 @@ class Inverses(Stores):
         other_indices = [i for i in indices if i not in inverted]
         return self.driven_by(Region(region.accesses), other_indices, (), inside, env)
 
-    def inverse(self, gather: Gather, index: str) -> tuple[str, str]:
+    def inverse(self, gather: GatherLink, index: str) -> tuple[str, str]:
         """The arrays for a value: where each of its numbers stands last, and before each place the one with the same
         number; places count from 1, 0 is none."""
         tensor = self.tensors[gather.access.tensor]

@@ -31,17 +31,17 @@ from spfgen.plan.steps.loop_order import (
     with_gaps_asked,
     with_lets_inside,
 )
-from spfgen.plan.steps.places import Places
+from spfgen.plan.steps.places import OverflowChecks
 from spfgen.plan.steps.product_nests import as_products
-from spfgen.plan.steps.rewrites import Given, Made, rewritten
+from spfgen.plan.steps.rewrites import PlannedStatement, PlannedSteps, rewritten
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.space.pattern_overflow import is_seen_later
 from spfgen.space.regions import Region, smallest, union
-from spfgen.space.steps import Equation, Gather, Gathered
+from spfgen.space.steps import Equation, Gathered, GatherLink
 from spfgen.space.typed import Holds, Scalar
 
 
-class Loops(Places):
+class Loops(OverflowChecks):
     """Steps: loops as they are written, or driven by what their body needs."""
 
     def plan(self) -> Block:
@@ -57,7 +57,7 @@ class Loops(Places):
             if is_asked:
                 self.before.insert(0, Let(name, "bool", lang.Constant(False)))
                 parts.append(Refuse(name, status))
-        given = Given(
+        given = PlannedStatement(
             self.context,
             tuple(self.grouped),
             self.tells_apart,
@@ -68,7 +68,7 @@ class Loops(Places):
             self.axes,
             self.is_serial,
         )
-        planned = Made(tuple(self.before), tuple(parts))
+        planned = PlannedSteps(tuple(self.before), tuple(parts))
         return rewritten(given, planned, lambda plan: check_steps(plan, self.program))
 
     def is_serial(self, dim: str) -> bool:
@@ -314,7 +314,7 @@ class Loops(Places):
             return None
         result = []
         for region in regions:
-            gathers = [k for k in region.links if isinstance(k, Gather)]
+            gathers = [k for k in region.links if isinstance(k, GatherLink)]
             links = tuple(k for k in gathers if k.name in leading and self.free(k.at) <= known)
             later = {k.name for k in gathers if k not in links}
             kept = tuple(a for a in region.accesses if self.indices_in(a) <= known and not spoken_of(a) & later)

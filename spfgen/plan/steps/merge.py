@@ -51,7 +51,7 @@ from spfgen.plan.nodes import (
     PLANS,
     Assign,
     Block,
-    Bound,
+    BoundSearch,
     Break,
     Define,
     Find,
@@ -273,7 +273,7 @@ class Merging(Driving):
         return self.around(streams, merge, outside, sides.low)
 
     def at_each(
-        self, index: str, conditions: Sequence[Formula], sides: Sides, leaf: Leaf, env: Env
+        self, index: str, conditions: Sequence[Formula], sides: BoundsAndRest, leaf: Leaf, env: Env
     ) -> Callable[[Mapping[Key, Any], Sequence[Stream]], Plan]:
         """What is done at a point, given the values of the streams that are there and those that are not."""
 
@@ -288,7 +288,7 @@ class Merging(Driving):
         self,
         streams: Sequence[Stream],
         index: str,
-        sides: Sides,
+        sides: BoundsAndRest,
         at_point: Callable[[Mapping[Key, Any], Sequence[Stream]], Plan],
     ) -> Plan | None:
         """The merge of two streams as three cases, then what is left of either; None where they are not two, or so
@@ -325,7 +325,7 @@ class Merging(Driving):
         self,
         streams: Sequence[Stream],
         index: str,
-        sides: Sides,
+        sides: BoundsAndRest,
         at_point: Callable[[Mapping[Key, Any], Sequence[Stream]], Plan],
     ) -> Plan:
         """The merge of any number of streams: the least coordinate is next."""
@@ -354,7 +354,7 @@ class Merging(Driving):
         conditions: Sequence[Formula],
         leaf: Leaf,
         env: Env,
-        sides: Sides,
+        sides: BoundsAndRest,
     ) -> Plan:
         """The same where positions store intervals: from one at which a stream begins or ends to the next."""
         at, until = Scalar(self.fresh(f"{index}_from"), "int64"), Scalar(self.fresh(f"{index}_until"), "int64")
@@ -414,7 +414,7 @@ class Merging(Driving):
         lines: list[Plan] = []
         around = [n for s in streams if not s.given for n in s.before]
         known = set(env.loaded) | {n.dim for n in around if isinstance(n, Load | Define)}
-        searches: list[Bound] = []
+        searches: list[BoundSearch] = []
         for s in streams:
             if not s.given:
                 search = self.begun(s, low)
@@ -436,7 +436,7 @@ class Merging(Driving):
             result = with_body(node, result)
         return _once(result, set(env.loaded))
 
-    def begun(self, stream: Stream, low: Sequence[Expr]) -> Bound | None:
+    def begun(self, stream: Stream, low: Sequence[Expr]) -> BoundSearch | None:
         """The search for the first position of a stream that counts, where its coordinate is read from an array."""
         match stream.coordinate if low else None:
             case Call() as call:
@@ -444,12 +444,12 @@ class Merging(Driving):
                 name = self.fresh(f"{stream.position}_from")
                 holds, why = Compare(">=", call, value), f"{call.function} is increasing within these bounds"
                 bounds = (stream.low,), (stream.high,)
-                return Bound(name, stream.position, *bounds, call, value, False, holds, Block(()), why, near=True)
+                return BoundSearch(name, stream.position, *bounds, call, value, False, holds, Block(()), why, near=True)
         return None
 
 
 @dataclass(frozen=True)
-class Sides:
+class BoundsAndRest:
     """What conditions say of an index: it is at least each of `low`, less than each of `high`, and the `rest`."""
 
     low: tuple[Expr, ...]
@@ -457,7 +457,7 @@ class Sides:
     rest: tuple[Formula, ...]
 
 
-def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sides:
+def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> BoundsAndRest:
     """The conditions: those that bound the index by values known before the merge, and the rest."""
     low: list[Expr] = []
     high: list[Expr] = []
@@ -471,7 +471,7 @@ def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sid
                     high.append(expression(bound.plus(op != "<")))
             case _:
                 others.append(condition)
-    return Sides(tuple(low), tuple(high), tuple(others))
+    return BoundsAndRest(tuple(low), tuple(high), tuple(others))
 
 
 def _once(plan: Plan, done: set[str]) -> Plan:
@@ -533,14 +533,14 @@ def _least(scalar: Scalar, value: object) -> Plan:
     return Assign(scalar.name, scalar.type, lang.Apply("minimum", (scalar, value)))
 
 
-def _all_have_run_out(following: Scalar, sides: Sides) -> Plan:
+def _all_have_run_out(following: Scalar, sides: BoundsAndRest) -> Plan:
     if sides.high:
         behind = lang.Apply("greater_equal", (following, lang.Index(reduce(_lesser, sides.high))))
         return If(behind, Break(), None, "all are exhausted, or the rest is out of range")
     return If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all are exhausted")
 
 
-def _behind(sides: Sides) -> Callable[[Expr], Any] | None:
+def _behind(sides: BoundsAndRest) -> Callable[[Expr], Any] | None:
     """Whether a coordinate is behind all that counts; None where nothing says so."""
     if not sides.high:
         return None
@@ -568,7 +568,7 @@ SMALL = 16
 def _is_small(plan: Plan) -> bool:
     """Whether what is done at a point has no loop, and is short."""
     nodes = list(walk(plan, PLANS))
-    loops = any(isinstance(n, Scan | Find | Repeat | Bound | Segment) for n in nodes)
+    loops = any(isinstance(n, Scan | Find | Repeat | BoundSearch | Segment) for n in nodes)
     return not loops and len(nodes) + sum(isinstance(n, lang.Apply) for n in walk(plan)) <= SMALL
 
 

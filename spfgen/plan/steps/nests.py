@@ -36,7 +36,7 @@ from spfgen.plan.finds.choose import choose_once
 from spfgen.plan.nodes import Block, Define, Find, If, Load, Plan, Scan, Store, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
 from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
-from spfgen.plan.steps.state import State
+from spfgen.plan.steps.state import PlannerState
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.simplify import simplify
@@ -47,13 +47,13 @@ from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, Program, Steps, value_of
 from spfgen.space.regions import Region
-from spfgen.space.steps import Gather, Link, Tie
+from spfgen.space.steps import GatherLink, Link, Tie
 from spfgen.space.typed import Holds
 
 NOWHERE = lang.Access(POINT, ())
 
 
-class Nests(State):
+class NestPlanner(PlannerState):
     """Nests of loops over the points at which accesses store something, and links between indices."""
 
     def __init__(self, steps: Steps, program: Program, context: Context) -> None:
@@ -81,10 +81,10 @@ class Nests(State):
         distinct: Sequence[Expr] | None = None,
     ) -> list[Plan]:
         """The leaf at each point that the region has. Links lead from what drives to the indices, or back."""
-        gathers = [k for k in region.links if isinstance(k, Gather) and k.name not in env.known]
+        gathers = [k for k in region.links if isinstance(k, GatherLink) and k.name not in env.known]
         if gathers:
             return self.led_by_a_value(gathers, region, indices, conditions, leaf, env, distinct)
-        links = [k for k in region.links if not isinstance(k, Gather)]
+        links = [k for k in region.links if not isinstance(k, GatherLink)]
         conditions = (*conditions, *region.where)
         lines, env = self.linked(links, env, partly=True)
         at_hand = self.at_hand(region.accesses, env)
@@ -129,7 +129,7 @@ class Nests(State):
 
     def led_by_a_value(
         self,
-        gathers: Sequence[Gather],
+        gathers: Sequence[GatherLink],
         region: Region,
         indices: Sequence[str],
         conditions: Sequence[Formula],
@@ -146,7 +146,7 @@ class Nests(State):
         before = tuple(c for c in conditions if self.is_affine(c) and self.indices_of(c) <= known)
         after = tuple(c for c in conditions if c not in before)
         if (after and gather.checked) or not names_in(gather.at) & self.indices <= known:
-            names = {k.name for k in region.links if isinstance(k, Gather)}
+            names = {k.name for k in region.links if isinstance(k, GatherLink)}
             remaining = tuple(a for a in region.accesses if not names_in(a) & names)
             where = tuple(c for c in region.where if not names_in(c) & names)
             return self.driven_by(Region(remaining, (), where), indices, conditions, leaf, env, distinct)
@@ -201,15 +201,17 @@ class Nests(State):
                 grown = grown or bool(new)
         return reached
 
-    def linked(self, links: Sequence[Link | Tie | Gather], env: Env, partly: bool = False) -> tuple[list[Plan], Env]:
+    def linked(
+        self, links: Sequence[Link | Tie | GatherLink], env: Env, partly: bool = False
+    ) -> tuple[list[Plan], Env]:
         """What links decide of what is known. A tie whose index is looked for may have none: see `solved`."""
         lines: list[Plan] = []
         grown = True
         while grown:
             grown = False
             for link in links:
-                if isinstance(link, Gather):
-                    later = {k.name for k in links if isinstance(k, Gather)} | self.indices
+                if isinstance(link, GatherLink):
+                    later = {k.name for k in links if isinstance(k, GatherLink)} | self.indices
                     if link.name not in env.known and names_in(link.at) & later <= env.known:
                         more, env = self.placed(link.name, link.at, link.access, env, link.checked)
                         lines += more

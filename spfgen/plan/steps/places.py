@@ -24,7 +24,7 @@ from spfgen.space.steps import Equation
 from spfgen.space.typed import Scalar
 
 
-class Places(Equations):
+class OverflowChecks(Equations):
     """What loops compute has a place in its target, or the call fails."""
 
     def asked_for_place(self, eq: Equation, env: Env) -> list[Plan]:

@@ -19,7 +19,7 @@ from spfgen.plan.nodes import Assign, Block, Break, If, Let, Plan
 from spfgen.plan.steps.annihilator_exit import shortened
 from spfgen.plan.steps.env import Env, Leaf, OutOfOrder, accumulator, cast, joined, number_of
 from spfgen.plan.steps.privatize_totals import Total, may_share, with_own_totals
-from spfgen.plan.steps.values import Values
+from spfgen.plan.steps.values import PointValues
 from spfgen.sets.affine import expression
 from spfgen.sets.uf import solved_for
 from spfgen.space.names import unbounded
@@ -39,7 +39,7 @@ class Combined:
     points: Expr | None = None
 
 
-class Reductions(Values):
+class Reductions(PointValues):
     """Reductions at a point, by any operator."""
 
     def reduction(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:

@@ -26,7 +26,7 @@ from spfgen.plan.verify.unchanged import changed
 
 
 @dataclass(frozen=True)
-class Made:
+class PlannedSteps:
     """The plan of all steps: what is declared `first`, for all of them, and the `parts` behind it."""
 
     first: tuple[Plan, ...]
@@ -36,11 +36,11 @@ class Made:
     def plan(self) -> Block:
         return Block((*self.first, *self.parts))
 
-    def with_parts(self, change: Callable[[Plan], Plan]) -> Made:
+    def with_parts(self, change: Callable[[Plan], Plan]) -> PlannedSteps:
         """With other parts, but for sums of products, which have had all passes."""
         return replace(self, parts=tuple(p if _is_product(p) else change(p) for p in self.parts))
 
-    def with_all(self, change: Callable[[Plan], Plan]) -> Made:
+    def with_all(self, change: Callable[[Plan], Plan]) -> PlannedSteps:
         """The same, with others of what is declared first, too."""
         return replace(self.with_parts(change), first=tuple(map(change, self.first)))
 
@@ -50,7 +50,7 @@ def _is_product(part: Plan) -> bool:
 
 
 @dataclass(frozen=True)
-class Given:
+class PlannedStatement:
     """What the rewrites may ask: tables that sums are kept in, and whether two points have different places; new names;
     types of tensors, extents that are made of others, names of sizes; the axes of results that may be stored by
     intervals; which loops are to run on one thread."""
@@ -66,13 +66,13 @@ class Given:
     is_serial: Callable[[str], bool]
 
 
-def _without_tables(given: Given, planned: Made) -> Made:
+def _without_tables(given: PlannedStatement, planned: PlannedSteps) -> PlannedSteps:
     whole = streamed(planned.plan, given.tables, given.tells_apart).parts
     first = tuple(p for p in whole if any(p is part for part in planned.first))
-    return Made(first, whole[len(first) :])
+    return PlannedSteps(first, whole[len(first) :])
 
 
-STEPS: tuple[Pass[Given, Made], ...] = (
+STEPS: tuple[Pass[PlannedStatement, PlannedSteps], ...] = (
     Pass(
         "tables as scalars",
         "makes a scalar of a table of sums that are used in the order in which they are made",
@@ -123,7 +123,7 @@ CHANGING = frozenset({"tables as scalars", "unswitching", "index-set splitting",
 """Those that change what nodes say; all others move them, and name what they read."""
 
 
-def rewritten(given: Given, planned: Made, verify: Callable[[Plan], None]) -> Block:
+def rewritten(given: PlannedStatement, planned: PlannedSteps, verify: Callable[[Plan], None]) -> Block:
     """The plan after all of them, each looked at by `verify`; as it is where planning ends before."""
     note_planned(planned.plan)
     if not planned.first and all(map(_is_product, planned.parts)):
@@ -138,7 +138,7 @@ def rewritten(given: Given, planned: Made, verify: Callable[[Plan], None]) -> Bl
     return planned.plan
 
 
-def _compare(name: str, before: Made, verify: Callable[[Plan], None], after: Made) -> None:
+def _compare(name: str, before: PlannedSteps, verify: Callable[[Plan], None], after: PlannedSteps) -> None:
     """Raises Fault where a pass changes what nodes say although it is to move them only."""
     verify(after.plan)
     number = 0 if after is before else changed(before.plan, after.plan)
@@ -148,5 +148,5 @@ def _compare(name: str, before: Made, verify: Callable[[Plan], None], after: Mad
         raise Fault(f"it has changed {counted(number, 'node')} of the plan")
 
 
-def _names(passes: Iterable[Pass[Given, Made] | Pass[Context, Plan]]) -> set[str]:
+def _names(passes: Iterable[Pass[PlannedStatement, PlannedSteps] | Pass[Context, Plan]]) -> set[str]:
     return {p.name for p in passes}

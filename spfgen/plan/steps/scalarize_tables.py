@@ -20,7 +20,6 @@ from spfgen.plan.nodes import (
     Block,
     Collect,
     Define,
-    Entry,
     Find,
     Guard,
     If,
@@ -29,7 +28,8 @@ from spfgen.plan.nodes import (
     Plan,
     Probe,
     Scan,
-    State,
+    SearchState,
+    UpdateEntry,
     goes_on,
     with_body,
 )
@@ -118,7 +118,7 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
     bound = {s.name for n in walk(nest, Plan) for s in n.computed() if s.name}
     done = _for_entry(loop, table, table.name, bound)
     completed = None if completing is None else _for_entry(completing, table, table.counts, bound)
-    entries = [n for n in walk(nest, Plan) if isinstance(n, Entry) and n.name in table.names]
+    entries = [n for n in walk(nest, Plan) if isinstance(n, UpdateEntry) and n.name in table.names]
     if done is None or (completing is not None and completed is None) or len(entries) != len(table.names):
         return None
     entry = next(n for n in entries if n.name == table.name)
@@ -167,7 +167,7 @@ def _within(
 
 def _shared(nest: Plan, loop: Scan) -> Plan | None:
     """The nest on several threads, as the loop over the entries was."""
-    if any(isinstance(n, State) for n in walk(nest, Plan)):
+    if any(isinstance(n, SearchState) for n in walk(nest, Plan)):
         return None
     match nest:
         case Scan():
@@ -220,7 +220,7 @@ def _assigning(plan: Plan, table: Grouped) -> Plan:
 
     def rule(node: Any) -> Any:
         match node:
-            case Entry(name, kind, value=value, old=old) if name in table.names:
+            case UpdateEntry(name, kind, value=value, old=old) if name in table.names:
                 scalar = Scalar(name, kind)
                 new = rewrite(lambda n: scalar if n == Scalar(old, kind) else None, value)
                 combined = Assign(name, kind, new)
@@ -234,7 +234,7 @@ def _assigning(plan: Plan, table: Grouped) -> Plan:
 
 
 def _enters(node: Any, name: str) -> bool:
-    return isinstance(node, Entry) and node.name == name
+    return isinstance(node, UpdateEntry) and node.name == name
 
 
 def _changed(plans: Sequence[Plan]) -> set[str]:

@@ -19,11 +19,11 @@ from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.nodes import (
     PLANS,
     Block,
-    Bound,
+    BoundSearch,
     Clear,
     Define,
     Find,
-    Levels,
+    LevelLoop,
     Load,
     Plan,
     Products,
@@ -72,7 +72,7 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
     if not (context.named or context.forced):
         return
     nodes = [n for n in _run(plan) if isinstance(n, Plan)]
-    loops = [n for n in nodes if isinstance(n, Scan | Levels)]
+    loops = [n for n in nodes if isinstance(n, Scan | LevelLoop)]
 
     def named(name: str, of: Sequence[Plan]) -> list[Plan]:
         return [n for n in of if name in (n.dim, written.get(n.dim, n.dim))]  # type: ignore[attr-defined]
@@ -92,7 +92,7 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
             why = SOUGHT if looked_for else KNOWN if named(name, known) else NO_LOOP
             errors.append(_no_loop(name, mark.span, why, loops, written))
         elif mark.word == "levels":
-            errors += [] if any(isinstance(n, Levels) for n in marked_loops) else [_no_levels(mark, marked_loops)]
+            errors += [] if any(isinstance(n, LevelLoop) for n in marked_loops) else [_no_levels(mark, marked_loops)]
         elif mark.word == "serial" and any(n.parallel for n in marked_loops if isinstance(n, Scan)):
             errors.append(SpecError(f"expected a loop over `{mark.dim}` that can be serial", mark.span, (OTHERWISE,)))
         elif mark.word == "parallel":  # of sums of products it has been asked where they were planned (legal.py)
@@ -101,7 +101,7 @@ def check_clauses(plan: Plan, context: Context, written: Mapping[str, str], step
             errors += _not_parallel(plan, scans, mark.dim, mark.span, written)
     for name, forced in context.forced.items():
         finds = [n for n in named(name, searches) if isinstance(n, Find)]
-        if not finds and not named(name, [n for n in nodes if isinstance(n, Segment | Bound)]):
+        if not finds and not named(name, [n for n in nodes if isinstance(n, Segment | BoundSearch)]):
             what = "a loop runs over it, or it is computed from what is known" if name in written.values() else ""
             what = what or "no nest of loops is about it: it is merged with others, or kept in a table"
             message = f"expected a position that is searched for, but `{name}` is not"
@@ -157,7 +157,7 @@ NO_LOOP = "has none of its own: it is computed, or merged with others"
 
 
 def _no_loop(
-    name: str, span: Span | None, what: str, loops: Sequence[Scan | Levels], written: Mapping[str, str]
+    name: str, span: Span | None, what: str, loops: Sequence[Scan | LevelLoop], written: Mapping[str, str]
 ) -> SpecError:
     known = sorted({written.get(n.dim, n.dim) for n in loops} & {*written.values()})
     hints = (f"loops: {', '.join(known) or 'none'}", f"`order {name}, ...` asks for a loop over it")

@@ -11,7 +11,7 @@ from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import Kind, scalar_types
 from spfgen.layout.nodes import SCALAR
-from spfgen.plan.analyse.cost import Stored
+from spfgen.plan.analyse.cost import CountedSize
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Array, Define, Plan
 from spfgen.plan.steps.env import POINT, Env
@@ -24,7 +24,7 @@ from spfgen.space.steps import Equation, Gathered, Linked
 from spfgen.space.typed import Types
 
 
-class State:
+class PlannerState:
     """What is known of a kernel while its steps are planned: tensors, sizes, names, types."""
 
     def __init__(self, steps: Steps, program: Program, context: Context) -> None:
@@ -107,7 +107,7 @@ class State:
     @property
     def nest_context(self) -> Context:
         """The context of a nest: it may read tables."""
-        counts = {f"{t}.{COUNT}": Stored(self.tensors[t].extents) for t in self.tables.values()}
+        counts = {f"{t}.{COUNT}": CountedSize(self.tensors[t].extents) for t in self.tables.values()}
         return replace(self.context, stored={**self.context.stored, **counts})
 
     def settled(self, env: Env) -> Env:

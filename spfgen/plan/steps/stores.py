@@ -9,7 +9,7 @@ from typing import Any
 from spfgen.facts.formula import Formula, Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
-from spfgen.plan.nodes import Append, Block, Clear, Entry, If, Let, Plan, Store
+from spfgen.plan.nodes import Append, Block, Clear, If, Let, Plan, Store, UpdateEntry
 from spfgen.plan.steps.env import Env, cast, joined, key_of, number_of
 from spfgen.plan.steps.reductions import Reductions
 from spfgen.space.nodes import Read
@@ -52,7 +52,7 @@ class Stores(Reductions):
         fill = self.tensors[access.tensor].layout.fill
         old = Scalar(self.fresh("before"), kind)
         new = cast(value, kind) if eq.updates is None else replace(eq.updates, arguments=(old, value))
-        entry = Entry(table, kind, access.subscripts, cast(new, kind), old.name, number_of(fill, kind).value)
+        entry = UpdateEntry(table, kind, access.subscripts, cast(new, kind), old.name, number_of(fill, kind).value)
         inside = [Holds(c) for c in self.inside(access)]
         return [If(joined("logical_and", inside), entry) if inside else entry]
 

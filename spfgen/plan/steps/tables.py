@@ -11,16 +11,16 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
+from spfgen.plan.nodes import Block, Collect, Find, Plan, Scan, Segment, UpdateEntry
 from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
-from spfgen.plan.steps.nests import Nests
+from spfgen.plan.steps.nests import NestPlanner
 from spfgen.space.local_tensors import entries_of
 from spfgen.space.nodes import Program, Steps, Tensor, size_values
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Scalar
 
 
-class Tables(Nests):
+class Tables(NestPlanner):
     """Hash tables of entries: of tensors that store a coordinate several times, or in no order; of results."""
 
     def __init__(self, steps: Steps, program: Program, context: Context) -> None:
@@ -114,7 +114,7 @@ class Tables(Nests):
                 added = lang.Apply("add", (old, read))
                 zero = number_of(0, old.type).value
                 first = -zero if TYPES[old.type].kind in "fc" else zero  # 0.0 would change the sign of a stored -0.0
-                return Entry(table, old.type, access.subscripts, added, old.name, first)
+                return UpdateEntry(table, old.type, access.subscripts, added, old.name, first)
 
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"

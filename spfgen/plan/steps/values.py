@@ -24,7 +24,7 @@ from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
 
 
-class Values(Merging):
+class PointValues(Merging):
     """Values at a point: what drives is at hand, all else is looked up, and its fill where nothing is found."""
 
     def passes(

@@ -33,15 +33,15 @@ from spfgen.plan.nodes import (
     Clear,
     Define,
     Find,
+    FindTable,
     Guard,
     Load,
     Partition,
     Plan,
     Prefetch,
     Scan,
-    State,
+    SearchState,
     Store,
-    Table,
     chain,
     is_sum,
     with_body,
@@ -63,7 +63,7 @@ def initialised(instance: Instance, nest: Plan, with_copies: bool) -> Plan | Non
     threads may clear it with copies that they have of it."""
     nodes = list(chain(nest))
     place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan | Find)), None)
-    if place is None or not all(isinstance(n, Load | Define | State | Table) for n in nodes[:place]):
+    if place is None or not all(isinstance(n, Load | Define | SearchState | FindTable) for n in nodes[:place]):
         return None
     loop = nodes[place]
     assert isinstance(loop, Scan | Find)

@@ -31,7 +31,7 @@ from spfgen.plan.nodes import (
     Define,
     Find,
     Guard,
-    Levels,
+    LevelLoop,
     Load,
     Plan,
     Prefetch,
@@ -121,7 +121,7 @@ def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Co
 def annotated_by(sharing: Sharing, nest: Plan, context: Context, own_sums: Collection[str] = ()) -> Plan:
     """The same, where it is known what iterations share. `made` are sums that the kernel keeps for itself."""
     nothing: dict[Mark, bool] = {}
-    inspecting = {id(n) for c in walk(nest, PLANS) if isinstance(c, Levels) for n in walk(c.inspect, PLANS)}
+    inspecting = {id(n) for c in walk(nest, PLANS) if isinstance(c, LevelLoop) for n in walk(c.inspect, PLANS)}
 
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan) or id(node) in inspecting:

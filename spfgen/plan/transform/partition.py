@@ -48,22 +48,22 @@ from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Block,
-    Bound,
+    BoundSearch,
     Clear,
     Copy,
     Define,
     Find,
+    FindTable,
     Guard,
     Load,
     Partition,
     Plan,
     Prefetch,
     Scan,
+    SearchState,
     Segment,
     Slice,
-    State,
     Store,
-    Table,
     Weight,
     body,
     chain,
@@ -183,7 +183,7 @@ def _compares(node: Plan) -> bool:
     return isinstance(node, Find) and node.key is None
 
 
-BETWEEN = Load | Define | Accumulate | Clear | Guard | Prefetch | State | Table
+BETWEEN = Load | Define | Accumulate | Clear | Guard | Prefetch | SearchState | FindTable
 """What may stand between a loop whose iterations are split and the loop inside."""
 
 # --- what iterations cost ---------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
     scan's own position; and those of the loops in that one."""
     loaded = {n.dim: n.call for n in walk(scan.body, PLANS) if isinstance(n, Load)}
     copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Define)}
-    near = [n for n in walk(scan.body, PLANS) if isinstance(n, Bound) and n.near]
+    near = [n for n in walk(scan.body, PLANS) if isinstance(n, BoundSearch) and n.near]
     begun: dict[tuple[Expr, ...], tuple[Expr, ...]] = {(Var(n.name),): n.low for n in near}
     positions = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
     pointers: list[str] = []
@@ -338,7 +338,7 @@ def _divides(instance: Instance, inner: Scan, between: Sequence[Plan]) -> bool:
     """Whether threads may share an iteration: the loop inside writes different places, too, and nothing else is done
     that would be done twice. Where its iterations are short, they are not worth the question where they begin."""
     loops = any(isinstance(n, Scan) for n in chain(inner.body))
-    plain = all(isinstance(n, Load | Define | Guard | Prefetch | State | Table) for n in between)
+    plain = all(isinstance(n, Load | Define | Guard | Prefetch | SearchState | FindTable) for n in between)
     return loops and plain and distinct_places(instance, inner.dim)
 
 
@@ -445,7 +445,7 @@ def _adding(
     if any(o.tensor == target.tensor for o in instance.reads):
         return None
     outside = nodes[:first]
-    if any(isinstance(n, Scan | Find) for n in outside) and any(isinstance(n, State) for n in outside):
+    if any(isinstance(n, Scan | Find) for n in outside) and any(isinstance(n, SearchState) for n in outside):
         return None  # threads would share where a find stands
     partition = replace(partition, fixed=context.deterministic, weight=_counted(partition.weight, ZERO))
     only = f"its iterations only add to {target.tensor}"

@@ -47,7 +47,7 @@ from spfgen.plan.nodes import (
     Define,
     Find,
     Guard,
-    Levels,
+    LevelLoop,
     Load,
     Plan,
     Prefetch,
@@ -99,7 +99,7 @@ def with_first(plan: Plan) -> Plan:
     """The plan with levels that know what their iterations read first."""
 
     def rule(node: object) -> Plan | None:
-        return replace(node, first=_First(node.dim).of(node.body)) if isinstance(node, Levels) else None
+        return replace(node, first=_First(node.dim).of(node.body)) if isinstance(node, LevelLoop) else None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Var, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Define, Find, Guard, Load, Plan, Scan, State, Store, Table, is_sum
+from spfgen.plan.nodes import PLANS, Define, Find, FindTable, Guard, Load, Plan, Scan, SearchState, Store, is_sum
 
 
 def with_reads_in_place(plan: Plan) -> Plan:
@@ -63,7 +63,7 @@ def _is_used_here(dim: str, body: Plan) -> bool:
                 if any(dim in variables(p) for p in node.target.place):
                     return False
                 node = node.body
-            case State(body=inner) | Table(body=inner):
+            case SearchState(body=inner) | FindTable(body=inner):
                 node = inner
             case Store():
                 return True

@@ -17,18 +17,18 @@ from spfgen.ir import rewrite, walk, with_children
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
-    Bound,
+    BoundSearch,
     Define,
     Find,
+    FindTable,
     Key,
-    Levels,
+    LevelLoop,
     Load,
     Loaded,
     Plan,
     Reach,
     Scan,
     Segment,
-    Table,
     is_sum,
 )
 from spfgen.space.nodes import Operand
@@ -135,7 +135,7 @@ def _(plan: Find, known: _Known) -> Plan:
 
 
 @_renamed.register
-def _(plan: Levels, known: _Known) -> Plan:
+def _(plan: LevelLoop, known: _Known) -> Plan:
     name, inner = known.named(plan.dim, plan.body)
     low, high = known.many(plan.low), known.many(plan.high)
     body, inspect = _renamed(plan.body, inner), _renamed(plan.inspect, inner)
@@ -163,7 +163,7 @@ def _(plan: Segment, known: _Known) -> Plan:
 
 
 @_renamed.register
-def _(plan: Bound, known: _Known) -> Plan:
+def _(plan: BoundSearch, known: _Known) -> Plan:
     name, inner = known.named(plan.dim, plan.body)
     return replace(
         plan,
@@ -191,7 +191,7 @@ def _(plan: Reach, known: _Known) -> Plan:
 
 
 @_renamed.register
-def _(plan: Table, known: _Known) -> Plan:
+def _(plan: FindTable, known: _Known) -> Plan:
     inner = known.naming(plan.dim, plan.dim)
     return replace(
         plan,
@@ -240,7 +240,7 @@ def _bound(node: object) -> set[str]:
     match node:
         case Find(dim, loads=loads):
             return {dim, *(loaded for loaded, _ in loads)}
-        case Scan(dim) | Define(dim) | Load(dim) | Levels(dim):
+        case Scan(dim) | Define(dim) | Load(dim) | LevelLoop(dim):
             return {dim}
     return set()
 

@@ -16,7 +16,20 @@ from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.small_blocks import extent_of_block
 from spfgen.plan.context import Context
-from spfgen.plan.nodes import Define, Find, Guard, Load, Plan, Scan, Segment, SkipZero, State, Store, chain, with_body
+from spfgen.plan.nodes import (
+    Define,
+    Find,
+    Guard,
+    Load,
+    Plan,
+    Scan,
+    SearchState,
+    Segment,
+    SkipZero,
+    Store,
+    chain,
+    with_body,
+)
 from spfgen.space.nodes import Operand, Read, Value
 
 
@@ -62,7 +75,7 @@ def _place(nodes: Sequence[Plan], one: Operand) -> int:
     at = max((k + 1 for k, n in enumerate(nodes) if getattr(n, "dim", "") in wanted), default=0)
     inside = nodes[at:]
     plain = all(
-        isinstance(n, Scan | Load | Define | Guard | Segment | State | Store)
+        isinstance(n, Scan | Load | Define | Guard | Segment | SearchState | Store)
         or (isinstance(n, Find) and n.miss is None)
         for n in inside
     )

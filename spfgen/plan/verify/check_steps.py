@@ -21,13 +21,13 @@ from spfgen.plan.nodes import (
     Array,
     Assign,
     Block,
-    Bound,
+    BoundSearch,
     Break,
     Clear,
     Collect,
     Define,
-    Entry,
     Find,
+    FindTable,
     Finish,
     Guard,
     If,
@@ -42,10 +42,10 @@ from spfgen.plan.nodes import (
     RegisterTile,
     Repeat,
     Scan,
+    SearchState,
     Segment,
-    State,
     Store,
-    Table,
+    UpdateEntry,
 )
 from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Operand, Program, Read
@@ -75,7 +75,7 @@ SEARCHED = "a find"
 
 
 @dataclass(frozen=True)
-class Scope:
+class PlanScope:
     """What is known at a place of a plan. `scalars` have their type and how many parallel loops are around their
     declaration; `arrays` are those of values, (tensor, array); `functions` those of indices; `places` are states and
     tables of finds; `copied` are arrays of which threads have copies, `totals` tensors for whose places a nest has
@@ -96,19 +96,19 @@ class Scope:
     copied: frozenset[tuple[str, str]] = frozenset()
     totals: Mapping[str, int] = field(default_factory=dict)
 
-    def knowing(self, names: Iterable[str], of: Iterable[Any] = ()) -> Scope:
+    def knowing(self, names: Iterable[str], of: Iterable[Any] = ()) -> PlanScope:
         """With names that are made of these expressions."""
         new = frozenset(names)
         moves = any(variables(e) & self.varies for e in of)
         return replace(self, names=self.names | new, varies=self.varies | new if moves else self.varies - new)
 
-    def within(self, loop: Plan | str, is_parallel: bool = False) -> Scope:
+    def within(self, loop: Plan | str, is_parallel: bool = False) -> PlanScope:
         if not is_parallel:
             return replace(self, loop=loop)
         assert isinstance(loop, Plan)
         return replace(self, loop=loop, parallel=(*self.parallel, loop), varies=frozenset(), alone=False)
 
-    def where(self, *conditions: Any) -> Scope:
+    def where(self, *conditions: Any) -> PlanScope:
         """Where these hold. One that says which iteration of the innermost parallel loop it is leaves that alone."""
         loop = self.parallel[-1].dim if self.parallel else None  # type: ignore[attr-defined]
         sides = [s for c in _compared(conditions) if c.op == "=" for s in ((c.left, c.right), (c.right, c.left))]
@@ -131,7 +131,7 @@ def _compared(conditions: Iterable[Any]) -> Iterator[Compare]:
 def check_steps(plan: Plan, program: Program) -> None:
     """Raises InternalError with the node that is at fault."""
     tensors = [t for t in program.tensors if t.assembled is None]
-    scope = Scope(
+    scope = PlanScope(
         frozenset((*program.size_of, *program.parameters, *program.fixed)),
         frozenset((t.name, v.name) for t in tensors for v in t.layout.values),
         frozenset(function for t in tensors for _, function in t.arrays),
@@ -144,7 +144,7 @@ class _Checker:
         self.assembled = {t.name for t in program.tensors if t.assembled is not None}
         self.outputs = {t.name for t in program.tensors if t.is_output}
 
-    def statement(self, plan: Plan, scope: Scope) -> Scope:
+    def statement(self, plan: Plan, scope: PlanScope) -> PlanScope:
         """What is known in the rest of the block."""
         known = self.block(plan, scope)
         if known is not None:
@@ -152,13 +152,13 @@ class _Checker:
         match plan:
             case Assign() | Store() | Finish() | Append() | Clear(part=None):
                 self.stores(plan, scope)
-            case Break() | Refuse() | Entry():
+            case Break() | Refuse() | UpdateEntry():
                 self.effect(plan, scope)
             case _:
                 return self.made(scope, self.nest(plan, scope))
         return scope
 
-    def block(self, plan: Plan, scope: Scope) -> Scope | None:
+    def block(self, plan: Plan, scope: PlanScope) -> PlanScope | None:
         """What is known behind a block, and behind what gives the rest of a block a name; None for all else."""
         match plan:
             case Block(parts):
@@ -200,7 +200,7 @@ class _Checker:
                 return scope  # compared with what is asked for as that which is no step (whole.py)
         return None
 
-    def stores(self, plan: Plan, scope: Scope) -> None:
+    def stores(self, plan: Plan, scope: PlanScope) -> None:
         """Values that are stored: in scalars, in arrays, as entries."""
         match plan:
             case Assign(name, kind, value):
@@ -231,7 +231,7 @@ class _Checker:
                 if scope.parallel:
                     raise fault(plan, "iterations of a parallel loop have it in common")
 
-    def effect(self, plan: Plan, scope: Scope) -> None:
+    def effect(self, plan: Plan, scope: PlanScope) -> None:
         """What leaves a loop or the call, and what changes a table."""
         match plan:
             case Break():
@@ -241,13 +241,13 @@ class _Checker:
                     raise fault(plan, f"it stands in {what}, which does not end by it")
             case Refuse(name):
                 self.scalar(plan, scope, name, "bool")
-            case Entry(name, kind, at, value, old):
+            case UpdateEntry(name, kind, at, value, old):
                 self.known(plan, scope, *at)
                 self.table(plan, scope, name, changes=True)
                 scalars = {**scope.scalars, old: (kind, len(scope.parallel))}
                 self.value(plan, replace(self.new(plan, scope, [old]), scalars=scalars), value)
 
-    def nest(self, plan: Plan, scope: Scope) -> Scope:
+    def nest(self, plan: Plan, scope: PlanScope) -> PlanScope:
         match plan:
             case Scan(dim, low, high, body):
                 self.known(plan, scope, *low, *high)
@@ -280,7 +280,7 @@ class _Checker:
                 self.known(plan, scope.knowing([dim]), call)
                 self.place(plan, scope, plan.place)
                 return self.statement(body, self.new(plan, scope, [start, end], (*low, *high, key.value)))
-            case Bound(name, dim, low, high, call, value, _, _, body):
+            case BoundSearch(name, dim, low, high, call, value, _, _, body):
                 self.known(plan, scope, *low, *high, value)
                 self.known(plan, scope.knowing([dim]), call)
                 self.place(plan, scope, plan.place)
@@ -289,13 +289,13 @@ class _Checker:
                 self.known(plan, scope, *low, *high, first, last)
                 self.known(plan, scope.knowing([dim]), call)
                 return self.statement(body, scope)
-            case State(name, low, high, body=body):
+            case SearchState(name, low, high, body=body):
                 self.known(plan, scope, *low, *high, *plan.extents)
                 return self.statement(body, replace(scope, places=scope.places | {name}))
             case Prefetch(_, _, high, _, start, _, body):
                 self.known(plan, scope, *high, start)
                 return self.statement(body, scope)
-            case Table(name, _, dim, low, high, call, extent, body=body):
+            case FindTable(name, _, dim, low, high, call, extent, body=body):
                 self.known(plan, scope, *low, *high, extent)
                 self.known(plan, scope.knowing([dim]), call)
                 return self.statement(body, replace(scope, places=scope.places | {name}))
@@ -308,7 +308,7 @@ class _Checker:
             scope = self.made(scope, self.statement(part, inner))
         return scope
 
-    def found(self, plan: Find, scope: Scope) -> Scope:
+    def found(self, plan: Find, scope: PlanScope) -> PlanScope:
         self.known(plan, scope, *plan.low, *plan.high, *plan.at)
         self.says_why(plan)
         self.place(plan, scope, plan.place)
@@ -328,18 +328,18 @@ class _Checker:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def made(self, scope: Scope, inner: Scope) -> Scope:
+    def made(self, scope: PlanScope, inner: PlanScope) -> PlanScope:
         """What was made inside is there from now on; names are not."""
         return replace(scope, arrays=inner.arrays, functions=inner.functions, tables=inner.tables)
 
-    def new(self, plan: Plan, scope: Scope, names: Iterable[str], of: Iterable[Expr | Formula] = ()) -> Scope:
+    def new(self, plan: Plan, scope: PlanScope, names: Iterable[str], of: Iterable[Expr | Formula] = ()) -> PlanScope:
         names = list(names)
         for name in names:
             if name in scope.names:
                 raise fault(plan, f"{name} is defined where it has a value already")
         return scope.knowing(names, of)
 
-    def known(self, plan: Plan, scope: Scope, *parts: Expr | Formula) -> None:
+    def known(self, plan: Plan, scope: PlanScope, *parts: Expr | Formula) -> None:
         for part in parts:
             unknown = sorted(variables(part) - scope.names)
             if unknown:
@@ -348,7 +348,7 @@ class _Checker:
             if missing:
                 raise fault(plan, f"there is no index array {missing[0]} yet")
 
-    def value(self, plan: Plan, scope: Scope, value: Any) -> None:
+    def value(self, plan: Plan, scope: PlanScope, value: Any) -> None:
         match value:
             case lang.Constant():
                 return
@@ -366,24 +366,24 @@ class _Checker:
             case _:
                 raise fault(plan, f"{type(value).__name__} is no value of a plan")
 
-    def scalar(self, plan: Plan, scope: Scope, name: str, kind: str) -> None:
+    def scalar(self, plan: Plan, scope: PlanScope, name: str, kind: str) -> None:
         if name not in scope.scalars:
             raise fault(plan, f"there is no scalar {name} here")
         if scope.scalars[name][0] != kind:
             raise fault(plan, f"{name} is of type {scope.scalars[name][0]}, but used as {kind}")
 
-    def operand(self, plan: Plan, scope: Scope, operand: Operand) -> None:
+    def operand(self, plan: Plan, scope: PlanScope, operand: Operand) -> None:
         self.known(plan, scope, *operand.place, *operand.extents)
         if (operand.tensor, operand.array) not in scope.arrays:
             raise fault(plan, f"there is no array {operand.tensor}.{operand.array} yet")
 
-    def place(self, plan: Plan, scope: Scope, name: str) -> None:
+    def place(self, plan: Plan, scope: PlanScope, name: str) -> None:
         if name and name not in scope.places:
             raise fault(plan, f"there is no state or table {name} around it")
 
     # --- what several threads may do ----------------------------------------------------------------
 
-    def private(self, plan: Scan, scope: Scope, loops: int) -> dict[str, tuple[str, int]]:
+    def private(self, plan: Scan, scope: PlanScope, loops: int) -> dict[str, tuple[str, int]]:
         """The scalars that each part of a loop has: their types, and how many parallel loops are around them."""
         if plan.private and not plan.parallel:
             raise fault(plan, "it has no parts, but scalars for each of them")
@@ -396,13 +396,13 @@ class _Checker:
         if plan.parallel and not plan.because:
             raise fault(plan, "it is parallel without a reason")
 
-    def assigned(self, plan: Assign, scope: Scope, name: str, kind: str) -> None:
+    def assigned(self, plan: Assign, scope: PlanScope, name: str, kind: str) -> None:
         self.scalar(plan, scope, name, kind)
         told = kind == "bool" and plan.value == lang.Constant(True)  # that something happened, whoever says it
         if scope.scalars[name][1] < len(scope.parallel) and not told:
             raise fault(plan, "iterations of a parallel loop have it in common")
 
-    def combined(self, plan: Store, scope: Scope) -> None:
+    def combined(self, plan: Store, scope: PlanScope) -> None:
         """Iterations of a parallel loop that combine values in one place say how."""
         depth = scope.totals.get(plan.target.tensor, 0)
         together = (p for p in scope.parallel[depth:] if isinstance(p, Scan | Find))
@@ -411,17 +411,17 @@ class _Checker:
                 raise fault(plan, "iterations of a parallel loop have it in common")
             self.apart(plan, scope, plan.target.place)
 
-    def table(self, plan: Plan, scope: Scope, name: str, changes: bool = False) -> None:
+    def table(self, plan: Plan, scope: PlanScope, name: str, changes: bool = False) -> None:
         if name not in scope.tables:
             raise fault(plan, f"there is no table {name} yet")
         if changes and scope.tables[name] < len(scope.parallel):
             raise fault(plan, f"iterations of a parallel loop have the table {name} in common")
 
-    def apart(self, plan: Store, scope: Scope, place: tuple[Expr, ...]) -> None:
+    def apart(self, plan: Store, scope: PlanScope, place: tuple[Expr, ...]) -> None:
         if scope.parallel and not scope.alone and not any(variables(p) & scope.varies for p in place):
             raise fault(plan, "iterations of a parallel loop store at one place")
 
-    def above_loops(self, plan: Plan, scope: Scope) -> None:
+    def above_loops(self, plan: Plan, scope: PlanScope) -> None:
         if scope.loop is not None:
             raise fault(plan, "it is made once, but stands in a loop")
 

@@ -13,11 +13,11 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Find,
-    Gather,
     Partition,
     Plan,
     Products,
     Repeat,
+    RowWorkspace,
     Scan,
     Version,
 )
@@ -67,7 +67,7 @@ def claims(plan: Plan, compared: Compared) -> Claims:
         proved.append("versions with fewer tests, for sorted index arrays, are equivalent (by Z3)")
     if any(_clears(n) for n in nodes):
         tested.append("that elements are cleared before they are added to")
-    if any(isinstance(n, Gather) for n in nodes):
+    if any(isinstance(n, RowWorkspace) for n in nodes):
         tested.append("that the entries of a row are added up before they are appended")
     if any(isinstance(n, Append) for n in nodes):
         tested.append("how the entries become the arrays of the result")
@@ -79,7 +79,7 @@ def _is_compared(group: Group, plan: Plan, compared: Compared) -> bool:
     """Whether each way through the plan was compared, and the instances that they were compared with are as many as the
     statement has."""
     try:
-        plain = rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS)
+        plain = rewrite(lambda n: n.body if isinstance(n, RowWorkspace) else None, plan, PLANS)
         stores = finishing(plain)
         every = [*paths(plain), *(paths(stores) if stores != plain else ())]
         compared_paths = [p if p in compared.paths else without_unused(p) for p in every]

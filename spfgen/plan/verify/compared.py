@@ -12,7 +12,7 @@ from spfgen.space.nodes import Group, Instance, Operand
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeNest:
     """A nest of loops for steps: its nodes from the outside in, each without its body, and what it reads at its points:
     each value where the layout has it. `is_known`: it was compared with its region."""
 
@@ -31,7 +31,7 @@ class Compared:
 
     paths: dict[Hashable, list[Instance]] = field(default_factory=dict)
     nests: list[bool] = field(default_factory=list)
-    made: list[Made] = field(default_factory=list)
+    made: list[MadeNest] = field(default_factory=list)
     apart: list[tuple[Instance, str]] = field(default_factory=list)
     statements: list[tuple[Group, Instance]] = field(default_factory=list)
     unknown: int = 0
@@ -89,7 +89,7 @@ def note(path: Hashable, instance: Instance) -> None:
             known.append(instance)
 
 
-def note_nest(paths: list[Hashable], nest: Made) -> None:
+def note_nest(paths: list[Hashable], nest: MadeNest) -> None:
     """A nest of steps, by its paths, and how it is used."""
     for record in _RECORDS.get():
         known = bool(paths) and all(p in record.paths for p in paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spfgen.facts.formula import Expr, Num, Var, variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Append, Gather, Plan
+from spfgen.plan.nodes import PLANS, Append, Plan, RowWorkspace
 from spfgen.plan.verify.meaning import Fault
 from spfgen.space.nodes import Program
 
@@ -12,11 +12,11 @@ from spfgen.space.nodes import Program
 def check_gathers(plan: Plan, program: Program) -> None:
     """Raises Fault where an entry is not one of the row that it is gathered in, the row changes while it is, or the
     workspace is not as long as the rows of the tensor are."""
-    for node in (n for n in walk(plan, PLANS) if isinstance(n, Gather)):
+    for node in (n for n in walk(plan, PLANS) if isinstance(n, RowWorkspace)):
         _check(node, program)
 
 
-def _check(node: Gather, program: Program) -> None:
+def _check(node: RowWorkspace, program: Program) -> None:
     extents = program.tensor(node.tensor).extents
     if not 0 <= node.axis < len(extents) or len(node.common) != len(extents) - 1:
         raise Fault(f"{node.tensor} has no rows along axis {node.axis}")

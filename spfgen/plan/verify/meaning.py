@@ -24,7 +24,7 @@ from spfgen.plan.nodes import (
     Accumulate,
     Append,
     Block,
-    Bound,
+    BoundSearch,
     Cheapest,
     Clear,
     Define,
@@ -111,7 +111,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, Load(dim, call, NOTHING)), when)
         case Guard(conditions, body):
             yield from paths(body, (*above, Guard(conditions, NOTHING)), when)
-        case Bound(body=body) | Segment(body=body):
+        case BoundSearch(body=body) | Segment(body=body):
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
         case Accumulate(storage=Variable(), body=body) if plan.op:
             for path in paths(body, above, when):
@@ -370,7 +370,7 @@ class _Comparison:
             case Guard(conditions):
                 self.use(*conditions)
                 self.require(*conditions)
-            case Bound(name, dim, low, high, value=value, condition=condition):
+            case BoundSearch(name, dim, low, high, value=value, condition=condition):
                 self.use(*low, *high, value)
                 self.between(dim, low, high)
                 self.require(condition)

@@ -22,10 +22,9 @@ from spfgen.plan.nodes import (
     Array,
     Assign,
     Block,
-    Bound,
+    BoundSearch,
     Clear,
     Define,
-    Entry,
     Find,
     Guard,
     If,
@@ -39,17 +38,18 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Store,
+    UpdateEntry,
     Version,
     goes_on,
 )
-from spfgen.plan.verify.compared import Compared, Made
+from spfgen.plan.verify.compared import Compared, MadeNest
 from spfgen.plan.verify.unchanged import changed
 from spfgen.space.nodes import Operand, Read, Steps
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds
 
 NOTHING = Block(())
-EFFECTS = Assign | Store | Entry | Append | Let
+EFFECTS = Assign | Store | UpdateEntry | Append | Let
 Pending = tuple[Hashable, ...]
 
 
@@ -69,12 +69,12 @@ class Unknown:
         return any(count > others for count, others in pairs)
 
 
-def made_of(nodes: Sequence[Plan], does: Store) -> Made:
+def made_of(nodes: Sequence[Plan], does: Store) -> MadeNest:
     """A nest as it is used."""
     headers = tuple(h for n in nodes for h in [header(n)] if h is not None)
     means = _meanings(nodes)
     reads = (n.operand for n in walk(does.value) if isinstance(n, Read))
-    return Made(headers, tuple(_plain(o, means) for o in reads), False)
+    return MadeNest(headers, tuple(_plain(o, means) for o in reads), False)
 
 
 def header(node: Plan) -> Hashable | None:
@@ -91,7 +91,7 @@ def header(node: Plan) -> Hashable | None:
             return Load(dim, call, NOTHING)
         case Guard(conditions):
             return Guard(conditions, NOTHING)
-        case Bound() | Segment():
+        case BoundSearch() | Segment():
             return replace(node, body=NOTHING, because="")
     return None
 
@@ -116,7 +116,7 @@ def _not_written(plan: Plan, steps: Steps) -> list[Equation]:
     """The equations of which nothing in the plan says that it writes their target."""
     written: dict[str, bool] = {}
     for block in (n for n in walk(plan, Plan | Version) if isinstance(n, Block) and n.because):
-        does = any(isinstance(n, Store | Entry | Append | Clear) for n in walk(block, Plan | Version))
+        does = any(isinstance(n, Store | UpdateEntry | Append | Clear) for n in walk(block, Plan | Version))
         written[block.because] = written.get(block.because, True) and does
     equations = (n for step in steps.body for n in walk(step) if isinstance(n, Equation))
     return [eq for eq in equations if not written.get(eq.text, False)]
@@ -139,7 +139,7 @@ class _Around:
 
 @dataclass
 class _Nests:
-    made: list[Made]
+    made: list[MadeNest]
     coordinates: frozenset[tuple[Any, ...]]
     seen: set[int] = field(default_factory=set)
     met: set[Hashable] = field(default_factory=set)
@@ -210,7 +210,7 @@ class _Nests:
             self.statements += 1
         if isinstance(node, Store) and node.target.tensor in self.unfilled and _combines(node):
             self.values += 1  # with what holds nothing yet
-        if isinstance(node, Entry):
+        if isinstance(node, UpdateEntry):
             self.at(node.at)
         elif isinstance(node, Append):
             self.at(node.coordinates)

@@ -16,15 +16,15 @@ from spfgen.facts.formula import Expr, rename, substitute, variables
 from spfgen.ir import children, walk
 from spfgen.plan.nodes import (
     Block,
-    Bound,
+    BoundSearch,
     Define,
     Find,
+    FindTable,
     Load,
     Plan,
     Scan,
+    SearchState,
     Segment,
-    State,
-    Table,
     Version,
     goes_on,
     stores_in,
@@ -41,7 +41,9 @@ class _Around:
     means: Mapping[str, Expr] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     loops: int = 0
-    places: Mapping[str, tuple[Table | State, int, frozenset[str], Mapping[str, Expr]]] = field(default_factory=dict)
+    places: Mapping[str, tuple[FindTable | SearchState, int, frozenset[str], Mapping[str, Expr]]] = field(
+        default_factory=dict
+    )
 
     def naming(self, dim: str, value: Expr) -> _Around:
         return replace(self, means={**self.means, dim: substitute(value, self.means)})
@@ -57,7 +59,7 @@ def check_places(plan: Plan) -> None:
 
 
 def _visit(node: Plan | Version, around: _Around) -> None:
-    if isinstance(node, Find | Segment | Bound) and node.place:
+    if isinstance(node, Find | Segment | BoundSearch) and node.place:
         _check(node, around)
     if isinstance(node, Block):
         for part in node.parts:
@@ -77,7 +79,7 @@ def _inside(node: Plan | Version, around: _Around) -> _Around:
             return around.naming(dim, call)
         case Define(dim, value):
             return around.naming(dim, value)
-        case State(name) | Table(name):
+        case SearchState(name) | FindTable(name):
             here = (node, around.loops, around.names, around.means)
             return replace(around, places={**around.places, name: here})
         case Scan(dim):
@@ -88,18 +90,18 @@ def _inside(node: Plan | Version, around: _Around) -> _Around:
     return around
 
 
-def _check(node: Find | Segment | Bound, around: _Around) -> None:
+def _check(node: Find | Segment | BoundSearch, around: _Around) -> None:
     if node.place not in around.places:
         raise Fault(f"there is no table or state {node.place} around what is looked for")
     place, loops, names, means = around.places[node.place]
-    if isinstance(place, State):
-        assert not isinstance(node, Bound)
+    if isinstance(place, SearchState):
+        assert not isinstance(node, BoundSearch)
         _check_state(node, place, around, loops, names)
     else:
         _check_table(node, place, around, means)
 
 
-def _check_state(node: Find | Segment, state: State, around: _Around, loops: int, names: frozenset[str]) -> None:
+def _check_state(node: Find | Segment, state: SearchState, around: _Around, loops: int, names: frozenset[str]) -> None:
     if state.loops and around.loops - loops > state.loops:
         raise Fault(f"{state.name} is kept in more loops than those in which the keys run one way")
     if not state.over:
@@ -111,7 +113,9 @@ def _check_state(node: Find | Segment, state: State, around: _Around, loops: int
             raise Fault(f"{state.name} begins at another {op} end than what is looked for")
 
 
-def _check_table(node: Find | Segment | Bound, table: Table, around: _Around, means: Mapping[str, Expr]) -> None:
+def _check_table(
+    node: Find | Segment | BoundSearch, table: FindTable, around: _Around, means: Mapping[str, Expr]
+) -> None:
     def within(part: Any) -> Any:
         return substitute(part, means)
 
@@ -119,14 +123,14 @@ def _check_table(node: Find | Segment | Bound, table: Table, around: _Around, me
         if {within(e) for e in ends} != {around.plain(e) for e in bounds}:
             raise Fault(f"{table.name} has other positions than those that are looked for, at the {op} end")
     call = node.calls()[node.key.dim] if isinstance(node, Find) and node.key is not None else None
-    call = node.call if isinstance(node, Segment | Bound) else call
+    call = node.call if isinstance(node, Segment | BoundSearch) else call
     if call is not None and within(table.call) != around.plain(rename(call, {node.dim: table.dim})):
         raise Fault(f"{table.name} has other keys than those that are looked for")
     if table.values is not None and isinstance(node, Find):
         _check_values(node, table, around, tuple(map(within, table.values.place)))
 
 
-def _check_values(node: Find, table: Table, around: _Around, place: tuple[Expr, ...]) -> None:
+def _check_values(node: Find, table: FindTable, around: _Around, place: tuple[Expr, ...]) -> None:
     """A scatter copies what the find reads."""
     copied = table.values
     assert copied is not None

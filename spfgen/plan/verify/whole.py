@@ -13,7 +13,7 @@ from functools import partial
 from spfgen.errors import InternalError
 from spfgen.ir import rewrite, walk
 from spfgen.lang.expressions import counted
-from spfgen.plan.nodes import PLANS, Block, Clear, Find, Gather, Plan, Products, Scan, Versions
+from spfgen.plan.nodes import PLANS, Block, Clear, Find, Plan, Products, RowWorkspace, Scan, Versions
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.plan.verify.cleared import check_cleared
 from spfgen.plan.verify.compared import Compared, note_unknown
@@ -71,7 +71,7 @@ class _Sums:
         self.sizes = tuple(dict.fromkeys(s for i in group.all for s in i.sizes))
 
     def check(self, plan: Plan) -> None:
-        plain = rewrite(lambda n: n.body if isinstance(n, Gather) else None, plan, PLANS)
+        plain = rewrite(lambda n: n.body if isinstance(n, RowWorkspace) else None, plan, PLANS)
         done, stores = self.done(plain), finishing(plain)
         if stores != plain:
             done += self.done(stores)

@@ -42,7 +42,7 @@ from spfgen.run.arrays.merges import goes_by_merges
 from spfgen.run.arrays.numpy_functions import REDUCTIONS, called, needs_no_values
 from spfgen.run.arrays.operations import by_steps
 from spfgen.run.arrays.pieces import for_any_numbers, patterns, pieces, why_first
-from spfgen.run.arrays.plan_cache import AGAIN, Seen, seen
+from spfgen.run.arrays.plan_cache import AGAIN, GraphRecord, seen
 from spfgen.run.arrays.reductions import axis_of, of_groups
 from spfgen.run.arrays.shapes import of_dense
 from spfgen.run.arrays.text import fused
@@ -294,7 +294,7 @@ def computed(node: Node, layout: Any = None, is_cut: bool = False) -> Any:
     return _planned(node, layout, again, is_cut) if result is NOTHING else result
 
 
-def _planned(node: Node, layout: Any, again: Seen | None, is_cut: bool = False) -> Any:
+def _planned(node: Node, layout: Any, again: GraphRecord | None, is_cut: bool = False) -> Any:
     """The value; what was done is remembered for graphs that are seen `again`. `is_cut`: what is to be computed first
     was."""
     if isinstance(node, Leaf):
@@ -321,7 +321,7 @@ def _planned(node: Node, layout: Any, again: Seen | None, is_cut: bool = False) 
     return _placed(by_steps(node), layout) if found is None else in_layout(found, layout)
 
 
-def _in_parts(node: Node, first: Sequence[Node], layout: Any, again: Seen | None) -> Any:
+def _in_parts(node: Node, first: Sequence[Node], layout: Any, again: GraphRecord | None) -> Any:
     """The value, where those of parts are computed before (pieces.py)."""
     parts, values = list[Node](), list[Any]()
     known: dict[int, Node] = {}

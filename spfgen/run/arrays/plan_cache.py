@@ -67,7 +67,7 @@ class Steps:
 _PLANS: dict[Hashable, Kernel | Steps] = {}
 
 
-class Seen:
+class GraphRecord:
     """A graph with the key of its plan: what decides it."""
 
     def __init__(self, node: Node, samples: Hashable) -> None:
@@ -141,12 +141,12 @@ def _of_part(key: Hashable, checked: Sequence[tuple[int, Hashable]], *values: An
     return plan.run(values)
 
 
-def seen(node: Node) -> Seen | None:
+def seen(node: Node) -> GraphRecord | None:
     """None for graphs that are planned each time: with masks as subscripts, or operands that kernels do not take in
     place."""
     if not node.likeness.is_known or not all(leaf.is_same() for leaf in node.leaves):
         return None
-    return Seen(node, tuple(_samples(node)) if node.likeness.has_samples else ())
+    return GraphRecord(node, tuple(_samples(node)) if node.likeness.has_samples else ())
 
 
 def _samples(node: Node) -> Iterator[bool]:

@@ -19,7 +19,7 @@ from spfgen.ir import walk
 from spfgen.lang.expressions import did_you_mean
 from spfgen.layout.fill import filled
 from spfgen.public import Public
-from spfgen.run.assembly import Assembly, Memory, pending
+from spfgen.run.assembly import Memory, ResultAssembly, pending
 from spfgen.run.calls.validation_cache import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
@@ -48,7 +48,7 @@ def function_name(program: Program) -> str:
     return f"{program.name}_in" if any(t.is_made for t in program.tensors) else program.name
 
 
-class Entry:
+class KernelVariant:
     """A compiled kernel for fixed element types, with what its calls need to know of the program, found out once."""
 
     def __init__(self, program: Program, function: Callable[..., int]) -> None:
@@ -115,13 +115,13 @@ class Entry:
         threads: int,
         results: Container[str] = (),
         validate: str = "once",
-        assemblies: Mapping[str, Assembly] = MappingProxyType({}),
+        assemblies: Mapping[str, ResultAssembly] = MappingProxyType({}),
     ) -> Bound:
         self.check(tensors, sizes, results, validate)
         return Bound(self.program, self.function, tensors, sizes, threads, self, assemblies)
 
 
-class Levels(ctypes.Structure):
+class LevelsStruct(ctypes.Structure):
     """What a loop that runs level by level keeps between calls (rt/levels_type.h)."""
 
     WHOLE = (
@@ -140,14 +140,14 @@ class Levels(ctypes.Structure):
     )
 
 
-def _freed(kept: Iterable[Levels]) -> None:
+def _freed(kept: Iterable[LevelsStruct]) -> None:
     """Give back the memory that kernels took for it."""
     free = ctypes.CDLL(None).free
     free.argtypes = (ctypes.c_void_p,)
     for order in kept:
         if order.other:
-            _freed([Levels.from_address(order.other)])
-        for name in Levels.POINTERS:
+            _freed([LevelsStruct.from_address(order.other)])
+        for name in LevelsStruct.POINTERS:
             free(getattr(order, name))
 
 
@@ -157,7 +157,7 @@ class _Assembled:
     wants it."""
 
     name: str
-    assembly: Assembly
+    assembly: ResultAssembly
     struct: ctypes.Structure
     kinds: Mapping[str, str]
     pending: Tensor
@@ -192,10 +192,10 @@ class Bound(Public):
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         threads: int,
-        checked: Entry | None = None,
-        assemblies: Mapping[str, Assembly] = MappingProxyType({}),
+        checked: KernelVariant | None = None,
+        assemblies: Mapping[str, ResultAssembly] = MappingProxyType({}),
     ) -> None:
-        entry = checked or Entry(program, function)
+        entry = checked or KernelVariant(program, function)
         if checked is None:
             entry.check(tensors, sizes)
         self.entry, self.threads = entry, threads
@@ -243,7 +243,7 @@ class Bound(Public):
         """The same; what decides the order of its loops is found once and kept, for many calls."""
         place = len(self._arguments) - (2 if self._assembled else 1)
         if self.program.levels and self._arguments[place] is None:
-            kept = (Levels * self.program.levels)()
+            kept = (LevelsStruct * self.program.levels)()
             weakref.finalize(self, _freed, kept)
             self._arguments = (*self._arguments[:place], kept, *self._arguments[place + 1 :])
         return self

@@ -17,7 +17,7 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
-from spfgen.run.assembly import NARROW, Assembly, Memory
+from spfgen.run.assembly import NARROW, Memory, ResultAssembly
 from spfgen.run.calls.bind import is_number
 from spfgen.run.calls.functions import address
 from spfgen.run.calls.layout_signature import form_of, remember
@@ -130,7 +130,7 @@ class _Result:
     sources: tuple[tuple[str, str, str], ...]
     value: str
     turned: bool
-    assembly: Assembly | None
+    assembly: ResultAssembly | None
     kinds: Mapping[str, str]
 
     def extents(self, sizes: Mapping[str, Mapping[str, int]]) -> tuple[list[int], tuple[int, ...]]:

@@ -16,11 +16,11 @@ from spfgen.plan.nodes import (
     Block,
     Clear,
     Find,
-    Gather,
     InPlace,
     Plan,
     Products,
     Registers,
+    RowWorkspace,
     Scan,
     Store,
     Variable,
@@ -67,7 +67,7 @@ def _counting(plan: Plan) -> Plan:
                 return Store(target, Constant(_cost(value) + (op == "+=")), "+=")
             case Append(value=value):
                 return Store(target, Constant(_cost(value) + 1), "+=")
-            case Accumulate(body=body, storage=Variable() | Registers()) | Gather(body=body) | InPlace(body=body):
+            case Accumulate(body=body, storage=Variable() | Registers()) | RowWorkspace(body=body) | InPlace(body=body):
                 return body
             case Clear(body=body):
                 return body or Block(())

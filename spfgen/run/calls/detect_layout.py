@@ -31,7 +31,7 @@ NUMPY = "numpy"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BindingCandidate:
     """A layout that binds a kind of object. `solved`: constants that are extents of arrays, as (array, dimension)."""
 
     declaration: LayoutDecl
@@ -53,7 +53,7 @@ class Candidate:
 
 
 @lru_cache(maxsize=256)
-def candidates(form: str, rank: int) -> tuple[Candidate, ...]:
+def candidates(form: str, rank: int) -> tuple[BindingCandidate, ...]:
     """The layouts of that rank that bind `numpy` or such as `scipy.FORMAT`, those with the most facts first."""
     known = []
     for name in builtins_binding(form):
@@ -63,7 +63,7 @@ def candidates(form: str, rank: int) -> tuple[Candidate, ...]:
     return tuple(sorted(known, key=lambda c: -c.facts))
 
 
-def _candidates(declaration: LayoutDecl, form: str, rank: int) -> Iterator[Candidate]:
+def _candidates(declaration: LayoutDecl, form: str, rank: int) -> Iterator[BindingCandidate]:
     from spfgen.layout.checked import layout_of
 
     constants = dict(declaration.constants)
@@ -79,7 +79,9 @@ def _candidates(declaration: LayoutDecl, form: str, rank: int) -> Iterator[Candi
                 solved.setdefault(extent.name, (extent.name, array, dimension))
     for binding in sample.bindings:
         if form == (f"{binding.library}.{binding.format}" if binding.format else binding.library):
-            yield Candidate(declaration, tuple(settings.items()), tuple(solved.values()), binding, len(sample.facts))
+            yield BindingCandidate(
+                declaration, tuple(settings.items()), tuple(solved.values()), binding, len(sample.facts)
+            )
 
 
 def dense_layout(rank: int) -> Layout:
@@ -122,7 +124,7 @@ def layout_for_output(value: object, rank: int) -> Layout:
     return dense_layout(rank)
 
 
-def _bound(candidate: Candidate, array: str) -> tuple[str, int | None]:
+def _bound(candidate: BindingCandidate, array: str) -> tuple[str, int | None]:
     return next((name, part) for bound_array, name, part in candidate.binding.arrays if bound_array == array)
 
 
@@ -132,7 +134,7 @@ def _of_numpy(array: Array) -> Tensor:
     return _numpy_candidate(array).tensor(array, array.shape)
 
 
-def _numpy_candidate(array: Array) -> Candidate:
+def _numpy_candidate(array: Array) -> BindingCandidate:
     """The layout in whose order the array is; the first one for an array that is in none."""
     known = candidates(NUMPY, array.ndim)
     for candidate in known:
@@ -172,7 +174,7 @@ def _turned(value: Any, name: str) -> Any:
         raise DataError(f"expected `{name}` to be a valid scipy {value.format} matrix, but {error}") from None
 
 
-def _of_entries(entries: Coordinates, possible: Sequence[Candidate] = ()) -> Tensor:
+def _of_entries(entries: Coordinates, possible: Sequence[BindingCandidate] = ()) -> Tensor:
     """Packed into the layout with the most facts of those that bind its format, or of those of coordinates."""
     closed = [c for c in possible if not c.solved] or candidates("scipy.coo", len(entries.shape))
     return packed(refilled(closed[0].layout(), entries.fill), entries)

@@ -14,7 +14,7 @@ import numpy as np
 
 from spfgen import tuning
 from spfgen.cir.lower.files import plain_file, runtime
-from spfgen.cir.pack import Made
+from spfgen.cir.pack import GeneratedFunction
 from spfgen.cir.rewrite.outline_parts import with_outlined_part
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.check import check as check_c
@@ -75,7 +75,7 @@ class Function:
         return self.call(*[given[n] for n in self.arguments]) or 0
 
 
-def source_text(compiled: Sequence[Made], about: str) -> str:
+def source_text(compiled: Sequence[GeneratedFunction], about: str) -> str:
     """The C text of some functions."""
     functions = [f for m in compiled for f in with_outlined_part(simplify(m.function))]
     file = plain_file(functions, f"{about}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp.")
@@ -83,7 +83,7 @@ def source_text(compiled: Sequence[Made], about: str) -> str:
     return print_file(file)
 
 
-def loaded(compiled: Sequence[Made], about: str) -> list[Function]:
+def loaded(compiled: Sequence[GeneratedFunction], about: str) -> list[Function]:
     """The functions, compiled. Raises ToolError."""
     library = load(build(source_text(compiled, about)))
     return [Function(_typed(library, m.function), m.arguments) for m in compiled]

@@ -35,7 +35,7 @@ from spfgen.space.pattern_overflow import holds_all
 
 
 @dataclass
-class Places:
+class PatternOverflow:
     """What is known of the doubts of one kernel. `seen`: patterns that have a place for all that is computed."""
 
     program: Program
@@ -74,7 +74,7 @@ class Places:
 def say_where(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
     """After a kernel has found that something has no place: the DataError that says where, if nothing was written."""
     for doubt in (d for d in program.doubts if d.asked):
-        Places(program).look(doubt, tensors, sizes)
+        PatternOverflow(program).look(doubt, tensors, sizes)
 
 
 def _names(doubt: PatternObligation) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from spfgen.errors import DataError, Unsupported
 from spfgen.folder import human_bytes
-from spfgen.layout.measure import WIDE, Memory, measure
+from spfgen.layout.measure import WIDE, MemoryUse, measure
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import Array, row_ranks, sorted_order
 from spfgen.progress import task
@@ -83,7 +83,7 @@ class Symmetry:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockFit:
     """Aligned blocks that hold an entry: how many, and the share of their places that are stored."""
 
     rows: int
@@ -93,7 +93,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Facts:
+class DataFacts:
     """`stored` entries are at `places` different places. What only matrices have is None for the others."""
 
     shape: tuple[int, ...]
@@ -107,7 +107,7 @@ class Facts:
     """For each dimension but the last: how many different leading coordinates there are, up to it."""
     diagonals: Diagonals | None = None
     symmetry: Symmetry | None = None
-    blocks: tuple[Blocks, ...] = ()
+    blocks: tuple[BlockFit, ...] = ()
 
     @property
     def density(self) -> float:
@@ -148,17 +148,17 @@ def _changes(columns: Iterable[Array], count: int) -> Array:
     return new
 
 
-def facts_of(entries: Coordinates, single: Coordinates) -> Facts:
+def facts_of(entries: Coordinates, single: Coordinates) -> DataFacts:
     """The facts. `single` is `distinct(entries)`."""
     with task("looking at the entries"):
         return _facts_of(entries, single)
 
 
-def _facts_of(entries: Coordinates, single: Coordinates) -> Facts:
+def _facts_of(entries: Coordinates, single: Coordinates) -> DataFacts:
     shape, columns, count = single.shape, single.coords, len(single.values)
     matrix = len(shape) == 2
     leading = [_changes(columns[: k + 1], count) for k in range(len(shape) - 1)]
-    return Facts(
+    return DataFacts(
         shape,
         len(entries.values),
         count,
@@ -280,7 +280,7 @@ def _same(left: Array, right: Array) -> bool:
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"))
 
 
-def _blocks(single: Coordinates) -> Iterator[Blocks]:
+def _blocks(single: Coordinates) -> Iterator[BlockFit]:
     """Larger blocks are made of the largest smaller ones that fit into them, of which there are fewer than entries."""
     count = len(single.values)
     blocks_of = {(1, 1): list(single.coords)}
@@ -289,27 +289,27 @@ def _blocks(single: Coordinates) -> Iterator[Blocks]:
         parts = [blocks_of[high, wide][0] // (rows // high), blocks_of[high, wide][1] // (columns // wide)]
         first = row_ranks(parts, len(parts[0]))[1]
         blocks_of[rows, columns] = [part[first] for part in parts]
-        yield Blocks(rows, columns, len(first), count / (len(first) * rows * columns))
+        yield BlockFit(rows, columns, len(first), count / (len(first) * rows * columns))
 
 
 # --- memory ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Cost:
+class LayoutCost:
     """A layout, by its text, and the memory it takes, or the reason why it cannot store the data. `parameters` are the
     names of its extents; `indexed`: it has index arrays."""
 
     layout: str
-    memory: Memory | None
+    memory: MemoryUse | None
     parameters: tuple[str, ...]
     indexed: bool
     reason: str = ""
 
 
-def costs(single: Coordinates, layouts: Mapping[str, Layout]) -> list[Cost]:
+def costs(single: Coordinates, layouts: Mapping[str, Layout]) -> list[LayoutCost]:
     """The layouts by memory, those that cannot store the data last, in the order given. `single` as from `distinct`."""
-    costs_of: list[Cost] = []
+    costs_of: list[LayoutCost] = []
     with (
         task("measuring layouts", len(layouts)) as step,
         ThreadPoolExecutor(min(AT_ONCE, threads_by_default())) as pool,
@@ -326,19 +326,19 @@ def costs(single: Coordinates, layouts: Mapping[str, Layout]) -> list[Cost]:
     return sorted(costs_of, key=lambda c: (c.memory is None, c.memory.bytes if c.memory is not None else 0))
 
 
-def _cost(text: str, layout: Layout, single: Coordinates) -> Cost:
+def _cost(text: str, layout: Layout, single: Coordinates) -> LayoutCost:
     memory, reason = None, ""
     try:
         memory = measure(layout, single.shape, single.coords, single.values)
     except (DataError, Unsupported) as error:
         reason = error.message
-    return Cost(text, memory, layout.parameters, bool(layout.indexes), reason)
+    return LayoutCost(text, memory, layout.parameters, bool(layout.indexes), reason)
 
 
 # --- for people and programs ------------------------------------------------------------------------------
 
 
-def as_dict(facts: Facts, costs: Sequence[Cost]) -> dict[str, Any]:
+def as_dict(facts: DataFacts, costs: Sequence[LayoutCost]) -> dict[str, Any]:
     """For JSON."""
     return {
         **asdict(facts),
@@ -348,7 +348,7 @@ def as_dict(facts: Facts, costs: Sequence[Cost]) -> dict[str, Any]:
     }
 
 
-def as_text(facts: Facts, costs: Sequence[Cost]) -> str:
+def as_text(facts: DataFacts, costs: Sequence[LayoutCost]) -> str:
     """A table of facts, then one of layouts."""
     rows = [*_size_rows(facts), *_matrix_rows(facts)]
     width = max(len(name) for name, _ in rows)
@@ -362,7 +362,7 @@ def as_text(facts: Facts, costs: Sequence[Cost]) -> str:
     return "\n".join(lines)
 
 
-def _size_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+def _size_rows(facts: DataFacts) -> Iterator[tuple[str, str]]:
     values, count = facts.values, facts.places
     yield "shape", " x ".join(map(str, facts.shape)) or "a single number"
     doubled = f", {count} without duplicates" if count != facts.stored else ""
@@ -382,7 +382,7 @@ def _size_rows(facts: Facts) -> Iterator[tuple[str, str]]:
             yield name, f"{runs.count}, mean length {_mean(count, runs.count)}, longest {runs.longest}; {what}"
 
 
-def _matrix_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+def _matrix_rows(facts: DataFacts) -> Iterator[tuple[str, str]]:
     if not facts.places:
         return
     diagonals, symmetry = facts.diagonals, facts.symmetry
@@ -433,7 +433,7 @@ def _about_values(values: Numbers) -> Iterator[str]:
             yield f"{count} {what}"
 
 
-def _costs(costs: Sequence[Cost], facts: Facts) -> Iterator[str]:
+def _costs(costs: Sequence[LayoutCost], facts: DataFacts) -> Iterator[str]:
     width = max(len(c.layout) for c in costs)
     for cost in costs:
         name, memory = f"  {cost.layout:<{width}}", cost.memory

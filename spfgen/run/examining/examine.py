@@ -40,8 +40,8 @@ from spfgen.run.calls.operands import random_operand
 from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.example import packed_example
 from spfgen.run.examining import sanitized
-from spfgen.run.examining.examine_packing import Trial, tried
-from spfgen.run.examining.sanitized import Made
+from spfgen.run.examining.examine_packing import PackingTrial, tried
+from spfgen.run.examining.sanitized import ResultStruct
 from spfgen.run.handles import LayoutHandle
 from spfgen.run.job import passed, values_of
 from spfgen.run.tensor import Array, Tensor, extents_of
@@ -213,7 +213,7 @@ def _because(answer: Answer) -> str:
 def _packing(layout: Layout, seed: int) -> Finding:
     try:
         key_orders(layout)
-        trial = tried(layout, seed) if layout.rank else Trial()
+        trial = tried(layout, seed) if layout.rank else PackingTrial()
     except Unsupported as error:
         reason = error.message.removeprefix(f"layout `{layout.name}` cannot be packed: ")
         return Finding("pack", "\n".join([f"cannot be derived: {reason}", *error.notes]), NOTE)
@@ -534,16 +534,16 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
     return ""
 
 
-def _made(program: Program) -> dict[int, Made]:
+def _made(program: Program) -> dict[int, ResultStruct]:
     """The tensors that the kernel makes."""
-    named, made_tensors = final_structs(program), dict[int, Made]()
+    named, made_tensors = final_structs(program), dict[int, ResultStruct]()
     for number, tensor in enumerate(program.tensors):
         if tensor.is_made:
             final = finished(tensor)
             kinds = dict(final.index_types) | {v.name: final.value_type for v in final.layout.values}
             sizes = (*final.layout.parameters, *final.layout.sizes)
             arrays = {field_name(a): np.dtype(kinds[a]) for a in final.layout.arrays}
-            made_tensors[number] = Made(named[tensor.name].name, tuple(map(field_name, sizes)), arrays)
+            made_tensors[number] = ResultStruct(named[tensor.name].name, tuple(map(field_name, sizes)), arrays)
     return made_tensors
 
 

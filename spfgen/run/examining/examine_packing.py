@@ -21,7 +21,7 @@ DENSITIES = (0.0, 0.1, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class Trial:
+class PackingTrial:
     """`wrong`: how packing fails for what the layout can hold; `lost`: the first message of an array that has entries
     without a place; `packed` of `count` arrays were packed whole."""
 
@@ -31,7 +31,7 @@ class Trial:
     wrong: str = ""
 
 
-def tried(layout: Layout, seed: int) -> Trial:
+def tried(layout: Layout, seed: int) -> PackingTrial:
     """What becomes of arrays of several densities, with neighbours that are equal and others."""
     packed, count, lost = 0, 0, ""
     for extents, density, equal in product(EXTENTS, DENSITIES, (False, True)):
@@ -54,12 +54,12 @@ def tried(layout: Layout, seed: int) -> Trial:
         except DuplicateCoordinate:  # what is left has no place either
             continue
         except SpfgenError as error:
-            return Trial(count, packed, lost, f"an array of {_text(shape)} is not packed: {error.message}")
+            return PackingTrial(count, packed, lost, f"an array of {_text(shape)} is not packed: {error.message}")
         wanted = np.full(shape, layout.fill, dtype=np.float64)
         wanted[coords] = values
         if not np.array_equal(back, wanted, equal_nan=True):
-            return Trial(count, packed, lost, f"an array of {_text(shape)} comes back as another one")
-    return Trial(count, packed, lost)
+            return PackingTrial(count, packed, lost, f"an array of {_text(shape)} comes back as another one")
+    return PackingTrial(count, packed, lost)
 
 
 def _there_and_back(layout: Layout, shape: tuple[int, ...], coords: tuple[Array, ...], values: Array) -> Array:

@@ -142,7 +142,7 @@ def write_calls(path: Path, calls: Sequence[tuple[int, int, Sequence[int], Tenso
 
 
 @dataclass(frozen=True)
-class Made:
+class ResultStruct:
     """A tensor that the kernel makes: its struct, the fields of its sizes, those of its arrays with their types. The
     program writes all of it to the results, before the arrays of other tensors."""
 
@@ -176,7 +176,7 @@ static void spfgen_write_block(void *block) {
 """
 
 
-def _door(name: str, tensors: int, parameters: int, results: Mapping[int, Made], levels: int) -> str:
+def _door(name: str, tensors: int, parameters: int, results: Mapping[int, ResultStruct], levels: int) -> str:
     """A function with a name that is free in the program, whatever the kernel is called."""
     words = [f"spfgen_{k}" for k in range(tensors + parameters)]
     types = ["void *"] * tensors + ["int64_t "] * parameters
@@ -201,7 +201,7 @@ def _door(name: str, tensors: int, parameters: int, results: Mapping[int, Made],
     return f"{ALLOCATOR if results else ''}\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
 
 
-def _written(number: int, one: Made) -> list[str]:
+def _written(number: int, one: ResultStruct) -> list[str]:
     """The sizes and arrays of a result go to the file."""
     pointer = f"spfgen_made_{number}"
     lines = ["if (!spfgen_status_) {"]
@@ -225,7 +225,7 @@ def called(
     name: str,
     calls: Sequence[tuple[Sequence[int], Tensors]],
     threads: int,
-    results: Mapping[int, Made] = MappingProxyType({}),
+    results: Mapping[int, ResultStruct] = MappingProxyType({}),
     levels: int = 0,
 ) -> tuple[list[list[list[Array]]], str]:
     """Call a kernel with parameters and tensors, several times. `made` are the tensors that it makes, of which sizes

@@ -22,7 +22,7 @@ MOST_TILES = 2
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CandidateSchedule:
     """Clauses by what they speak of; `text` is how they are written. `order` is empty, or lists every loop."""
 
     order: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Loops:
+class LoopNames:
     """What a schedule led to: the loops from the outside in as a person writes them, those that run in parallel, the
     innermost ones, and for each position that is looked for the algorithms that are right too."""
 
@@ -55,7 +55,7 @@ class Loops:
     others: Mapping[str, tuple[str, ...]]
 
 
-def loops_of(generated: Generated) -> Loops:
+def loops_of(generated: Generated) -> LoopNames:
     """What the plans of a kernel say of its loops."""
     operands = [o for g in generated.program.groups for i in g.instances for o in (i.target, *i.reads)]
     written = {f"{o.label}.{p}": f"{o.tensor}.{p}" for o in operands for p in _own(o)}
@@ -71,7 +71,7 @@ def loops_of(generated: Generated) -> Loops:
             taken = words.get(node.algorithm)
             algorithms = others.setdefault(written.get(node.dim, node.dim), {})
             algorithms.update(dict.fromkeys([*right, *([taken] if taken else [])]))
-    return Loops(
+    return LoopNames(
         tuple(names),
         frozenset(written.get(s.dim, s.dim) for s in scans if s.parallel),
         tuple(n for n in dict.fromkeys(written.get(s.dim, s.dim) for s in inner) if n in names),
@@ -79,7 +79,7 @@ def loops_of(generated: Generated) -> Loops:
     )
 
 
-def near(schedule: Schedule, loops: Loops, everything: tuple[str, ...]) -> Iterator[Schedule]:
+def near(schedule: CandidateSchedule, loops: LoopNames, everything: tuple[str, ...]) -> Iterator[CandidateSchedule]:
     """Schedules that differ in one respect; `everything` names all indices and positions, whether they are loops or
     not. Those that most often help come first."""
     yield from _orders(schedule, loops, everything)
@@ -89,7 +89,7 @@ def near(schedule: Schedule, loops: Loops, everything: tuple[str, ...]) -> Itera
     yield from _unrolled(schedule, loops)
 
 
-def _orders(schedule: Schedule, loops: Loops, everything: tuple[str, ...]) -> Iterator[Schedule]:
+def _orders(schedule: CandidateSchedule, loops: LoopNames, everything: tuple[str, ...]) -> Iterator[CandidateSchedule]:
     """Each loop outermost, neighbours exchanged, and each dimension that is no loop driving."""
     names = loops.names
     orders = [(n, *(o for o in names if o != n)) for n in names[1:]]
@@ -99,14 +99,14 @@ def _orders(schedule: Schedule, loops: Loops, everything: tuple[str, ...]) -> It
         yield replace(schedule, order=order)
 
 
-def _finds(schedule: Schedule, loops: Loops) -> Iterator[Schedule]:
+def _finds(schedule: CandidateSchedule, loops: LoopNames) -> Iterator[CandidateSchedule]:
     for position, algorithms in loops.others.items():
         for algorithm in algorithms:
             if schedule.finds.get(position) != algorithm:
                 yield replace(schedule, finds={**schedule.finds, position: algorithm})
 
 
-def _shared_out(schedule: Schedule, loops: Loops) -> Iterator[Schedule]:
+def _shared_out(schedule: CandidateSchedule, loops: LoopNames) -> Iterator[CandidateSchedule]:
     for name in loops.names:
         if name not in loops.parallel and not schedule.serial:
             yield replace(schedule, parallel=name)
@@ -114,7 +114,7 @@ def _shared_out(schedule: Schedule, loops: Loops) -> Iterator[Schedule]:
             yield replace(schedule, parallel="", serial=name)
 
 
-def _tiled(schedule: Schedule, loops: Loops) -> Iterator[Schedule]:
+def _tiled(schedule: CandidateSchedule, loops: LoopNames) -> Iterator[CandidateSchedule]:
     """Tiles of a loop outermost, or within the outermost loop."""
     if len(schedule.tiles) == MOST_TILES:
         return
@@ -129,7 +129,7 @@ def _tiled(schedule: Schedule, loops: Loops) -> Iterator[Schedule]:
                     yield replace(schedule, order=order, tiles={**schedule.tiles, name: (loop, size)})
 
 
-def _unrolled(schedule: Schedule, loops: Loops) -> Iterator[Schedule]:
+def _unrolled(schedule: CandidateSchedule, loops: LoopNames) -> Iterator[CandidateSchedule]:
     for loop in loops.innermost:
         for times in UNROLLED:
             if schedule.unrolled.get(loop) != times:

@@ -25,7 +25,7 @@ MOST_PLACES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class ResultSample:
     """Some places of a tensor, an array for each dimension, and its values there."""
 
     places: tuple[Array, ...]
@@ -33,7 +33,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ResultVerdict:
     """What a comparison found, in words. `failure`: a result differs; `is_compared`: it was possible."""
 
     text: str
@@ -43,7 +43,7 @@ class Verdict:
 
 def verdict(
     kernel: Kernel, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], before: Mapping[str, Mapping[str, Array]]
-) -> Verdict:
+) -> ResultVerdict:
     """Compare every output with the oracle, at some places where its values are too many.
 
     `before` has the values of outputs before the kernel ran, none of those whose pattern is computed; `sizes` what the
@@ -65,17 +65,17 @@ def verdict(
             run, steps = Sampled.prepared(kernel.parsed, given, fills, sizes)
             texts = [*_compared(run, steps, tensors)]
     except CheckFailed as error:
-        return Verdict(f"failed: {error.message}", error)
+        return ResultVerdict(f"failed: {error.message}", error)
     except (ValueError, MemoryError) as error:
-        return Verdict(f"not compared: {error}", is_compared=False)
-    return Verdict("ok: " + "; ".join(texts))
+        return ResultVerdict(f"not compared: {error}", is_compared=False)
+    return ResultVerdict("ok: " + "; ".join(texts))
 
 
 def _compared(run: Sampled, steps: Sequence[Any], tensors: Mapping[str, Tensor]) -> Iterator[str]:
     """Each result, and what is found of it. One that is too large is compared at some places as soon as all is written
     to it; what follows reads what the kernel computed."""
     scalars: dict[str, Any] = {}
-    samples: dict[str, Sample] = {}
+    samples: dict[str, ResultSample] = {}
     whole = [t for t in _targets(steps) if t in tensors]
     for k, step in enumerate(steps):
         read = [a for s in all_steps([step]) for a in accesses_of(s) if a != getattr(step, "target", None)]
@@ -103,8 +103,8 @@ def _targets(steps: Sequence[Any]) -> list[str]:
 
 
 def _carried_out(
-    run: Sampled, step: Any, scalars: dict[str, Any], samples: Mapping[str, Sample], tensors: Mapping[str, Tensor]
-) -> Sample | None:
+    run: Sampled, step: Any, scalars: dict[str, Any], samples: Mapping[str, ResultSample], tensors: Mapping[str, Tensor]
+) -> ResultSample | None:
     """None: the step is carried out; else what it gives to some places of its target."""
     name = step.target.tensor if isinstance(step, Statement) else ""
     if name not in samples:
@@ -117,14 +117,14 @@ def _carried_out(
     sample = samples.get(name) or _sample(run.tensors[name], tensors[name], step.within)
     while True:
         try:
-            return Sample(sample.places, run.values_at(step, sample.places, sample.values, scalars))
+            return ResultSample(sample.places, run.values_at(step, sample.places, sample.values, scalars))
         except TooLarge:
             if sample.values.size <= 1:
                 raise
-            sample = Sample(tuple(p[::4] for p in sample.places), sample.values[::4])
+            sample = ResultSample(tuple(p[::4] for p in sample.places), sample.values[::4])
 
 
-def _sample(before: Any, tensor: Tensor, stored: bool) -> Sample:
+def _sample(before: Any, tensor: Tensor, stored: bool) -> ResultSample:
     """Places of a result: half of them where something is stored that is not the fill value, the others anywhere;
     `stored`: all of them where something is."""
     entries = tensor.to_coo()
@@ -137,10 +137,10 @@ def _sample(before: Any, tensor: Tensor, stored: bool) -> Sample:
     random = np.random.default_rng(0)
     others = [random.integers(0, e, 0 if stored or 0 in tensor.shape else count) for e in tensor.shape]
     if not others:
-        return Sample((), np.asarray(before))
+        return ResultSample((), np.asarray(before))
     order = random.permutation(len(stored_places[0]) + len(others[0]))
     places = tuple(np.append(c, o)[order] for c, o in zip(stored_places, others, strict=True))
-    return Sample(places, np.asarray(before[places]))
+    return ResultSample(places, np.asarray(before[places]))
 
 
 def _as_array(tensor: Tensor) -> Any:

@@ -86,7 +86,7 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class LayoutCandidate:
     """A layout to try. `share` is its memory on a part of the entries, over that of coordinates and values; `seconds`
     what it took to find that out, for all entries."""
 
@@ -141,14 +141,16 @@ def _bandwidths(entries: Coordinates) -> Setting:
     return max(0, int(-above.min())), max(0, int(above.max()))
 
 
-def candidates(known: Iterable[Family], entries: Coordinates, most: float) -> tuple[list[Candidate], dict[str, str]]:
+def candidates(
+    known: Iterable[Family], entries: Coordinates, most: float
+) -> tuple[list[LayoutCandidate], dict[str, str]]:
     """What to try, by memory, and why others were refused. `entries` are sorted, none twice; `most` is the share of
     memory that a layout may take at most, on a part of the entries.
 
     Of layouts with the same arrays, the one that promises most of them is enough.
     """
     few, part = beginning(entries, FEW), beginning(entries, PART)
-    accepted_ones: list[Candidate] = []
+    accepted_ones: list[LayoutCandidate] = []
     refused: dict[str, str] = {}
     accepted: set[Layout] = set()
     for family in known:
@@ -169,7 +171,7 @@ def candidates(known: Iterable[Family], entries: Coordinates, most: float) -> tu
             if share > most:
                 refused[family.text(setting)] = f"it takes {share / most:.3g} times the memory that is allowed"
             else:
-                accepted_ones.append(Candidate(family, setting, share, spent))
+                accepted_ones.append(LayoutCandidate(family, setting, share, spent))
     return sorted(accepted_ones, key=lambda c: c.share), refused
 
 

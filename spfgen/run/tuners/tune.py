@@ -25,7 +25,7 @@ from spfgen.run.job import check_job, seconds_text
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
 from spfgen.run.tuners.apart import FIRST_CALL_AT_LEAST, HOPELESS_FIRST, Begun, Overrun, apart
-from spfgen.run.tuners.candidates import Loops, Schedule, loops_of, near
+from spfgen.run.tuners.candidates import CandidateSchedule, LoopNames, loops_of, near
 from spfgen.run.tuners.compare import compare, flat, stored
 from spfgen.run.tuners.forecast import HOPELESS_FORECAST, forecast
 from spfgen.run.tuners.interleaved import BETTER, Ready, measured, passed_over, ready
@@ -108,8 +108,8 @@ class Tuning:
 class _Made(Ready):
     """A compiled schedule with its operands in place."""
 
-    schedule: Schedule
-    loops: Loops
+    schedule: CandidateSchedule
+    loops: LoopNames
     generated: Generated
     steps: float | None
     """About how many steps its loops take, if that is known."""
@@ -130,7 +130,7 @@ def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: C
     program = plain.generated.program
     check_job(program, job)
     given = operands(program, job)
-    first = _made(plain, Schedule(), job, given)
+    first = _made(plain, CandidateSchedule(), job, given)
     started, expected = apart(partial(_started, first))
     search = _Search(spec, threads, job, given, expected, first, replace(first, seconds=started), {plain.source})
     search.trials.append(Trial("", started, ""))
@@ -214,7 +214,7 @@ class _Search:
                 say(f"{1 / ratio:.2f} times faster: {candidate.text}")
         return True
 
-    def measured(self, candidate: Schedule, end: float) -> tuple[_Made, float] | None:
+    def measured(self, candidate: CandidateSchedule, end: float) -> tuple[_Made, float] | None:
         """A candidate and its time over that of the best one; None where that is the same program as another one, or it
         was not started, or ended."""
         kernel = self.spec.compile(self.threads, schedule=candidate.text)
@@ -281,7 +281,7 @@ def _pruned(spec: KernelSpec, threads: int | None, best: _Made) -> str:
     return shorter.text if len(sources) == 1 else best.schedule.text
 
 
-def _made(kernel: Kernel, schedule: Schedule, job: Job, given: Mapping[str, object]) -> _Made:
+def _made(kernel: Kernel, schedule: CandidateSchedule, job: Job, given: Mapping[str, object]) -> _Made:
     started = ready(kernel.bind(sizes=job.sizes, **given))
     generated = kernel.generated
     return _Made(

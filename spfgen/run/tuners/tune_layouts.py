@@ -42,7 +42,7 @@ from spfgen.run.threads import checked_threads, threads_by_default
 from spfgen.run.tuners.apart import FIRST_CALL_AT_LEAST, HOPELESS_FIRST, Begun, Overrun, apart
 from spfgen.run.tuners.compare import compare, flat, stored
 from spfgen.run.tuners.interleaved import BETTER, Ready, measured, passed_over, ready
-from spfgen.run.tuners.layout_candidates import Candidate, Family, Setting, candidates, families, plain_bytes
+from spfgen.run.tuners.layout_candidates import Family, LayoutCandidate, Setting, candidates, families, plain_bytes
 from spfgen.space.assembled import without_shared
 
 MOST_MEMORY = 4.0
@@ -351,7 +351,7 @@ class _Search:
         while (step := _next(times)) is not None:
             times[step.family, step.setting] = self.attempt(name, source, entries, step)
 
-    def attempt(self, name: str, source: Tensor, entries: Coordinates, candidate: Candidate) -> float | None:
+    def attempt(self, name: str, source: Tensor, entries: Coordinates, candidate: LayoutCandidate) -> float | None:
         """The seconds of the fastest call in this layout, or None where it is not possible. It may become the best."""
         left = self.end - time.monotonic()
         if left <= 0 or candidate.seconds > left:
@@ -434,7 +434,7 @@ class _Search:
                 raise CheckFailed(message, None, error.notes) from None
 
 
-def _next(times: Mapping[tuple[Family, Setting], float | None]) -> Candidate | None:
+def _next(times: Mapping[tuple[Family, Setting], float | None]) -> LayoutCandidate | None:
     """Constants that were not tried, near those of a layout that is fast."""
     seen = sorted((t, number) for number, t in enumerate(times.values()) if t is not None)
     keys = list(times)
@@ -445,7 +445,7 @@ def _next(times: Mapping[tuple[Family, Setting], float | None]) -> Candidate | N
     for family, setting in best.items():
         for other in family.near(setting):
             if (family, other) not in times:
-                return Candidate(family, other, 0.0, 0.0)
+                return LayoutCandidate(family, other, 0.0, 0.0)
     return None
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
-from spfgen.cir.rewrite.passes import PASSES, Known, Pass
+from spfgen.cir.rewrite.passes import PASSES, KernelFacts, Pass
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.names import Names
 from spfgen.ir import walk
@@ -37,7 +37,7 @@ def test_what_a_pass_does_not_know_it_leaves_alone(step: Pass) -> None:
     inner = c.Block((c.Return(c.Int(0)),))
     function = c.Function("int", "kernel", (), c.Block((Unknown(inner),)))
     program = spfgen.compile(STATEMENT, A="csr", X="dense", Y="dense").generated.program
-    ((after,),) = step.rewrite([[function]], Known(Names(program, ())))
+    ((after,),) = step.rewrite([[function]], KernelFacts(Names(program, ())))
     assert [n.body for n in walk(after) if isinstance(n, Unknown)] == [inner]
 
 

@@ -16,6 +16,7 @@ from spfgen.cir.tree.nodes import (
     Assign,
     Bin,
     Block,
+    Braces,
     Break,
     Call,
     Cast,
@@ -35,7 +36,6 @@ from spfgen.cir.tree.nodes import (
     Param,
     Pragma,
     Return,
-    Scope,
     Select,
     Stmt,
     Struct,
@@ -713,5 +713,5 @@ def test_a_whole_program_runs(compiler: str, tmp_path: Path) -> None:
 
 
 def test_a_scope_has_braces_of_its_own() -> None:
-    scope = Scope(Block((Declare("int", "a", Int(1)), Return(Name("a")))))
+    scope = Braces(Block((Declare("int", "a", Int(1)), Return(Name("a")))))
     assert print_stmt(Block((scope,))) == ["{", "    int a = 1;", "    return a;", "}"]

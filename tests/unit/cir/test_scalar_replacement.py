@@ -68,7 +68,7 @@ def test_other_names_for_ends_go() -> None:
     """Those that stay what they are: what runs on from the begin of a segment is a variable of its own."""
     here, end, at = (c.Name(n) for n in ("here", "end", "at"))
     step = c.While(c.Bin("<", at, end), c.Block((c.Assign(at, "+=", c.Int(1)),)))
-    nest = c.Scope(c.Block((c.Declare("const int64_t", "here", HERE), c.Declare("int64_t", "at", here), step)))
+    nest = c.Braces(c.Block((c.Declare("const int64_t", "here", HERE), c.Declare("int64_t", "at", here), step)))
     (made,) = with_scalar_replacement([segments(c.Declare("const int64_t", "end", NEXT), nest)], {"a"}, names())
     declared = {n.name: n.value for n in walk(made) if isinstance(n, c.Declare)}
     assert "here" not in declared

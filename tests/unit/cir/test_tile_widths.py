@@ -22,7 +22,7 @@ def tiles(*lines: c.Stmt) -> c.Stmt:
     body = c.While(c.Bin("<=", c.Bin("+", AT, WIDTH), N), c.Block((*lines, c.Assign(AT, "+=", WIDTH))))
     some, half = c.Bin(">", WIDTH, c.Int(0)), c.Bin("/", WIDTH, c.Int(2))
     widths = c.For("int64_t", "width", c.Int(8), some, half, c.Block((body,)))
-    return c.Scope(c.Block((c.Declare("int64_t", "c_from", c.Int(0)), widths)))
+    return c.Braces(c.Block((c.Declare("int64_t", "c_from", c.Int(0)), widths)))
 
 
 def function(*lines: c.Stmt) -> c.Function:

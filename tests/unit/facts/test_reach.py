@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, evaluate
-from spfgen.facts.reach import MOST, Held, Limits, Step, interval
+from spfgen.facts.reach import MOST, Held, Limits, RangeStep, interval
 
 N, A, B = Var("n"), Var("a"), Var("b")
 
@@ -40,7 +40,7 @@ def test_every_value_lies_in_the_interval(op: str) -> None:
     ids=str,
 )
 def test_what_fits_is_known_to_the_last_number(expr: Expr, largest: int) -> None:
-    limits = Limits((Step((expr,)),))
+    limits = Limits((RangeStep((expr,)),))
     assert limits.beyond({"n": (largest, largest)}) is None
     found = limits.beyond({"n": (largest + 1, largest + 1)})
     assert found is not None
@@ -49,11 +49,11 @@ def test_what_fits_is_known_to_the_last_number(expr: Expr, largest: int) -> None
 
 def test_names_have_the_range_of_what_they_are() -> None:
     """A loop ends before its bound, what is loaded lies in the range that the array declares."""
-    twice = Step((Bin("*", Num(2), A),))
-    loop = Limits((Step((), "a", (Num(0),), (N, Var("m"))), twice))
+    twice = RangeStep((Bin("*", Num(2), A),))
+    loop = Limits((RangeStep((), "a", (Num(0),), (N, Var("m"))), twice))
     assert loop.beyond({"n": (2**62 + 1,) * 2, "m": (2**62,) * 2}) is None
     assert loop.beyond({"n": (2**62 + 1,) * 2, "m": (2**62 + 1,) * 2}) is not None
-    loaded = (Step((Call("f", (Num(0),)),), "a"), twice)
+    loaded = (RangeStep((Call("f", (Num(0),)),), "a"), twice)
     declared = Held(-(2**63), MOST, (Num(0),), (Bin("-", N, Num(1)),))
     assert Limits(loaded, (("f", declared),)).beyond({"n": (2**62,) * 2}) is None
     assert Limits(loaded, (("f", declared),)).beyond({"n": (2**62 + 1,) * 2}) is not None

@@ -11,7 +11,7 @@ from scipy import sparse
 from spfgen.lang.interpret import interpret
 from spfgen.lang.oracle.values import Frame
 from spfgen.lang.parse import parse_statements
-from spfgen.lang.sampled import Entries, Sampled, TooLarge, entries_of
+from spfgen.lang.sampled import IndexedEntries, Sampled, TooLarge, entries_of
 
 N = 30
 TEXTS = [
@@ -50,11 +50,11 @@ def operands(rng: Any) -> dict[str, Any]:
 
 
 def dense(value: Any) -> Any:
-    return value[tuple(np.indices(value.shape))] if isinstance(value, Entries) else value
+    return value[tuple(np.indices(value.shape))] if isinstance(value, IndexedEntries) else value
 
 
 def prepared(text: str, given: dict[str, Any]) -> tuple[Sampled, Any]:
-    fills = {n: 0 for n, v in given.items() if isinstance(v, Entries)}
+    fills = {n: 0 for n, v in given.items() if isinstance(v, IndexedEntries)}
     run, (step,) = Sampled.prepared(parse_statements(text), given, fills, {})
     return run, step
 

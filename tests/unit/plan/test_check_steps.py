@@ -23,7 +23,6 @@ from spfgen.plan.nodes import (
     Clear,
     Collect,
     Define,
-    Entry,
     Find,
     If,
     Let,
@@ -34,6 +33,7 @@ from spfgen.plan.nodes import (
     Repeat,
     Scan,
     Store,
+    UpdateEntry,
 )
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.space.from_lang import join
@@ -118,7 +118,11 @@ SPOILT: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "a table that is not there": ("unsorted", without(Collect), "there is no"),
     "a table that comes later": ("entries", last_first, "is used before it is defined"),
     "a table in a loop": ("unsorted", with_(Collect, lambda n: Repeat(Block((n, Break())))), "made once"),
-    "an entry of no table": ("entries", with_(Entry, lambda n: replace(n, name="other")), "there is no table other"),
+    "an entry of no table": (
+        "entries",
+        with_(UpdateEntry, lambda n: replace(n, name="other")),
+        "there is no table other",
+    ),
     "an emptied table of nobody": ("entries", with_(Clear, lambda n: replace(n, tensor="other")), "other is no result"),
     "a probe of no table": ("unsorted", with_(Probe, lambda n: replace(n, name="other")), "there is no table other"),
     "a result that is no list": ("entries", with_(Append, lambda n: replace(n, tensor="A")), "A is no result"),

@@ -22,8 +22,8 @@ from spfgen.cir.tree.print import print_expr
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, show
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import (
+    CountedSize,
     Counts,
-    Stored,
     _compiled,
     _samples,
     log2,
@@ -257,11 +257,11 @@ def test_the_obvious_winner(name: str, sizes: dict[str, float], expected: set[st
 LIMIT = 3
 
 
-def cheapest(costs: list[list[Expr]], stored: dict[str, Stored], limit: int = LIMIT) -> list[tuple[int, ...]]:
+def cheapest(costs: list[list[Expr]], stored: dict[str, CountedSize], limit: int = LIMIT) -> list[tuple[int, ...]]:
     return cheapest_of(costs, stored, limit)
 
 
-STORED = {"A.nnz": Stored(("A.n",)), "x.nnz": Stored(("A.n",))}
+STORED = {"A.nnz": CountedSize(("A.n",)), "x.nnz": CountedSize(("A.n",))}
 
 
 def test_nothing_to_choose() -> None:

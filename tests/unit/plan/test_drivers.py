@@ -9,7 +9,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Append, Find, Gather, Plan, Scan, Versions
+from spfgen.plan.nodes import Append, Find, Plan, RowWorkspace, Scan, Versions
 from tests.unit.plan.asking import Layout, matrix, of_kind, run
 
 
@@ -155,7 +155,7 @@ def test_products_come_row_by_row(statement: str, layouts: dict[str, str]) -> No
     kernel = spfgen.compile(statement, C="csr", **layouts)
     nests = nests_of(kernel)
     for nest in nests:
-        gathers = [n for n in walk(nest) if isinstance(n, Gather)]
+        gathers = [n for n in walk(nest) if isinstance(n, RowWorkspace)]
         inside = [n for g in gathers for n in walk(g) if isinstance(n, Append)]
         assert inside
         assert len(inside) == sum(isinstance(n, Append) for n in walk(nest))

@@ -9,7 +9,7 @@ import pytest
 
 import spfgen
 from spfgen.errors import DataError, SpecError
-from spfgen.plan.nodes import Find, Scan, Table
+from spfgen.plan.nodes import Find, FindTable, Scan
 from spfgen.run.tensor import Tensor, make_tensor
 from tests.unit.plan.asking import (
     ALL,
@@ -154,14 +154,14 @@ def test_a_range_that_changes_in_every_iteration_has_no_table() -> None:
 def test_a_table_stands_where_its_range_is_known(algorithm: str) -> None:
     """Of a vector above all loops; of a row within the loop over rows, where it must be emptied for the next."""
     kernel = spfgen.compile("C[i] = A[i, k]*y[k]", finds={"y.p": algorithm}, A="csr", y="sv", C="dense")
-    assert inside(kernel, Table, Scan)
-    assert not inside(kernel, Scan, Table)
+    assert inside(kernel, FindTable, Scan)
+    assert not inside(kernel, Scan, FindTable)
     y = stored("sv", 150, [0, 7, 149], [1.0, 2.0, 3.0])
     a, b = matrix((40, 150), 0.3, 1), matrix((40, 150), 0.1, 2)
     assert np.array_equal(run(kernel, 3, A=a, y=y), a[:, [0, 7, 149]] @ [1, 2, 3])
     kernel = spfgen.compile("C[i] = A[i, k]*B[i, k]", finds={"B.pj": algorithm}, A="csr", B="csr", C="dense")
-    assert inside(kernel, Scan, Table)
-    assert inside(kernel, Table, Scan)
+    assert inside(kernel, Scan, FindTable)
+    assert inside(kernel, FindTable, Scan)
     for threads in (1, 3):
         assert np.array_equal(run(kernel, threads, A=a, B=b), (a * b).sum(1))
 
@@ -190,7 +190,7 @@ def test_equal_keys_are_kept_as_the_layout_allows(properties: str, algorithm: st
     kept, idx = KEPT[properties]
     layout = vector(properties)
     kernel = spfgen.compile(DOT, order=["i"], finds={"y.p": algorithm}, x="dense", y=layout)
-    assert only(kernel, Table).order == kept
+    assert only(kernel, FindTable).order == kept
     key = only(kernel, Find).key
     assert key is not None
     assert key.unique == (kept == "unique")

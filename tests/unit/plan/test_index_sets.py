@@ -11,7 +11,7 @@ import pytest
 import spfgen
 from spfgen.facts.formula import Compare, variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import Bound, Plan, Scan
+from spfgen.plan.nodes import BoundSearch, Plan, Scan
 from spfgen.space.typed import Holds
 from tests.fuzz.carried import by_the_interpreter
 from tests.plans.effort import Effort
@@ -170,7 +170,7 @@ def test_the_part_of_a_row_under_a_mask_is_looked_for(case: str) -> None:
 def test_the_search_needs_sorted_columns(layout: str, searched: bool) -> None:
     text = "y[i] = sum(j: A[i,j] where i <= j)"
     kernel = spfgen.compile(text, A=layout, y="dense")
-    assert any(isinstance(n, Bound) for p in kernel.generated.plans for n in walk(p)) == searched
+    assert any(isinstance(n, BoundSearch) for p in kernel.generated.plans for n in walk(p)) == searched
     for shape in SHAPES:
         dense = RNG.integers(0, 3, shape).astype(float)
         np.testing.assert_array_equal(kernel(A=spfgen.pack(dense, layout)), np.triu(dense).sum(1))

@@ -13,7 +13,7 @@ import spfgen
 from spfgen.facts.formula import Num
 from spfgen.ir import rewrite, walk
 from spfgen.layout.nodes import Layout
-from spfgen.plan.nodes import PLANS, Bound, Plan, Table
+from spfgen.plan.nodes import PLANS, BoundSearch, FindTable, Plan
 from spfgen.run.tensor import Tensor
 from tests.plans.interpret import Choices, interpret
 from tests.plans.memory import WrongPlan
@@ -46,10 +46,10 @@ def product(layout: Layout) -> spfgen.Kernel:
 def looked_up(kernel: spfgen.Kernel) -> list[bool]:
     """Of each bound that is looked for, whether it is in a table that stands around it."""
     return [
-        bool(n.place) and any(isinstance(t, Table) and t.name == n.place for t in walk(plan))
+        bool(n.place) and any(isinstance(t, FindTable) and t.name == n.place for t in walk(plan))
         for plan in kernel.generated.plans
         for n in walk(plan)
-        if isinstance(n, Bound)
+        if isinstance(n, BoundSearch)
     ]
 
 
@@ -87,7 +87,7 @@ def test_the_interpreter_asks_what_the_table_holds() -> None:
     program, plans = kernel.generated.program, kernel.generated.plans
 
     def wrong(node: object) -> Plan | None:
-        return replace(node, extent=Num(1)) if isinstance(node, Table) and node.kind == "inverse array" else None
+        return replace(node, extent=Num(1)) if isinstance(node, FindTable) and node.kind == "inverse array" else None
 
     assert interpret(program, plans, given, {}, Choices(0))["C"]
     with pytest.raises(WrongPlan, match="does not lie below 1"):

@@ -11,7 +11,7 @@ import pytest
 import spfgen
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import Bound, Find, Guard, Reach, Scan
+from spfgen.plan.nodes import BoundSearch, Find, Guard, Reach, Scan
 
 UNSORTED = """
 layout loose(n, m) {
@@ -26,7 +26,7 @@ layout loose(n, m) {
 
 def bounds(layout: object, schedule: str) -> list[str]:
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=layout, x="dense", y="dense", schedule=schedule)
-    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Bound)]
+    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, BoundSearch)]
     return [dim for _, dim in dict.fromkeys((n.name, n.dim) for n in found)]  # variants have the same ones
 
 
@@ -57,7 +57,7 @@ def test_an_array_that_falls() -> None:
     text = UNSORTED.replace("0 <= idx(p) < m }", "0 <= idx(p) < m  property decreasing within ptr }")
     falling = spfgen.parse(text).layouts["loose"]
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=falling, x="dense", y="dense", schedule="tile j by 3")
-    assert all(n.descending for p in kernel.generated.plans for n in walk(p) if isinstance(n, Bound))
+    assert all(n.descending for p in kernel.generated.plans for n in walk(p) if isinstance(n, BoundSearch))
     ptr, idx = np.array([0, 3, 3, 6, 7]), np.array([6, 4, 2, 5, 3, 0, 1])
     matrix = spfgen.tensor(falling, shape=(4, 7), ptr=ptr, idx=idx, val=np.arange(1.0, 8.0))
     x = np.arange(1.0, 8.0)
@@ -144,7 +144,7 @@ def test_windows(name: str, direction: str) -> None:
     others = {n: "dense" for n in "wz" if f"{n}[" in text}
     kernel = spfgen.compile(text, x=layout, y="dense", schedule="order i, x.p", **others)
     nodes = [n for p in kernel.generated.plans for n in walk(p)]
-    sides = [n.descending for n in nodes if isinstance(n, Bound)]
+    sides = [n.descending for n in nodes if isinstance(n, BoundSearch)]
     assert sides == ([] if not direction else [direction.endswith("decreasing")] * 2)
     assert any(isinstance(n, Find) for n in nodes) == (not direction)
     rng = np.random.default_rng(5)
@@ -162,9 +162,9 @@ def test_only_what_a_schedule_does_not_find_otherwise() -> None:
     options = {"x": "sv", "w": "dense", "y": "dense", "schedule": "order i, x.p"}
     for algorithm, expected in (("search", 2), ("loop", 0)):
         kernel = spfgen.compile("y[i] = x[i + k]*w[k]", finds={"x.p": algorithm}, **options)
-        assert sum(isinstance(n, Bound) for p in kernel.generated.plans for n in walk(p)) == expected
+        assert sum(isinstance(n, BoundSearch) for p in kernel.generated.plans for n in walk(p)) == expected
     plain = spfgen.compile("y[i] = x[i + k]*w[k]", optimize=0, **options)
-    assert not any(isinstance(n, Bound) for p in plain.generated.plans for n in walk(p))
+    assert not any(isinstance(n, BoundSearch) for p in plain.generated.plans for n in walk(p))
 
 
 def test_only_where_positions_are_passed_again_and_again() -> None:
@@ -176,7 +176,7 @@ def test_only_where_positions_are_passed_again_and_again() -> None:
     ):
         others = {"x": "dense"} if "x[" in text else {}
         kernel = spfgen.compile(text, A="csr", B="dense", schedule=schedule, **others)
-        assert [n.dim for p in kernel.generated.plans for n in walk(p) if isinstance(n, Bound)] == expected
+        assert [n.dim for p in kernel.generated.plans for n in walk(p) if isinstance(n, BoundSearch)] == expected
         a = np.arange(54.0).reshape(6, 9) * (np.arange(54).reshape(6, 9) % 3 != 1)
         b = np.full((3, 4 if "+ 3" in text else 9), 7.0)
         kernel(A=spfgen.pack(a, "csr"), B=b, **{n: np.array([1.0, 2.0]) for n in others})
@@ -223,7 +223,7 @@ def test_an_interval_is_found_by_its_start(rises: str, over: str, expected: int)
     """One search, whatever the end is made of, where intervals are proved not to meet: then the starts rise, too."""
     layout = spfgen.parse(INTERVALS.replace("RISES", rises).replace("OVER", over)).layouts["intervals"]
     kernel = spfgen.compile("C[i,j] = A[i,j]*B[i,j]", A="coo", B=layout, C="dense", schedule="order A.p")
-    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Bound)]
+    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, BoundSearch)]
     assert len(found) == expected
     arrays = {
         "ptr": [0, 3, 3, 5],

@@ -19,13 +19,13 @@ from spfgen.lang import types
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds import choose
 from spfgen.plan.finds.proposal import Offer, Proposal
-from spfgen.plan.finds.query import Known, Query
+from spfgen.plan.finds.query import KnownLoad, Query
 from spfgen.plan.nodes import PLANS, Find, Key, Rejected
 
 NAME, ALGORITHM = "interpolation", "interpolation search"
 
 
-def propose(query: Query, key: Known) -> list[Offer]:
+def propose(query: Query, key: KnownLoad) -> list[Offer]:
     """Where the keys rise or fall, and no two are the same."""
     order = query.order(key)
     if order.descending is None or not order.unique:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import spfgen
 from spfgen.facts.formula import ONE, Num, Var
 from spfgen.ir import walk
-from spfgen.plan.analyse.cost import Stored, is_ever_less, times
+from spfgen.plan.analyse.cost import CountedSize, is_ever_less, times
 from spfgen.plan.nodes import Partition, Scan
 from spfgen.run import compile as compiling
 from tests.differential.support import eager_source
@@ -142,7 +142,7 @@ def test_what_lies_side_by_side_takes_less_than_what_is_looked_up() -> None:
     one, several = (shared(compiled(name)).work for name in ("rows", "rows with columns"))
     assert one is not None
     assert several is not None
-    assert not is_ever_less(times(one, Var("B.n_2")), times(Num(2), several), {"A.nrow": Stored(("A.nnz",))})
+    assert not is_ever_less(times(one, Var("B.n_2")), times(Num(2), several), {"A.nrow": CountedSize(("A.nnz",))})
 
 
 @pytest.mark.sampled(3)

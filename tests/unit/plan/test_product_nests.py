@@ -10,7 +10,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Levels, Products, RegisterTile, Scan
+from spfgen.plan.nodes import PLANS, LevelLoop, Products, RegisterTile, Scan
 from spfgen.plan.verify.claims import POINTS, SUMS
 from tests.fuzz.carried import by_the_interpreter
 
@@ -78,7 +78,7 @@ def test_a_recurrence_runs_by_levels() -> None:
     lower = np.tril(A[:, :30], -1) + np.diag(w)
     text = "v[i] = (w[i] - sum(j < i: L[i,j]*v[j]))/L[i,i]; z[i] = maximum(v[i], 0)"
     kernel = spfgen.compile(text, L="csr", w="dense")
-    assert [n.dim for p in kernel.generated.plans for n in walk(p, PLANS) if isinstance(n, Levels)] == ["i"]
+    assert [n.dim for p in kernel.generated.plans for n in walk(p, PLANS) if isinstance(n, LevelLoop)] == ["i"]
     call = kernel.bind(L=spfgen.pack(lower, "csr"), w=w).keep_levels()
     for _ in range(2):
         call()

@@ -16,7 +16,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, Var, variables
 from spfgen.ir import walk
 from spfgen.lang.types import FINDS
-from spfgen.plan.nodes import Find, Scan, State
+from spfgen.plan.nodes import Find, Scan, SearchState
 from tests.differential.support import packed
 from tests.unit.plan.asking import (
     SORTED,
@@ -76,7 +76,7 @@ def test_keys_that_run_one_way_are_followed(driver: str, found: str) -> None:
     xs, ys, wanted = product_of(x, y)
     for algorithm in walks:
         kernel = spfgen.compile(DOT, order=["x.p"], finds={"y.p": algorithm}, **layouts)
-        key, state = only(kernel, Find).key, only(kernel, State)
+        key, state = only(kernel, Find).key, only(kernel, SearchState)
         assert key is not None
         assert (key.backward, key.descending) == (against, falls < 0)
         assert not state.over, "one state for all iterations"
@@ -133,7 +133,7 @@ def levels(kernel: spfgen.Kernel) -> list[str]:
     (plan,) = kernel.generated.plans
     names = []
     for node in walk(plan):
-        if isinstance(node, State):
+        if isinstance(node, SearchState):
             names.append("state")
         elif isinstance(node, Scan) or (isinstance(node, Find) and node.key is None):
             names.append(node.dim)
@@ -152,7 +152,7 @@ A, B = matrix((37, 29), 0.4, 1), matrix((37, 29), 0.3, 2)
 def test_rows_by_rows_keep_one_position(algorithm: str) -> None:
     """csr x csr: the position starts anew in every row, above the inner loop or whenever the row changes."""
     kernel = forced(PRODUCT, {"B.pj": algorithm}, ["i"], A="csr", B="csr", C="dense")
-    state = only(kernel, State)
+    state = only(kernel, SearchState)
     assert not state.extents, "a scalar"
     places = levels(kernel)
     assert places.index("state") < places.index("A.pj")
@@ -165,7 +165,7 @@ def test_rows_by_rows_keep_one_position(algorithm: str) -> None:
 def test_a_list_by_rows_starts_anew_with_the_row(algorithm: str) -> None:
     """coo x dcsr: the only loop is over the list; the state index is the row, a reduced index, and needs no array."""
     kernel = forced(PRODUCT, {"B.pi": algorithm, "B.pj": algorithm}, ["A.p"], A="coo", B="dcsr", C="dense")
-    one, two = of_kind(kernel, State)
+    one, two = of_kind(kernel, SearchState)
     assert not one.over, "the rows of both rise"
     assert len(two.over) == 1, "the columns rise within a row"
     assert not two.extents
@@ -178,7 +178,7 @@ def test_a_list_by_rows_starts_anew_with_the_row(algorithm: str) -> None:
 def test_columns_by_rows_keep_a_position_for_each_row(algorithm: str) -> None:
     """csc x csr: the rows come again and again, in each with a larger column: an array over the rows."""
     kernel = forced(PRODUCT, {"B.pj": algorithm}, ["A.pj"], A="csc", B="csr", C="dense")
-    state = only(kernel, State)
+    state = only(kernel, SearchState)
     assert len(state.over) == len(state.extents) == 1
     assert "nrow" in str(state.extents[0])
     assert levels(kernel)[0] == "state"
@@ -195,7 +195,7 @@ def test_blocks_by_blocks(blocks: str, others: str, algorithm: str) -> None:
     """bcsr x bcsr: keys are block columns, where the blocks differ floors of columns; they never fall in a block row,
     or (when the key changes within a block, which is passed by rows) in a row."""
     kernel = forced(PRODUCT, {"B.pb": algorithm}, ["A.bi"], A=f"bcsr({blocks})", B=f"bcsr({others})", C="dense")
-    assert bool(only(kernel, State).extents) == (others == "R=2, C=2" and blocks == "R=2, C=3")
+    assert bool(only(kernel, SearchState).extents) == (others == "R=2, C=2" and blocks == "R=2, C=3")
     a, b = matrix((24, 24), 0.3, 1), matrix((24, 24), 0.3, 2)
     for threads in (1, 3):
         assert np.array_equal(run(kernel, threads, A=a, B=b), a * b)
@@ -207,7 +207,7 @@ def test_a_parallel_loop_carries_the_state(rising: bool, algorithm: str) -> None
     rows begin (or end, when they are followed from the end)."""
     layout = "coo" if rising else listed("property decreasing", COLUMNS)
     kernel = forced(PRODUCT, {"B.p": algorithm}, ["i"], A="csr", B=layout, C="dense")
-    states = of_kind(kernel, State)
+    states = of_kind(kernel, SearchState)
     assert any(not s.over and s.backward != rising for s in states), "nothing is kept from row to row"
     assert of_kind(kernel, Scan)[0].parallel
     order = slice(None) if rising else slice(None, None, -1)
@@ -233,7 +233,7 @@ def test_a_bound_that_is_read_anew_keeps_nothing() -> None:
     order = ["i", "k", "j"]
     for algorithm in allowed(text, "B.pj", order, **layouts):
         kernel = spfgen.compile(text, order=order, finds={"B.pj": algorithm}, **layouts)
-        for state in of_kind(kernel, State):
+        for state in of_kind(kernel, SearchState):
             assert depends_on(kernel, (*state.over, *bounds_outside(kernel, state)))
         for threads in (1, 3):
             assert np.array_equal(run(kernel, threads, A=a, B=b, D=d), np.einsum("ij,jk,ik->ik", a, b, d)), algorithm
@@ -244,7 +244,7 @@ def depends_on(kernel: spfgen.Kernel, exprs: tuple[Expr, ...]) -> bool:
     return any(variables(e) - sizes for e in exprs)
 
 
-def bounds_outside(kernel: spfgen.Kernel, state: State) -> tuple[Expr, ...]:
+def bounds_outside(kernel: spfgen.Kernel, state: SearchState) -> tuple[Expr, ...]:
     """The loops that stand above the state."""
     (plan,) = kernel.generated.plans
     result: list[Expr] = []
@@ -299,7 +299,7 @@ def test_sorted_drivers_are_followed(properties: str) -> None:
     key = only(kernel, Find).key
     assert key is not None
     assert key.backward == backward
-    assert not only(kernel, State).extents
+    assert not only(kernel, SearchState).extents
     twice = "strictly" not in properties
     columns = [np.repeat(c, 2) if twice else c for _, c in by_row(A)]
     columns = [c[::-1] if backward else c for c in columns]
@@ -350,7 +350,7 @@ def test_each_thread_has_an_array_of_states(algorithm: str) -> None:
     """dense x csr by columns: nothing to share the columns out by, and a state for each row."""
     kernel = forced(PRODUCT, {"B.pj": algorithm}, ["j", "i"], A="dense", B="csr", C="dense")
     assert of_kind(kernel, Scan)[0].parallel
-    assert only(kernel, State).extents
+    assert only(kernel, SearchState).extents
     assert all(np.array_equal(run(kernel, 3, A=TALL, B=WIDE), TALL * WIDE) for _ in range(20))
 
 
@@ -375,7 +375,7 @@ def test_a_state_array_without_places() -> None:
     """Empty rows are no lack of memory."""
     text = "C[i, j] = A[i, j]*B[i + 1, j]"
     kernel = forced(text, {"B.pj": "sequential"}, ["j", "i"], A="dense", B="csr", C="dense")
-    assert only(kernel, State).extents
+    assert only(kernel, SearchState).extents
     empty = np.zeros((0, 4))
     assert run(kernel, A=empty, B=empty, C=np.zeros((0, 4))).shape == (0, 4)
 
@@ -396,7 +396,7 @@ def test_states_of_threads_that_start_again_and_again() -> None:
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="dcsr", x="dense", y="dense", schedule=schedule, threads=3)
     x = np.arange(9.0)
     assert np.array_equal(kernel(A=spfgen.pack(dense, "dcsr"), x=x), dense @ x)
-    assert not any(isinstance(n, State) and n.extents for p in kernel.generated.plans for n in walk(p))
+    assert not any(isinstance(n, SearchState) and n.extents for p in kernel.generated.plans for n in walk(p))
 
 
 def test_keys_of_a_loop_that_runs_downwards() -> None:

@@ -22,16 +22,16 @@ from spfgen.plan.nodes import (
     Block,
     Clear,
     Find,
-    Gather,
     Guard,
     Load,
     Plan,
     Products,
+    RowWorkspace,
     Scan,
     Store,
 )
-from spfgen.plan.nodes import State as Kept
-from spfgen.plan.nodes import Table as Index
+from spfgen.plan.nodes import FindTable as Index
+from spfgen.plan.nodes import SearchState as Kept
 from spfgen.plan.verify import compared
 from spfgen.plan.verify.compared import Compared
 from spfgen.plan.verify.nests import Unknown
@@ -233,9 +233,9 @@ def test_what_was_compared_for_another_statement_is_not_known() -> None:
     lambda n: replace(n, axis=0), lambda n: replace(n, extent=Bin("-", n.extent, ONE)),
     lambda n: replace(n, common=tuple(map(more, n.common))), lambda n: replace(n, common=()),
 ])  # fmt: skip
-def test_rows_are_gathered_as_they_are_delivered(change: Callable[[Gather], Gather]) -> None:
+def test_rows_are_gathered_as_they_are_delivered(change: Callable[[RowWorkspace], RowWorkspace]) -> None:
     made = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr").generated
     (plan,) = made.plans
     check_plan(plan, made.program, made.compared)
     with pytest.raises(InternalError, match="row"):
-        check_plan(first(Gather, change)(plan), made.program, made.compared)
+        check_plan(first(RowWorkspace, change)(plan), made.program, made.compared)

@@ -12,7 +12,7 @@ import pytest
 import spfgen
 from spfgen import tuning
 from spfgen.cir import pack as code
-from spfgen.cir.pack import Types
+from spfgen.cir.pack import ArrayTypes
 from spfgen.errors import DataError
 from spfgen.layout.keys import NoKey, key_plan
 from spfgen.layout.nodes import Layout
@@ -361,7 +361,7 @@ def test_a_team_has_work_for_each(monkeypatch):
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Grows by whether the kernel had a place for all entries, each time that one copies."""
     seen: list[bool] = []
-    own = by_kernel.Copy.__call__
+    own = by_kernel.CopyKernel.__call__
 
     def tried(copy, *given):
         seen.append(False)
@@ -369,7 +369,7 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen[-1] = True
         return made
 
-    monkeypatch.setattr(by_kernel.Copy, "__call__", tried)
+    monkeypatch.setattr(by_kernel.CopyKernel, "__call__", tried)
     return seen
 
 
@@ -420,7 +420,7 @@ def test_no_warnings(compiler, openmp, tmp_path):
     for number, name in enumerate(("csr", "dia", "bcsr", "csf")):
         layout = get(name, **({"rank": 2} if name in SPECIAL else {}))
         value = ("float64", "int8", "bool", "complex64")[number]
-        types = Types(value, tuple((a.name, "int32") for a in layout.indexes))
+        types = ArrayTypes(value, tuple((a.name, "int32") for a in layout.indexes))
         made = [code.count_function(layout, types), code.coordinates_function(layout, types)]
         files.append(tmp_path / f"{name}.c")
         files[-1].write_text(functions.source_text(made, "test"))

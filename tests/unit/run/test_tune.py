@@ -25,7 +25,7 @@ from spfgen.run.calls.evaluate import prepared
 from spfgen.run.calls.requests import Job
 from spfgen.run.tuners import tune as tuning
 from spfgen.run.tuners.apart import Overrun, apart
-from spfgen.run.tuners.candidates import Schedule, loops_of, near
+from spfgen.run.tuners.candidates import CandidateSchedule, loops_of, near
 from spfgen.run.tuners.tune import tune
 
 TEXT = """
@@ -62,7 +62,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def faster(wanted: Callable[[Schedule], bool]) -> Callable[[Any, Any], tuple[float, float]]:
+def faster(wanted: Callable[[CandidateSchedule], bool]) -> Callable[[Any, Any], tuple[float, float]]:
     """A clock for which each schedule that is wanted takes half the time."""
 
     def measured(best: Any, other: Any) -> tuple[float, float]:
@@ -84,7 +84,7 @@ def say_nothing(_: str) -> None:
 def test_schedules_near_one_differ_from_it_and_from_each_other(name: str) -> None:
     made = kernel(name).compile()
     loops = loops_of(made.generated)
-    found = [s.text for s in near(Schedule(), loops, ("i", "j", "A.pi", "A.pj"))]
+    found = [s.text for s in near(CandidateSchedule(), loops, ("i", "j", "A.pi", "A.pj"))]
     assert len(found) == len(set(found))
     assert "" not in found
     words = {word for text in found for word in text.replace(";", "").split()}
@@ -162,13 +162,13 @@ def test_every_process_finds_the_winner(tmp_path: Path) -> None:
     assert b"schedule found by `spfgen tune`: `serial i`" in shown.stdout, shown
 
 
-def only(*schedules: Schedule) -> Callable[..., Iterator[Schedule]]:
+def only(*schedules: CandidateSchedule) -> Callable[..., Iterator[CandidateSchedule]]:
     return lambda *_: iter(schedules)
 
 
 def test_what_cannot_win_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop over all entries around one over all rows; the same where nothing is known of it beforehand."""
-    monkeypatch.setattr(tuning, "near", only(Schedule(order=("A.pj", "i"))))
+    monkeypatch.setattr(tuning, "near", only(CandidateSchedule(order=("A.pj", "i"))))
     spec = spfgen.parse(TEXT.replace("schedule { order i }", "")).kernels["ordered"]
     job = Job({"A": "random:0.1", "x": "random"}, {"i": 400, "j": 50})
     report = tune(spec, job, 1, 600, say_nothing)
@@ -181,10 +181,10 @@ def test_what_cannot_win_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(best: Schedule, *_: Any) -> Iterator[Schedule]:
+    def interrupted(best: CandidateSchedule, *_: Any) -> Iterator[CandidateSchedule]:
         if best.order:
             raise KeyboardInterrupt
-        yield Schedule(order=("k", "i", "A.pj"))
+        yield CandidateSchedule(order=("k", "i", "A.pj"))
 
     monkeypatch.setattr(tuning, "near", interrupted)
     monkeypatch.setattr(tuning, "measured", faster(lambda s: bool(s.order)))

@@ -20,7 +20,7 @@ from spfgen.run.coordinates import Coordinates
 from spfgen.run.drawings.inspect import distinct
 from spfgen.run.tuners import layout_candidates
 from spfgen.run.tuners import tune_layouts as tuning
-from spfgen.run.tuners.layout_candidates import Candidate, beginning, candidates, families
+from spfgen.run.tuners.layout_candidates import LayoutCandidate, beginning, candidates, families
 
 SPMV = "y[i] = A[i, j]*x[j]"
 TEXT = """
@@ -82,7 +82,7 @@ def few_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spfgen.run.tuners.layout_candidates.builtin_names", lambda: names)
 
 
-def tried(dense: Any, most: float = 4.0) -> tuple[list[Candidate], dict[str, str]]:
+def tried(dense: Any, most: float = 4.0) -> tuple[list[LayoutCandidate], dict[str, str]]:
     entries = entries_of(dense)
     return candidates(families(SpecTree(), entries), entries, most)
 

@@ -463,15 +463,17 @@ class Kernel(Public):
 
     def _kinds_of_results(self, tensors: Mapping[str, Tensor], wide: bool) -> dict[str, tuple[tuple[str, str], ...]]:
         """The types of the index arrays of results whose pattern is computed."""
-        found = {}
+        kinds = {}
         for tensor in self._declared.program.tensors if self.assembled else ():
             if tensor.assembled is not None:
                 assembly = self._assembly(tensor.name, tensor.layout.fill, False)
-                found[tensor.name] = assembly.kinds(tensors[tensor.name].shape, wide)
+                kinds[tensor.name] = assembly.kinds(tensors[tensor.name].shape, wide)
             elif tensor.copied:
                 owners = ((array, *function.partition(".")[::2]) for array, function in tensor.arrays)
-                found[tensor.name] = tuple((a, tensors[owner].arrays[held].dtype.name) for a, owner, held in owners)
-        return found
+                kinds[tensor.name] = tuple(
+                    (a, tensors[owner].arrays[shared_array].dtype.name) for a, owner, shared_array in owners
+                )
+        return kinds
 
     def _compiled(self, kernel: lang.Kernel) -> Compiled:
         """The C of the kernel, as it was written or with the types of a call."""
@@ -499,8 +501,8 @@ class Kernel(Public):
             )
             uses[tensor.name] = (tensor_of_call.dtype.name, kinds)
             if tensor.typed:
-                said = {n for n, _ in tensor.index_types} - self._open_marks(tensor)
-                _check_types(tensor, tensor_of_call.dtype.name, tuple((n, k) for n, k in kinds if n in said))
+                stated = {n for n, _ in tensor.index_types} - self._open_marks(tensor)
+                _check_types(tensor, tensor_of_call.dtype.name, tuple((n, k) for n, k in kinds if n in stated))
         program = self._declared.program
         if all(uses[t.name] == (t.value_type, t.made_types) for t in program.tensors):
             return self._declared, KernelVariant(program, self._function(self._declared))

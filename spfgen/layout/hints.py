@@ -105,17 +105,17 @@ def words(values: Array) -> Array:
 
 def patterns(group: Array, others: Sequence[Array], total: int) -> Array:
     """A number for each group of entries that two share when their entries have the same other coordinates."""
-    rest, _ = row_ranks(list(others), len(group))
-    _, first = row_ranks([group, rest], len(group))
-    groups, content = group[first], rest[first]
+    contents, _ = row_ranks(list(others), len(group))
+    _, first = row_ranks([group, contents], len(group))
+    groups, content = group[first], contents[first]
     begins = np.flatnonzero(np.diff(groups, prepend=-1))
     numbers: dict[bytes, int] = {}
-    own = [
+    pattern_numbers = [
         numbers.setdefault(content[a:b].tobytes(), len(numbers)) for a, b in pairwise([*begins.tolist(), len(content)])
     ]
-    found = np.full(total, len(numbers), dtype=np.int64)  # of the groups without entries
-    found[groups[begins]] = own
-    return found
+    numbers_of_groups = np.full(total, len(numbers), dtype=np.int64)  # of the groups without entries
+    numbers_of_groups[groups[begins]] = pattern_numbers
+    return numbers_of_groups
 
 
 def numbered_runs(groups: Sequence[Array], at: Array, hinted: Sequence[Array], values: Array | None) -> Array:

@@ -67,9 +67,9 @@ def make_places(state: PackingState, rank: Rank, order: KeyOrder) -> None:
           if any(c.function == rank.array for c in calls(p))]  # fmt: skip
     for place, _ in at:
         check_known(state, place)
-        own, valid = rows_of(place, known, {**state.arrays, **zeros}, count)
+        place_values, valid = rows_of(place, known, {**state.arrays, **zeros}, count)
         used = valid[good]
-        np.maximum.at(room, flat[used], np.broadcast_to(own, (count,))[good][used] + 1)
+        np.maximum.at(room, flat[used], np.broadcast_to(place_values, (count,))[good][used] + 1)
     room = np.maximum(room, declared_room(state, index.name, extents))
     begins = np.cumsum(room) - room
     if rank.within is not None:  # the first of each group begins at 0
@@ -159,11 +159,11 @@ def _along(state: PackingState, plan: PackPlan, rank: Rank, rows: Array, flat: A
     unused[flat] = not falls
     columns = [np.arange(count)]
     for hint in reversed(hint_columns(state.seen, plan, rank)[:-1]):  # the last one is the place itself
-        own = np.zeros(count, dtype=np.int64)
-        own[flat] = hint[rows]
-        columns.append(own)
-    found: Array = np.lexsort([*columns, unused])
-    return found
+        column = np.zeros(count, dtype=np.int64)
+        column[flat] = hint[rows]
+        columns.append(column)
+    order: Array = np.lexsort([*columns, unused])
+    return order
 
 
 def write_digits(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
@@ -177,11 +177,11 @@ def write_digits(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping
     good = inside(extents, places, rows.count)
     flat = np.where(good, flat_place(extents, [np.where(good, p, 0) for p in places], rows.count), 0)
     total = np.zeros(prod(extents), dtype=np.int64)
-    for place, rest, said in zip(rank.places, rank.rests, rows.keys, strict=True):
-        digit = np.full(prod(extents), rest, dtype=np.int64)
-        mine = np.flatnonzero(good & (said >= 0))[::-1]
-        digit[flat[mine]] = said[mine]  # the first entry stays
-        good[mine] &= digit[flat[mine]] == said[mine]
+    for place, filler, digits_of_entries in zip(rank.places, rank.rests, rows.keys, strict=True):
+        digit = np.full(prod(extents), filler, dtype=np.int64)
+        mine = np.flatnonzero(good & (digits_of_entries >= 0))[::-1]
+        digit[flat[mine]] = digits_of_entries[mine]  # the first entry stays
+        good[mine] &= digit[flat[mine]] == digits_of_entries[mine]
         total += place * digit
     state.arrays[index.name] = total.reshape(extents)
     state.drop(rows.rows[~good])

@@ -148,14 +148,14 @@ def _encoded(layout: Layout, relation: Formula, limits: Limits) -> tuple[Encoded
     space = Space(names)
     whole = conjunction([formula, *encoder.definitions()])
     if limits:
-        found, taken = defined_pieces(space, whole, encoder, domains, _no_calls)
+        encoded_pieces, taken = defined_pieces(space, whole, encoder, domains, _no_calls)
     else:
         plain, taken = pieces(space, whole, _no_calls), False
-        found = [(p, frozenset()) if len(plain) == 1 else without_unused(p, encoder) for p in plain]
+        encoded_pieces = [(p, frozenset()) if len(plain) == 1 else without_unused(p, encoder) for p in plain]
     facts = pieces(space, conjunction(known), _no_calls)
     quotients = {n: (linear(e), d) for n, (e, d) in encoder.quotients.items()}
     known_facts = facts[0] if len(facts) == 1 else space.universe()
-    return Encoded(layout, space, encoder.calls, quotients, tuple(p for p, _ in found), known_facts), taken
+    return Encoded(layout, space, encoder.calls, quotients, tuple(p for p, _ in encoded_pieces), known_facts), taken
 
 
 def _encoded_fact(encoder: Encoder, fact: Formula) -> Formula | None:
@@ -229,29 +229,29 @@ def scan_of(layout: Layout) -> tuple[tuple[Step, ...], ...]:
 
 def lean(encoded: Encoded, steps: Sequence[Step]) -> list[Step]:
     """The steps without the filters that hold anyway, given the declared ranges of the arrays."""
-    found: list[Step] = []
+    needed: list[Step] = []
     known = set(encoded.sizes)
-    held = encoded.facts.restrict(known)
+    implied = encoded.facts.restrict(known)
     for step in steps:
         if isinstance(step, Filter):
-            if held.implies(step.constraint):
+            if implied.implies(step.constraint):
                 continue
-            held = held.with_constraints([step.constraint])
+            implied = implied.with_constraints([step.constraint])
         else:
             known.add(step.name)
-            held = held.with_constraints(made_by(step)).intersect(encoded.facts.restrict(known))
-        found.append(step)
-    return found
+            implied = implied.with_constraints(made_by(step)).intersect(encoded.facts.restrict(known))
+        needed.append(step)
+    return needed
 
 
 def made_by(step: Gather | Assign | Expand) -> list[Constraint]:
     """What holds of the column of a step."""
     match step:
         case Assign(name, numerator, divisor):
-            rest = numerator - Affine(((name, divisor),))
+            remainder = numerator - Affine(((name, divisor),))
             if divisor == 1:
-                return [Constraint(True, rest)]
-            return [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
+                return [Constraint(True, remainder)]
+            return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
         case Expand(name, lower, upper):
             low = [Constraint(False, Affine(((name, a),)) + e) for a, e in lower]
             return [*low, *(Constraint(False, e - Affine(((name, a),))) for a, e in upper)]
@@ -283,14 +283,14 @@ def _scan(encoded: Encoded, piece: Piece, first: tuple[str, ...] = ()) -> list[S
 def _enforced(step: Gather | Assign | Expand, constraint: Constraint) -> bool:
     """Whether all rows satisfy the constraint because of how the step made its column."""
     coefficient = constraint.value.coefficient(step.name)
-    rest = constraint.value.without(step.name)
-    if not coefficient or any(step.name in f.numerator.names() for f in rest.floors()):
+    others = constraint.value.without(step.name)
+    if not coefficient or any(step.name in f.numerator.names() for f in others.floors()):
         return False
     match step:
         case Assign(_, numerator, 1) if constraint.equality and abs(coefficient) == 1:
-            return numerator == rest.scaled(-coefficient)
+            return numerator == others.scaled(-coefficient)
         case Expand(_, lower, upper) if not constraint.equality:
-            return (abs(coefficient), rest) in (lower if coefficient > 0 else upper)
+            return (abs(coefficient), others) in (lower if coefficient > 0 else upper)
     return False
 
 
@@ -568,7 +568,7 @@ def to_coordinates(
     """
     points = enumerate_points(layout, sizes, arrays)
     rows = [np.flatnonzero(points.places[v.name] >= 0) for v in layout.values]
-    found = [
+    values = [
         np.asarray(values_by_name[v.name]).reshape(-1)[points.places[v.name][r]]
         for v, r in zip(layout.values, rows, strict=True)
     ]
@@ -577,9 +577,9 @@ def to_coordinates(
         columns: dict[str, Any] = {**sizes, **{n: c[everything] for n, c in points.columns.items()}}
         return (
             tuple(points.columns[c][everything] for c in layout.coordinates),
-            turned(layout, np.concatenate(found), columns, arrays),
+            turned(layout, np.concatenate(values), columns, arrays),
         )
-    return tuple(points.columns[c][everything] for c in layout.coordinates), np.concatenate(found)
+    return tuple(points.columns[c][everything] for c in layout.coordinates), np.concatenate(values)
 
 
 def run_steps(
@@ -668,8 +668,8 @@ def sorted_order(columns: list[Array], count: int) -> Array | None:
         return None
     one = combined(columns)
     if one is None:
-        found: Array = np.lexsort(columns[::-1])
-        return found
+        order: Array = np.lexsort(columns[::-1])
+        return order
     if np.all(one[1:] >= one[:-1]):
         return None
     return np.argsort(one, kind="stable")

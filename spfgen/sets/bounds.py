@@ -51,6 +51,6 @@ def _about(constraints: Iterable[Constraint], name: str) -> Iterator[tuple[Const
     """Those that say something of `name` outside of floors, with its coefficient and the rest."""
     for constraint in constraints:
         coefficient = constraint.value.coefficient(name)
-        rest = constraint.value.without(name)
-        if coefficient and not any(name in f.numerator.names() for f in rest.floors()):
-            yield constraint, coefficient, rest
+        others = constraint.value.without(name)
+        if coefficient and not any(name in f.numerator.names() for f in others.floors()):
+            yield constraint, coefficient, others

@@ -129,9 +129,9 @@ def _text(kernel: lang.Kernel) -> str:
     return "\n".join(map(show_statement, map(without_values, kernel.statements)))
 
 
-def _numbers(normal: Normal, found: IndexExtents, written: Collection[str]) -> dict[str, int]:
+def _numbers(normal: Normal, reach: IndexExtents, written: Collection[str]) -> dict[str, int]:
     """The extents of indices that are numbers, by the names of the text, but for those that are `written` as sizes."""
-    numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
+    numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := reach.known(i), Num)}
     return {name: number for name, number in numbers.items() if name not in written}
 
 

@@ -53,17 +53,17 @@ def without_values(step: Any) -> Any:
 def several_meet(statement: lang.Statement, around: Collection[str]) -> bool:
     """Whether two points of a statement may have one place; `around` are the names that are known outside of it."""
     subscripts = statement.target.subscripts
-    own = sorted(indices_of(statement.target) - {*around})
-    if {s.name for s in subscripts if isinstance(s, Var)} >= {*own}:
+    indices = sorted(indices_of(statement.target) - {*around})
+    if {s.name for s in subscripts if isinstance(s, Var)} >= {*indices}:
         return False
-    twins = {n: f"{n}'" for n in own}
-    rules: list[Any] = [Compare("<=", ZERO, Var(n)) for n in (*own, *twins.values())]
+    twins = {n: f"{n}'" for n in indices}
+    rules: list[Any] = [Compare("<=", ZERO, Var(n)) for n in (*indices, *twins.values())]
     rules += [Compare("=", s, rename(s, twins)) for s in subscripts]
     for part in conjuncts(statement.where) if statement.where is not None else ():
         rules += [part, rename(part, twins)]
-    others = sorted({v for r in rules for v in variables(r)} - {*own, *twins.values()})
-    pairs = Space((*others, *own, *twins.values())).universe().with_constraints(comparisons(rules))
-    later = (Constraint(False, Affine(((twins[n], 1), (n, -1))).plus(-1)) for n in own)
+    others = sorted({v for r in rules for v in variables(r)} - {*indices, *twins.values()})
+    pairs = Space((*others, *indices, *twins.values())).universe().with_constraints(comparisons(rules))
+    later = (Constraint(False, Affine(((twins[n], 1), (n, -1))).plus(-1)) for n in indices)
     return any(not pairs.with_constraints([c]).is_empty() for c in later)
 
 

@@ -67,9 +67,9 @@ def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
         body = low.plan(plan.body, inner)
     outer = scope.accumulator(plan.target)
     place = low.place(plan.target, scope) if outer is None else outer.place
-    own = low.kinds[plan.target.tensor] if outer is None else outer.type
+    place_type = low.kinds[plan.target.tensor] if outer is None else outer.type
     atomic = [openmp.ATOMIC] if scope.atomic and outer is None else []
-    total = Accumulator(place, own, monoid=plan.monoid)
+    total = Accumulator(place, place_type, monoid=plan.monoid)
     stored: list[c.Stmt] = [*atomic, low.added(total, plan.op, c.Name(name), kind)]
     if plan.finish is not None:
         stored = finished(low, plan.finish, c.Name(name), kind, scope, stored)
@@ -127,8 +127,8 @@ def _row(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     row = plan.target
     kind = low.kinds[row.tensor]
     count = joined("*", [low.expr(e, scope) for e in row.extents])
-    made = hoist.workspace(low, memory.Workspace(low.names.new(row.tensor), kind.c, count), scope)
-    lines, pointer = hoist.own_part(low, made, scope)
+    space = hoist.workspace(low, memory.Workspace(low.names.new(row.tensor), kind.c, count), scope)
+    lines, pointer = hoist.own_part(low, space, scope)
     assert isinstance(pointer, c.Name)
     low.array_names[row.tensor, row.array] = pointer.name
     counter = low.names.new("p")

@@ -66,8 +66,8 @@ def _in_pieces(low: Lowering, plan: Accumulate, tiles: RegisterTile, scan: Scan,
         several = low.chosen("const bool", "several", several, f"more {low.names[tiles.dim]} than one tile has")
     body = replace(scan, low=(Var(start),), high=(Var(end),))
     pieces_of = _Pieces(c.Bin("==", at, first), c.Bin("==", after, high))
-    made = _tiles(low, replace(plan, body=body), tiles, scope, pieces_of)
-    some = c.If(c.Bin("<", at, after), c.Block(tuple(made)))
+    tiles_of_piece = _tiles(low, replace(plan, body=body), tiles, scope, pieces_of)
+    some = c.If(c.Bin("<", at, after), c.Block(tuple(tiles_of_piece)))
     nothing = c.Block((c.Comment("nothing is added"), _of_nothing(low, plan, tiles, scope))) if plan.op == "=" else None
     step, length = c.Name(low.names.new(f"{name}_piece")), minus(high, first)
     long = c.Bin(">", length, c.Bin("*", c.Int(2), few))
@@ -103,8 +103,8 @@ def _of_nothing(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Sco
     start, end = low.fold("spfgen_max", tiles.low, scope), low.fold("spfgen_min", tiles.high, scope)
     nothing = _nothing(low, plan, kind)
     if plan.finish is not None:
-        made = finished(low, plan.finish, low.nothing(kind, plan.monoid), kind, scope, [])
-        return loop(low.names[tiles.dim], start, end, made)
+        stored = finished(low, plan.finish, low.nothing(kind, plan.monoid), kind, scope, [])
+        return loop(low.names[tiles.dim], start, end, stored)
     place = low.place(plan.target, scope)
     return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", nothing)], openmp.SIMD)
 
@@ -231,5 +231,5 @@ def _nothing(low: Lowering, plan: Accumulate, kind: ElementType) -> c.Expr:
     if not _is_zero_sum(plan, kind):
         return low.nothing(kind, plan.monoid)
     why = "with a zero that compilers do not know they keep sums in registers"
-    found = c.Call("spfgen_zero", ())
-    return low.chosen(f"const {kind.c}", "zero", found if kind.bytes == 8 else c.Cast(kind.c, found), why)
+    zero_call = c.Call("spfgen_zero", ())
+    return low.chosen(f"const {kind.c}", "zero", zero_call if kind.bytes == 8 else c.Cast(kind.c, zero_call), why)

@@ -85,9 +85,9 @@ def _assembly(
     s.learn()
     _check_constraints(s)
     _store(s, plan, any(order.is_chosen for order in orders))
-    made = Assembly(layout, needed(tuple(s.steps)), s.alternatives, fallbacks, axis)
-    check_steps(made)
-    return made
+    assembly = Assembly(layout, needed(tuple(s.steps)), s.alternatives, fallbacks, axis)
+    check_steps(assembly)
+    return assembly
 
 
 def _allot(s: AssemblyBuilder, plan: PackPlan) -> None:

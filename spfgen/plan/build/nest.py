@@ -22,8 +22,8 @@ def known_at(instance: Instance, steps: Sequence[Step]) -> Piece:
 def stored_at(instance: Instance, known: Piece, op: str, value: Value | None = None) -> Store:
     """What is done at a point: the value comes to its place."""
     place = tuple(with_quotients(p, known) for p in instance.target.place)
-    made = with_quotients(instance.value if value is None else value, known)
-    return Store(replace(instance.target, place=place), made, op, monoid=instance.monoid)
+    stored_value = with_quotients(instance.value if value is None else value, known)
+    return Store(replace(instance.target, place=place), stored_value, op, monoid=instance.monoid)
 
 
 def guarded(instance: Instance, known: Piece, does: Plan) -> Plan:

@@ -60,20 +60,20 @@ class Node:
     leaves: tuple[Leaf, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        parts, own = self.parts, self.said()
+        parts, own_part = self.parts, self.said()
         leaves, places = _leaves(parts) if parts else self._own_leaves()
         key: Hashable = None
-        if own is not None and len(leaves) <= MOST_LEAVES:
-            key = (type(self), own, places, *[p.likeness for p in parts])
-        found = None if key is None else _KNOWN.get(key)
-        if found is None:
+        if own_part is not None and len(leaves) <= MOST_LEAVES:
+            key = (type(self), own_part, places, *[p.likeness for p in parts])
+        likeness = None if key is None else _KNOWN.get(key)
+        if likeness is None:
             is_known = key is not None and all(p.likeness.is_known for p in parts)
             has_samples = any(p.likeness.has_samples for p in parts) or self._is_sampled()
-            found = Likeness(*self._inferred(), is_known, has_samples, self._kept())
+            likeness = Likeness(*self._inferred(), is_known, has_samples, self._kept())
             if is_known:
-                remember(_KNOWN, key, found)
+                remember(_KNOWN, key, likeness)
         self.__dict__.update(
-            shape=found.shape, dtype=found.dtype, likeness=found, leaves=leaves if found.is_known else ()
+            shape=likeness.shape, dtype=likeness.dtype, likeness=likeness, leaves=leaves if likeness.is_known else ()
         )
 
     @property
@@ -103,17 +103,17 @@ def _leaves(parts: Sequence[Node]) -> tuple[tuple[Leaf, ...], tuple[int, ...]]:
     """(those of all parts, the places there of those of the second and further ones)."""
     if len(parts) == 1:
         return parts[0].leaves, ()
-    found, places = [*parts[0].leaves], list[int]()
+    leaves, places = [*parts[0].leaves], list[int]()
     for other in parts[1:]:
         for leaf in other.leaves:
-            for place, known in enumerate(found):
+            for place, known in enumerate(leaves):
                 if known.value is leaf.value:
                     places.append(place)
                     break
             else:
-                places.append(len(found))
-                found.append(leaf)
-    return tuple(found), tuple(places)
+                places.append(len(leaves))
+                leaves.append(leaf)
+    return tuple(leaves), tuple(places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +179,9 @@ class Call(Node):
     def _inferred(self) -> tuple[tuple[int, ...], Any]:
         trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
         with np.errstate(all="ignore"), in_words(self.function.__name__):
-            made = self.function(*trial, **dict(self.options))
-        made = made[self.part] if isinstance(made, tuple) else made
-        return broadcast_shape([o.shape for o in self.operands]), np.asarray(made).dtype
+            result = self.function(*trial, **dict(self.options))
+        result = result[self.part] if isinstance(result, tuple) else result
+        return broadcast_shape([o.shape for o in self.operands]), np.asarray(result).dtype
 
     def _is_sampled(self) -> bool:
         return self.function is np.multiply and any(isinstance(o, Product) for o in self.operands)
@@ -215,9 +215,9 @@ class Product(Node):
         return (self.left, self.right)
 
     def _inferred(self) -> tuple[tuple[int, ...], Any]:
-        own, other, result = product_labels(self.left.shape, self.right.shape)
+        left_labels, right_labels, result = product_labels(self.left.shape, self.right.shape)
         extents: dict[str, int] = {}
-        for label, extent in zip(own + other, (*self.left.shape, *self.right.shape), strict=True):
+        for label, extent in zip(left_labels + right_labels, (*self.left.shape, *self.right.shape), strict=True):
             before = extents.setdefault(label, extent)
             if before != extent and 1 not in (before, extent):
                 message = f"expected shapes that fit, but they are {self.left.shape} and {self.right.shape}"
@@ -257,8 +257,8 @@ class Reduce(Node):
                 dtype = np.asarray(getattr(one, self.name)(dtype=self.kind)).dtype
             else:
                 dtype = np.asarray(getattr(np, self.name).reduce(one, dtype=self.kind)).dtype
-        rest = enumerate(self.operand.shape)
-        return tuple(1 if d in axes else n for d, n in rest if self.keepdims or d not in axes), dtype
+        extents = enumerate(self.operand.shape)
+        return tuple(1 if d in axes else n for d, n in extents if self.keepdims or d not in axes), dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,8 +345,8 @@ class Join(Node):
 
     def _inferred(self) -> tuple[tuple[int, ...], Any]:
         shapes, axis = [o.shape for o in self.operands], self.axis
-        rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
-        if len(rest) != 1 or len({len(s) for s in shapes}) != 1:
+        other_extents = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+        if len(other_extents) != 1 or len({len(s) for s in shapes}) != 1:
             raise DataError(f"expected arrays that agree but along axis {axis}, but the shapes are {shapes}")
         extent = sum(s[axis] for s in shapes)
         return (*shapes[0][:axis], extent, *shapes[0][axis + 1 :]), np.result_type(*[o.dtype for o in self.operands])
@@ -448,5 +448,5 @@ def _identity(node: Node) -> Hashable:
     """What two nodes agree in that are the same: of operands that they are the same objects."""
     if isinstance(node, Leaf) and literal(node) is None:
         return id(node.value)
-    said = node.said()
-    return id(node) if said is None else (type(node), said, *map(id, children(node)))
+    own_part = node.said()
+    return id(node) if own_part is None else (type(node), own_part, *map(id, children(node)))

@@ -308,17 +308,17 @@ def _planned(node: Node, layout: Any, again: GraphRecord | None, is_cut: bool = 
     if first:
         return _in_parts(node, first, layout, again)
     key = again.kernel_key() if again is not None else None
-    found = by_kernel(node, layout, small=layout is None, times=1 if is_large else AGAIN, key=key)
-    if found is not None:
+    value = by_kernel(node, layout, small=layout is None, times=1 if is_large else AGAIN, key=key)
+    if value is not None:
         if again is not None:
             again.remember_kernel(node)
-        return found
+        return value
     if again is not None and not is_large:
         again.remember_steps(node, AGAIN)
     if layout is None:
         return by_steps(node)
-    found = _groups(node) if node.shape else None
-    return _placed(by_steps(node), layout) if found is None else in_layout(found, layout)
+    value = _groups(node) if node.shape else None
+    return _placed(by_steps(node), layout) if value is None else in_layout(value, layout)
 
 
 def _in_parts(node: Node, first: Sequence[Node], layout: Any, again: GraphRecord | None) -> Any:
@@ -330,10 +330,10 @@ def _in_parts(node: Node, first: Sequence[Node], layout: Any, again: GraphRecord
         values.append(computed(parts[-1]))
         known[id(piece)] = Leaf(values[-1])
     parts.append(with_values(node, known))
-    found = computed(parts[-1], layout, is_cut=True)
+    value = computed(parts[-1], layout, is_cut=True)
     if again is not None:
         again.remember_parts(parts, values)
-    return found
+    return value
 
 
 def several(nodes: Sequence[Node]) -> list[Any]:

@@ -37,9 +37,9 @@ def by_steps(node: Node) -> Any:
     order = in_order(node)
     waiting = Counter(id(c) for n in order for c in children(n))
     known: dict[int, Any] = {}
-    for own in order:
-        parts = children(own)
-        known[id(own)] = own.value if isinstance(own, Leaf) else operation(own)(*[known[id(c)] for c in parts])
+    for one in order:
+        parts = children(one)
+        known[id(one)] = one.value if isinstance(one, Leaf) else operation(one)(*[known[id(c)] for c in parts])
         for part in parts:
             waiting[id(part)] -= 1
             if not waiting[id(part)]:
@@ -71,10 +71,10 @@ def operation(node: Node) -> Callable[..., Any]:
 
 def _called(function: np.ufunc, options: dict[str, Any], part: int, *operands: Any) -> Any:
     if any(isinstance(o, Tensor) for o in operands):
-        found = eager.applied(function, operands, dict(options))
-        return found[part] if isinstance(found, tuple) else found
-    found = in_single(function, options)(*operands)
-    return in_c(found[part] if isinstance(found, tuple) else found, 0)[0]
+        result = eager.applied(function, operands, dict(options))
+        return result[part] if isinstance(result, tuple) else result
+    result = in_single(function, options)(*operands)
+    return in_c(result[part] if isinstance(result, tuple) else result, 0)[0]
 
 
 def _product(left: Any, right: Any) -> Any:

@@ -299,8 +299,8 @@ def _words(side: Side) -> tuple[Array, Array]:
 def _values(side: Side, words: Array) -> Array:
     if side.values.dtype.itemsize == 8:
         return words.view(side.values.dtype)
-    found: Array = np.concatenate([np.array([side.fill], side.values.dtype), side.values])[words.view(np.int64)]
-    return found
+    numbered: Array = np.concatenate([np.array([side.fill], side.values.dtype), side.values])[words.view(np.int64)]
+    return numbered
 
 
 @dataclass(frozen=True, slots=True)

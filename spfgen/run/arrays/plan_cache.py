@@ -53,15 +53,15 @@ class Steps:
             self.left -= 1
             if self.left <= 0:
                 return NOTHING
-        values, found = [*given, *self.numbers], NOTHING
+        values, value = [*given, *self.numbers], NOTHING
         for call, places, ends in self.steps:
-            found = call(*[values[p] for p in places])
-            if found is NOTHING:
+            value = call(*[values[p] for p in places])
+            if value is NOTHING:
                 return NOTHING
-            values.append(found)
+            values.append(value)
             for place in ends:
                 values[place] = None
-        return found
+        return value
 
 
 _PLANS: dict[Hashable, Kernel | Steps] = {}
@@ -99,10 +99,10 @@ class GraphRecord:
         known = {id(n): places[id(n.value)] for n in order if isinstance(n, Leaf) and literal(n) is None}
         known |= {id(n): len(self.values) + k for k, n in enumerate(numbers)}
         calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
-        for own in order:
-            if children(own):
-                calls.append((operation(own), tuple([known[id(c)] for c in children(own)])))
-                known[id(own)] = len(self.values) + len(numbers) + len(calls) - 1
+        for one in order:
+            if children(one):
+                calls.append((operation(one), tuple([known[id(c)] for c in children(one)])))
+                known[id(one)] = len(self.values) + len(numbers) + len(calls) - 1
         self._remember([literal(n) for n in numbers], calls, left)
 
     def remember_parts(self, parts: Sequence[Node], values: Sequence[Any]) -> None:
@@ -112,12 +112,12 @@ class GraphRecord:
             return
         calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
         for part in parts:
-            own = seen(part)
-            if own is None or own.key not in _PLANS or (calls and part.likeness.has_samples):
+            record = seen(part)
+            if record is None or record.key not in _PLANS or (calls and part.likeness.has_samples):
                 return
-            at = tuple([places[id(v)] for v in own.values])
-            checked = tuple([(k, signature_of(v)) for k, v in enumerate(own.values) if at[k] >= len(self.values)])
-            calls.append((partial(_of_part, own.key, checked), at))
+            at = tuple([places[id(v)] for v in record.values])
+            checked = tuple([(k, signature_of(v)) for k, v in enumerate(record.values) if at[k] >= len(self.values)])
+            calls.append((partial(_of_part, record.key, checked), at))
         self._remember([], calls, None)
 
     def _places(self) -> dict[int, int]:
@@ -151,6 +151,6 @@ def seen(node: Node) -> GraphRecord | None:
 
 def _samples(node: Node) -> Iterator[bool]:
     """Of what decides what a kernel is, beside the layouts: whether factors of products are finite."""
-    for own in in_order(node):
-        if (product := sampled(own)) is not None:
+    for one in in_order(node):
+        if (product := sampled(one)) is not None:
             yield is_finite(product[-1])

@@ -69,8 +69,8 @@ def _computed(
     """The result where these have patterns of their own; None where these cannot be computed."""
     from spfgen.space.assembled import may_be_assembled
 
-    own = (replace(d, shares=None, assembled=True) if d.name in alone else d for d in kernel.parsed.tensors)
-    text = replace(kernel.parsed, tensors=tuple(own))
+    declarations = (replace(d, shares=None, assembled=True) if d.name in alone else d for d in kernel.parsed.tensors)
+    text = replace(kernel.parsed, tensors=tuple(declarations))
     if not may_be_assembled(text, kernel.layouts).issuperset(alone):
         return None
     outputs = {t.name for t in kernel.program.tensors if t.is_output}

@@ -23,10 +23,10 @@ from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 
 
-def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice, scope: Scope) -> list[c.Stmt]:
+def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, row_slice: Slice, scope: Scope) -> list[c.Stmt]:
     """Each part takes whole rows, and may begin and end within one: what it has of a row that goes on in the next part
     it sums in places of its own, and the part where the row ends stores what it has itself."""
-    boundary = boundary_of(low, plan, found, scope)
+    boundary = boundary_of(low, plan, row_slice, scope)
     count = number_of_parts(low, partition, scope)
     parts = Parts(low, plan, scope, count, taken(partition))
     key = (boundary.target.tensor, f"{boundary.target.array} of a row")
@@ -67,7 +67,7 @@ def rows_in_parts(low: Lowering, plan: Scan, partition: Partition, found: Slice,
         ]
 
     known = end, past, pointer, piece, TYPES[index].c
-    each = _in_pieces(low, plan, boundary, parts, known, _step(found, plan.dim), lines)
+    each = _in_pieces(low, plan, boundary, parts, known, _step(row_slice, plan.dim), lines)
     inside: list[c.Stmt] = [
         *parts.within(at, end, past, goes_on, ": what this part has of it is kept apart"),
         c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
@@ -129,12 +129,12 @@ def _adding(how: Mapping[str, str], node: object) -> Scan | None:
     return replace(node, partial=how[node.dim]) if isinstance(node, Scan) and node.dim in how else None
 
 
-def _step(found: Slice, dim: str) -> int | None:
+def _step(row_slice: Slice, dim: str) -> int | None:
     """How far the places of a row are from those of the row before, where that is a number."""
-    if len(found.base) != 1:
+    if len(row_slice.base) != 1:
         return None
     try:
-        place = linear(found.base[0])
+        place = linear(row_slice.base[0])
     except NotAffine:
         return None
     return place.coefficient(dim) if place.names() == {dim} else None
@@ -226,8 +226,8 @@ def _boundaries_added(
         value = c.Declare(boundary.kind.c, total.name, low.place(boundary.target, scope))
         lines = finished(low, boundary.finish, total, boundary.kind, scope, [])
         inside.append(c.If(last, c.Block((value, *lines))))
-    found = c.If(c.Bin(">=", c.Load(rows, part), c.Int(0)), c.Block(tuple(inside)))
-    each = c.For("int", part.name, c.Int(0), c.Bin("<", part, count), 1, c.Block((found,)))
+    kept_row = c.If(c.Bin(">=", c.Load(rows, part), c.Int(0)), c.Block(tuple(inside)))
+    each = c.For("int", part.name, c.Int(0), c.Bin("<", part, count), 1, c.Block((kept_row,)))
     return [c.Comment(f"what parts have of an iteration over {row} that goes on in the next one, in order"), each]
 
 
@@ -238,7 +238,7 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
     count = number_of_parts(low, partition, scope)
     parts = Parts(low, plan, scope, count, taken(partition))
     name = low.names[plan.dim]
-    own = c.Name(low.names.new(f"{name}_own"))
+    own_start = c.Name(low.names.new(f"{name}_own"))
     arrays = memory(low, f"{boundary.target.tensor}_parts", boundary.kind.c, _times(count, boundary.count), scope)
     keys = [b for b in partition.slice.base if plan.dim in variables(b)]
 
@@ -248,7 +248,7 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
         pairs = [(substitute(k, {plan.dim: variable(low, at)}), substitute(k, {plan.dim: before})) for k in keys]
         return joined("&&", [c.Bin("==", low.expr(a, scope), low.expr(b, scope)) for a, b in pairs])
 
-    before = between(low, plan, parts.start, own)
+    before = between(low, plan, parts.start, own_start)
     assert isinstance(before, Scan)
     piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
     if boundary.single:
@@ -256,21 +256,21 @@ def segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
         piece = Accumulate(boundary.operand, "+=", inside, monoid=boundary.monoid)
     with under_name(low, boundary.target, boundary.array.name):
         added = low.plan(piece, parts.scope)
-    goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))
+    goes_on = c.Bin("&&", c.Bin("<", own_start, parts.stop), continues(own_start, parts.start))
     lines: list[c.Stmt] = [
         *parts.bounds,
-        c.Declare(INT, own.name, parts.start),
+        c.Declare(INT, own_start.name, parts.start),
         *parts.states,
         c.If(
             c.Bin(">", parts.start, parts.bottom),
             c.Block((
                 c.Comment("the part before has begun with these places"),
-                c.While(goes_on, c.Block((c.Assign(own, "+=", c.Int(1)),))),
+                c.While(goes_on, c.Block((c.Assign(own_start, "+=", c.Int(1)),))),
                 *boundary.begun(arrays, parts.part),
                 *added,
             )),
         ),
-        *parts.between(own, parts.stop, parts.scope),
+        *parts.between(own_start, parts.stop, parts.scope),
     ]  # fmt: skip
     part = c.Name(low.names.new("part"))
     first = c.Name(name)

@@ -56,10 +56,10 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
             if isinstance(loaded, Compiled):
                 return _with_layouts(loaded, layouts)
     from spfgen.pipeline import generate
-    from spfgen.space.nodes import Steps
+    from spfgen.space.nodes import LoopSchedule, Steps
 
     generated = compiled_of(generate(kernel, layouts))
-    generated = replace(generated, program=replace(generated.program, steps=Steps((), {}), finds=(), marks=()))
+    generated = replace(generated, program=replace(generated.program, steps=Steps((), {}), schedule=LoopSchedule()))
     folder.save(KERNELS, key, pickle.dumps(generated))
     return generated
 

@@ -94,9 +94,10 @@ class Context:
 
 
 def context_of(program: Program) -> Context:
+    schedule = program.schedule
     return Context(
-        program.order,
-        {f.dim: f for f in program.finds},
+        schedule.order,
+        {f.dim: f for f in schedule.finds},
         {t.name: t.value_type for t in program.every_tensor},
         {
             s: CountedSize(t.extents, _each(t, size))
@@ -104,8 +105,8 @@ def context_of(program: Program) -> Context:
             for size, s in zip(t.layout.sizes, t.sizes, strict=True)
         },
         frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
-        program.marks,
-        program.outside,
+        schedule.marks,
+        schedule.outside,
         deterministic=program.deterministic,
         level=program.level,
         shapes=dict(_shapes(program)),

@@ -275,6 +275,22 @@ class PatternObligation:
     asked: bool = False
 
 
+@dataclass(frozen=True)
+class LoopSchedule:
+    """What the schedule asks for, in terms of the dimensions of iteration spaces."""
+
+    order: tuple[str, ...] = ()
+    """The loops that come first, the outermost first."""
+    finds: tuple[ForcedFind, ...] = ()
+    """Search algorithms."""
+    marks: tuple[Mark, ...] = ()
+    """Clauses on loops."""
+    outside: tuple[tuple[str, str], ...] = ()
+    """(outer, inner) loops, one directly around the other."""
+    changes: tuple[Change, ...] = ()
+    """Relations that iteration spaces are transformed by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A kernel as iteration spaces: statements, extents, and the schedule."""
@@ -290,14 +306,7 @@ class Program:
     index_extent: Mapping[str, tuple[str, ...]]
     """The extents of each index, one for each statement in which it has another."""
     steps: Steps
-    order: tuple[str, ...]
-    """Of the schedule: the loops that come first, the outermost first."""
-    finds: tuple[ForcedFind, ...] = ()
-    """Of the schedule: search algorithms."""
-    marks: tuple[Mark, ...] = ()
-    """Of the schedule: clauses on loops."""
-    outside: tuple[tuple[str, str], ...] = ()
-    """Of the schedule: (outer, inner) loops, one directly around the other."""
+    schedule: LoopSchedule
     temporaries: tuple[Tensor, ...] = ()
     """Values that the kernel keeps for itself, each at the places of a tensor that it writes."""
     levels: int = 0

@@ -4,7 +4,6 @@ marks on loops, and how positions are found."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spfgen.errors import Span, SpecError
@@ -15,19 +14,7 @@ from spfgen.lang.expressions import did_you_mean, raise_all, word_in
 from spfgen.lang.schedule import show_loop
 from spfgen.lang.types import FINDS
 from spfgen.lang.uses import accesses_in
-from spfgen.space.nodes import Change, ForcedFind, Group, Mark, Tensor
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """`changes` are relations on the iteration spaces; the rest is as in Program."""
-
-    order: tuple[str, ...]
-    changes: tuple[Change, ...]
-    marks: tuple[Mark, ...]
-    outside: tuple[tuple[str, str], ...]
-    finds: tuple[ForcedFind, ...]
-
+from spfgen.space.nodes import Change, ForcedFind, Group, LoopSchedule, Mark, Tensor
 
 APPLIED = ("order", "find", "serial", "parallel", "deterministic")
 """The clauses that all kernels have: they are about loops that there are, and change no iteration space."""
@@ -35,7 +22,7 @@ APPLIED = ("order", "find", "serial", "parallel", "deterministic")
 
 def read_schedule(
     kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group], others: Sequence[Any], beyond: str
-) -> Schedule:
+) -> LoopSchedule:
     """What the schedule says of loops, as dimensions of sums of products, and of all `others` as the text calls them:
     planning looks for those that are meant. `beyond` is what is more than sums of products. Raises SpecError, also
     where a clause for sums of products alone is about a loop that others have."""
@@ -63,7 +50,7 @@ def read_schedule(
         if inner in order and outer not in order:
             order.insert(order.index(inner), outer)
     finds = _forced_finds(kernel, tensors)
-    return Schedule(tuple(order), tuple(reader.changes), tuple(reader.marks), tuple(reader.outside), finds)
+    return LoopSchedule(tuple(order), finds, tuple(reader.marks), tuple(reader.outside), tuple(reader.changes))
 
 
 def _forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[ForcedFind, ...]:

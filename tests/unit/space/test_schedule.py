@@ -71,7 +71,7 @@ def test_all_mistakes_are_reported() -> None:
 
 
 def of(kernel: spfgen.Kernel) -> dict[str, str]:
-    return {f.dim: f.algorithm for f in kernel.generated.program.finds}
+    return {f.dim: f.algorithm for f in kernel.generated.program.schedule.finds}
 
 
 def test_finds_of_compile() -> None:
@@ -100,7 +100,7 @@ def test_clauses_of_compile() -> None:
         [("tile", "it", 4), ("serial", "it", 0)],
     )
     both = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="order j", order=["i"])
-    assert both.generated.program.order == ("i",)
+    assert both.generated.program.schedule.order == ("i",)
     with pytest.raises(UsageError, match="clauses of a schedule as a text, but this is a list"):
         spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule=["tile i by 4"])  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="did you mean") as caught:
@@ -113,7 +113,7 @@ def test_clauses_take_the_place_of_the_schedule() -> None:
         """kernel k { tensor A : csr  tensor x, y : dense  y[i] = A[i, j]*x[j]
             schedule { order j, i  find A.pj : search } }"""
     )
-    assert spec.kernels["k"].compile().generated.program.order == ("j", "i")
+    assert spec.kernels["k"].compile().generated.program.schedule.order == ("j", "i")
     found = spec.kernels["k"].compile(schedule="tile i by 4").generated.program
     assert (found.order, found.finds) == (("i_tile",), ())
 
@@ -123,6 +123,6 @@ def test_names_of_loops() -> None:
     layouts = {"A": "csr", "x": "dense", "y": "dense"}
     text = "serial big; tile i by 8 as it, it by 4 as big"
     found = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule=text)
-    assert found.generated.program.order == ("big", "it")
+    assert found.generated.program.schedule.order == ("big", "it")
     with pytest.raises(SpecError, match="expected a new name for a loop, but `j` is defined already"):
         spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="parallel i; fuse i, A.pj as j")

@@ -39,13 +39,18 @@ def in_best_order(node: Node) -> tuple[Node, list[str]]:
     for part in order:
         if isinstance(part, Product) and id(part) not in inner:
             factors = _factors(part, uses)
-            if len(factors) > 2 and all(len(f.shape) in (1, 2) for f in factors):
+            if len(factors) > 2 and _is_associative(factors):
                 best = _best([with_values(f, known) for f in factors])
                 given = _as_written(part, uses)
                 if best.work < given.work:
                     known[id(part)] = best.node
                     notes.append(f"{best.text}: about {best.work:.3g} multiplications, not {given.work:.3g}")
     return (with_values(node, known) if known else node), notes
+
+
+def _is_associative(factors: Sequence[Node]) -> bool:
+    """Whether the order plays no part: a vector at an end alone, between matrices it is a row and a column."""
+    return all(len(f.shape) == 2 for f in factors[1:-1]) and all(len(f.shape) in (1, 2) for f in factors)
 
 
 def _goes_on(part: Node, above: Node, uses: Counter[int]) -> bool:

@@ -363,6 +363,14 @@ def test_products_are_in_the_order_that_takes_the_fewest_multiplications() -> No
     assert "multiplications" not in small.explain()  # another order would round, or wrap around, in another type
 
 
+def test_products_around_a_vector_stay_in_their_order() -> None:
+    """Between matrices it is a column of the first and a row of the second."""
+    row = spfgen.asarray(spfgen.pack(np.array([[1.0, 2.0]]), "csr"))
+    chain = row @ np.array([3.0, 4.0]) @ row
+    assert chain.shape == (2,)
+    assert np.array_equal(chain.compute(), [11.0, 22.0])
+
+
 def test_products_of_sparse_matrices_are_ordered_by_what_they_store() -> None:
     wide = spfgen.pack((np.array([[0, 1], [0, 1]]), np.ones(2)), "csr", shape=(50, 50))
     full = spfgen.pack(np.ones((50, 50)), "csr")

@@ -18,6 +18,7 @@ import select
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from spfgen import folder, tuning
@@ -36,11 +37,16 @@ Task = tuple[str, Any]
 
 def mode() -> str:
     """Raises UsageError when the environment says something else."""
-    setting = os.environ.get(VARIABLE, "").strip().lower() or MODES[0]
+    return _mode(os.environ.get(VARIABLE, ""), folder.cache_setting())
+
+
+@lru_cache(maxsize=32)
+def _mode(text: str, cache: str) -> str:
+    setting = text.strip().lower() or MODES[0]
     if setting not in (*MODES, WARM):
         known = ", ".join(MODES)
         raise UsageError(f"expected one of {known} in the environment variable {VARIABLE}, but it is {setting!r}")
-    if setting == "background" and (folder.cache_setting() == "off" or not sys.executable):
+    if setting == "background" and (cache == "off" or not sys.executable):
         return "eager"  # there is no way from one process to another
     return setting
 

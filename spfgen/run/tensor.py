@@ -673,7 +673,9 @@ class TensorRecord:
 
     def is_frozen(self) -> bool:
         """Whether nobody can have written to the index arrays."""
-        return self._frozen is not None and not any(a.flags.writeable for a in self._frozen)
+        if self._frozen is None:
+            return False
+        return True not in [a.flags.writeable for a in self._frozen]
 
 
 def check_unchanged(tensor: Tensor, validate: str = "once") -> TensorRecord:

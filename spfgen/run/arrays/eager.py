@@ -25,7 +25,7 @@ from spfgen.run.arrays import ordered, reductions
 from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels, with_dense
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, shape_of
-from spfgen.run.arrays.graph import Leaf, Product, Reduce
+from spfgen.run.arrays.graph import Call, Leaf, Product, Reduce
 from spfgen.run.arrays.indexing import asked, transpose
 from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.arrays.reductions import permutation
@@ -34,7 +34,7 @@ from spfgen.run.arrays.segments import as_list, as_rows, segments_of
 from spfgen.run.arrays.tree_kernel import by_kernel
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import converted, is_number, is_pydata, is_scipy
-from spfgen.run.calls.call_cache import NOTHING, called, operation_key, share_call
+from spfgen.run.calls.call_cache import NOTHING, called, operation_key, share_call, signature
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
@@ -44,6 +44,7 @@ from spfgen.run.dlpack import is_elsewhere, own
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged, plain_array
 
 _NONE = object()
+_ARRAYS = (Tensor, np.ndarray)
 
 ENOUGH = 20_000
 """Sums of fewer stored elements are not worth a compilation."""
@@ -74,6 +75,8 @@ def is_operand(value: object) -> bool:
 def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, Any], exact: bool = False) -> Any:
     """numpy's function of tensors, arrays and numbers; the parts of its result, where it has several. Where it is
     `exact`, what is not stored is a number as any other (see `elementwise`)."""
+    if len(operands) == 2 and not options and not exact and (found := _known(function, *operands)) is not NOTHING:
+        return found
     out = options.pop("out", None)
     given = [operand(o) for o in operands]
     if function.signature is not None:
@@ -90,6 +93,19 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
             parts = [_mapped(function, given, _part(call, k, function.nout), exact) for k in range(function.nout)]
         results = parts[0] if function.nout == 1 else tuple(parts)
     return results if out is None else _written(results, out, options.get("casting", "same_kind"))
+
+
+def _known(function: np.ufunc, left: Any, right: Any) -> Any:
+    """By a kernel that is remembered for these layouts and types; NOTHING where there is none."""
+    if type(left) not in _ARRAYS or type(right) not in _ARRAYS:
+        return NOTHING
+    names = _named(left, right)
+    return called((function, None, *names, *map(signature, names.values())), names)
+
+
+def _named(left: Any, right: Any) -> dict[str, Any]:
+    """Two operands by the names that they have in `operation_key`."""
+    return {"A": left} if left is right else {"A": left, "B": right}
 
 
 def _of_vectors(function: np.ufunc, operands: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -219,6 +235,9 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     """Of two tensors in one layout whose entries lie in order; None of others."""
     if len(operands) != 2 or not all(isinstance(o, Tensor) for o in operands):
         return None
+    found = _by_small_kernel(function, operands) if not exact else None
+    if found is not None:
+        return found
     operands = _in_one_layout(operands, function)
     deciding = decided(function, operands, exact)
     if deciding:
@@ -230,6 +249,17 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     if merged is None:
         return None
     return merged.with_values(*in_c(np.asarray(call(*merged.values)), fill))
+
+
+def _by_small_kernel(function: np.ufunc, operands: Sequence[Tensor]) -> Any:
+    """Of few entries, once there is a kernel; None for others: merges take less time where there are many."""
+    first, second = operands
+    if first.shape != second.shape or _stored(first) + _stored(second) >= ENOUGH:
+        return None
+    left = Leaf(first)
+    node = Call(function, (left, left if first is second else Leaf(second)))
+    key = operation_key(function, _named(first, second))
+    return by_kernel(node, sparse=True, small=True, times=1 / LATER, key=key)
 
 
 def _in_one_layout(operands: Sequence[Tensor], function: np.ufunc) -> Sequence[Tensor]:
@@ -352,11 +382,11 @@ def in_place(tensor: Tensor) -> Array:
 
 def product(left: Any, right: Any) -> Any:
     """numpy.matmul. With a dense operand the result is dense, and a kernel computes it."""
-    names, known = {"A": left} if left is right else {"A": left, "B": right}, NOTHING
-    key = operation_key(np.matmul, names) if max(len(shape_of(left)), len(shape_of(right))) <= 2 else None
-    if key is not None:
-        known = called(key, names)
-    return _product(left, right, key) if known is NOTHING else known
+    found = _known(np.matmul, left, right)
+    if found is not NOTHING:
+        return found
+    is_plain = max(len(shape_of(left)), len(shape_of(right))) <= 2
+    return _product(left, right, operation_key(np.matmul, _named(left, right)) if is_plain else None)
 
 
 def _product(left: Any, right: Any, key: Hashable) -> Any:

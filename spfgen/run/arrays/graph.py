@@ -137,8 +137,9 @@ class Leaf(Node):
         return (self.signature, value.shape, value.nse.bit_length() if isinstance(value, Tensor) else 0)
 
     def is_same(self) -> bool:
-        """Whether the array has still the layout, the types and the shape that it had."""
-        return signature_of(self.value) == self.signature and self.value.shape == self.shape
+        """Whether an array of numpy has still the type and the shape that it had; tensors do not change."""
+        own = self.value
+        return type(own) is not np.ndarray or (own.shape == self.shape and signature(own) == self.signature)
 
     def _inferred(self) -> tuple[tuple[int, ...], Any]:
         value = self.value

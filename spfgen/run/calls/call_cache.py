@@ -8,8 +8,10 @@ arrays, makes the results and calls the C. Whatever is unusual goes the long way
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from spfgen.run.calls.call import Bound
     from spfgen.space.nodes import Tensor as Declared
 
+WORD = 8
+"""Bytes of what structs consist of."""
 NOTHING = object()
 """What `called` returns where there is no such call, or where it must go the long way."""
 _CALLS: dict[Hashable, CachedCall] = {}
@@ -141,25 +145,37 @@ class _Result:
         kept = len(self.layout.parameters)  # of which none is a number below 0
         return [n or -1 if k < kept else n for k, n in enumerate(own_sizes.values())], ()
 
-    def taken(self, struct: ctypes.Structure, array: Array | None, threads: int) -> Any:
-        """After a call: an array as numpy has it, a number, or a tensor."""
-        if self.assembly is None:
-            assert array is not None
-            return array[()] if not array.ndim else array.T if self.turned else array
+    def array(self, made: Array) -> Any:
+        """An array as numpy has it, or a number."""
+        return made[()] if not made.ndim else made.T if self.turned else made
+
+    def taken(self, struct: ctypes.Structure, threads: int) -> Any:
+        """A tensor, of what the C says after a call."""
+        assert self.assembly is not None
         tensor = self.assembly.taken(struct, self.kinds, self.dtype)
         return self.assembly.finished(self.name, tensor, threads)
 
 
 class CachedCall:
-    """A kernel for operands of these layouts and types, to be called with others of them."""
+    """A kernel for operands of these layouts and types, to be called with others of them.
+
+    What the C takes are pointers to structs of words (sizes and addresses), which lie one behind the other."""
 
     def __init__(self, bound: Bound, operands: Mapping[str, Any], results: list[_Result], kept: object) -> None:
         program, tensors = bound.program, bound.tensors
         self.names = set(operands)
         places = {name: k for k, (name, *_) in enumerate(bound.entry.structs)}
         self._structs = bound.entry.structs
-        self._function = bound.entry.function
-        self._tensors = [(places[n], n, v.layout) for n, v in operands.items() if isinstance(v, Tensor)]
+        lengths = [ctypes.sizeof(struct) // WORD for _, struct, *_ in self._structs]
+        self._offsets = [WORD * n for n in accumulate(lengths[:-1], initial=0)]
+        self._lengths = lengths
+        self._levels = [None] if program.levels else []
+        self._most = max((r.assembly.most for r in results if r.assembly is not None), default=None)
+        more = len(self._levels) + (self._most is not None)
+        pointers = [ctypes.c_void_p] * len(lengths)
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int, *[ctypes.c_void_p] * more)
+        self._function = kind(ctypes.cast(bound.entry.function, ctypes.c_void_p).value)  # type: ignore[arg-type]
+        self._tensors = [(places[n], n, v.layout, signature(v)) for n, v in operands.items() if isinstance(v, Tensor)]
         self._arrays = [(places[n], n) for n, v in operands.items() if isinstance(v, np.ndarray)]
         self._numbers = [(places[n], n, tensors[n].dtype) for n, v in operands.items() if is_number(v)]
         self._results = [(places[r.name], r, filling(r)) for r in results]
@@ -167,16 +183,14 @@ class CachedCall:
         self._agreeing = [(first, others) for first, *others in filter(None, agreeing)]
         self._largest = min(NARROW, program.limits.safe)
         self._threads = bound.threads
-        self._levels = [None] if program.levels else []
-        self._most = max((r.assembly.most for r in results if r.assembly is not None), default=None)
         self._extents: dict[Any, Any] = {}
-        self._kept = kept
+        self._kept = kept, bound.entry.function
 
     def __call__(self, operands: Mapping[str, Any]) -> Any:
         """NOTHING where they are others than they seem, and where the C finds fault with them."""
-        structs: list[Any] = [None] * len(self._structs)
+        parts: list[tuple[int, ...]] = [()] * len(self._lengths)
         kept_alive, sizes = list[Array](), list[Any]()
-        for place, name, layout in self._tensors:
+        for place, name, layout, kinds in self._tensors:
             value = operands[name]
             if value.layout is not layout:
                 return NOTHING
@@ -186,17 +200,19 @@ class CachedCall:
                 return NOTHING
             struct = self._structs[place][1]
             if struct not in known:
+                if signature(value) != kinds:
+                    return NOTHING
                 known[struct] = self._of_tensor(place, value)
-            of_operand, structs[place] = known[struct]
+            of_operand, parts[place] = known[struct]
             sizes.append(of_operand)
         for place, name in self._arrays:
-            array = operands[name]
-            structs[place] = self._structs[place][1](*array.shape, address(array))
-            sizes.append(array.shape)
+            shape = operands[name].shape
+            parts[place] = (*shape, address(operands[name]))
+            sizes.append(shape)
         try:
             for place, name, kind in self._numbers:
                 kept_alive.append(np.array(operands[name], kind))
-                structs[place] = self._structs[place][1](address(kept_alive[-1]))
+                parts[place] = (address(kept_alive[-1]),)
             key = tuple(sizes)
             extents = self._extents.get(key)
             if extents is None:
@@ -209,18 +225,18 @@ class CachedCall:
                     kept_alive.append(
                         np.zeros(shape, result.dtype) if fill is None else np.full(shape, fill, result.dtype)
                     )
-                    structs[place] = self._structs[place][1](*of_operand, address(kept_alive[-1]))
+                    parts[place] = (*of_operand, address(kept_alive[-1]))
                 else:
-                    structs[place] = self._structs[place][1](*of_operand)
+                    parts[place] = (*of_operand, *[0] * (self._lengths[place] - len(of_operand)))
         except (MemoryError, ValueError, OverflowError):
             return NOTHING
-        return self._run(structs, kept_alive)
+        return self._run(array("q", [*chain.from_iterable(parts)]), kept_alive)
 
-    def _of_tensor(self, place: int, value: Tensor) -> tuple[Any, ctypes.Structure]:
-        """(its sizes, its struct)."""
-        _, struct, fields, names = self._structs[place]
-        filled_struct = struct(*[value.sizes[n] for n in fields], *[address(value.arrays[a]) for a in names])
-        return tuple([value.sizes[n] for n in fields]), filled_struct
+    def _of_tensor(self, place: int, value: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(its sizes, the words of its struct)."""
+        *_, fields, names = self._structs[place]
+        sizes = tuple([value.sizes[n] for n in fields])
+        return sizes, (*sizes, *[address(value.arrays[a]) for a in names])
 
     def _extents_of(self, operands: Mapping[str, Any]) -> list[Any]:
         """Those of the results; none where extents of one index differ, or one is too large for these types."""
@@ -228,26 +244,29 @@ class CachedCall:
         for place, name in self._arrays:
             fields = self._structs[place][2]
             sizes[name] = dict(zip(fields, operands[name].shape, strict=True))
-        sizes |= {n: operands[n].sizes for _, n, _ in self._tensors}
+        sizes |= {n: operands[n].sizes for _, n, *_ in self._tensors}
         for (name, size), others in self._agreeing:
             extent = sizes[name][size]
             if extent > self._largest or any(sizes[n][size_there] != extent for n, size_there in others):
                 return []
         return [r.extents(sizes) for _, r, _ in self._results]
 
-    def _run(self, structs: Sequence[ctypes.Structure], kept_alive: Sequence[Array]) -> Any:
+    def _run(self, words: array[int], kept_alive: Sequence[Array]) -> Any:
         more: list[Any] = [*self._levels]
         if self._most is not None:
             more.append(ctypes.byref(Memory(max_workspace=self._most)))
-        threads = threads_allowed(self._threads)
-        if self._function(*map(ctypes.byref, structs), ctypes.c_int(threads), *more):
+        threads, base = threads_allowed(self._threads), words.buffer_info()[0]
+        if self._function(*[base + offset for offset in self._offsets], threads, *more):
             return NOTHING
         arrays = iter(kept_alive[len(self._numbers) :])
         results = [
-            (r.name, r.taken(structs[place], next(arrays) if r.assembly is None else None, threads))
+            (r.name, r.taken(self._struct(place, words), threads) if r.assembly is not None else r.array(next(arrays)))
             for place, r, _ in self._results
         ]
         return results[0][1] if len(results) == 1 else dict(results)
+
+    def _struct(self, place: int, words: array[int]) -> ctypes.Structure:
+        return self._structs[place][1].from_buffer(words, self._offsets[place])
 
 
 def filling(result: _Result) -> Any:

@@ -75,6 +75,9 @@ def test_operators_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda a, b: a @ a,
         lambda a, b: a.sum(axis=0),
         lambda a, b: a.max(axis=1),
+        lambda a, b: a + b,
+        lambda a, b: a * b,
+        lambda a, b: np.maximum(a, -b),
     ]
     for operation in operations:
         wanted = operation(first.toarray(), second.toarray())
@@ -82,6 +85,28 @@ def test_operators_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
         with patch.object(evaluating, "prepared", side_effect=AssertionError):
             assert np.allclose(np.asarray(operation(one, other)), wanted)
             assert np.allclose(np.asarray(operation(other, one)), operation(second.toarray(), first.toarray()))
+
+
+def test_operands_of_other_extents_are_not_taken_for_those_of_an_earlier_operation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is repeated along a dimension, and what is not, have other kernels."""
+    monkeypatch.setenv(later.VARIABLE, later.WARM)
+    for shapes in [((1, 4), (1, 4)), ((1, 4), (5, 4)), ((5, 4), (5, 4)), ((5, 4), (1, 4)), ((1, 4), (1, 1))]:
+        one, other = (matrix(*shape, seed) for seed, shape in enumerate(shapes))
+        for _ in range(2):
+            found = spfgen.pack(one, "csr") + spfgen.pack(other, "csr")
+            assert np.array_equal(np.asarray(found), one.toarray() + other.toarray())
+
+
+def test_another_type_in_the_place_of_an_array_is_noticed() -> None:
+    tensor = spfgen.pack(matrix(6, 6, 1), "csr")
+    for _ in range(2):
+        wanted = spfgen.evaluate(SPMV, A=tensor, x=np.ones(6))
+    values = tensor.layout.values[0].name
+    tensor.arrays[values] = tensor.arrays[values].astype(np.float32)  # type: ignore[index]
+    found = spfgen.evaluate(SPMV, A=tensor, x=np.ones(6))
+    assert np.allclose(found, wanted, rtol=1e-6)
 
 
 def test_later_calls_say_what_is_wrong() -> None:

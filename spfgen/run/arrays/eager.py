@@ -235,9 +235,9 @@ def _merged(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     """Of two tensors in one layout whose entries lie in order; None of others."""
     if len(operands) != 2 or not all(isinstance(o, Tensor) for o in operands):
         return None
-    found = _by_small_kernel(function, operands) if not exact else None
-    if found is not None:
-        return found
+    by_small: Tensor | None = _by_small_kernel(function, operands) if not exact else None
+    if by_small is not None:
+        return by_small
     operands = _in_one_layout(operands, function)
     deciding = decided(function, operands, exact)
     if deciding:

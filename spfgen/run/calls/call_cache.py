@@ -175,7 +175,12 @@ class CachedCall:
         pointers = [ctypes.c_void_p] * len(lengths)
         kind = ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int, *[ctypes.c_void_p] * more)
         self._function = kind(ctypes.cast(bound.entry.function, ctypes.c_void_p).value)  # type: ignore[arg-type]
-        self._tensors = [(places[n], n, v.layout, signature(v)) for n, v in operands.items() if isinstance(v, Tensor)]
+        structs = [struct for _, struct, *_ in self._structs]
+        self._tensors = [
+            (p := places[n], n, v.layout, (structs[p], signature(v)))
+            for n, v in operands.items()
+            if isinstance(v, Tensor)
+        ]
         self._arrays = [(places[n], n) for n, v in operands.items() if isinstance(v, np.ndarray)]
         self._numbers = [(places[n], n, tensors[n].dtype) for n, v in operands.items() if is_number(v)]
         self._results = [(places[r.name], r, filling(r)) for r in results]
@@ -190,7 +195,7 @@ class CachedCall:
         """NOTHING where they are others than they seem, and where the C finds fault with them."""
         parts: list[tuple[int, ...]] = [()] * len(self._lengths)
         kept_alive, sizes = list[Array](), list[Any]()
-        for place, name, layout, kinds in self._tensors:
+        for place, name, layout, key in self._tensors:
             value = operands[name]
             if value.layout is not layout:
                 return NOTHING
@@ -198,12 +203,11 @@ class CachedCall:
                 known = check_unchanged(value).known
             except DataError:
                 return NOTHING
-            struct = self._structs[place][1]
-            if struct not in known:
-                if signature(value) != kinds:
+            if key not in known:
+                if signature(value) != key[1]:
                     return NOTHING
-                known[struct] = self._of_tensor(place, value)
-            of_operand, parts[place] = known[struct]
+                known[key] = self._of_tensor(place, value)
+            of_operand, parts[place] = known[key]
             sizes.append(of_operand)
         for place, name in self._arrays:
             shape = operands[name].shape
@@ -213,11 +217,11 @@ class CachedCall:
             for place, name, kind in self._numbers:
                 kept_alive.append(np.array(operands[name], kind))
                 parts[place] = (address(kept_alive[-1]),)
-            key = tuple(sizes)
-            extents = self._extents.get(key)
+            given = tuple(sizes)
+            extents = self._extents.get(given)
             if extents is None:
                 extents = self._extents_of(operands)
-                remember(self._extents, key, extents)
+                remember(self._extents, given, extents)
             if not extents:
                 return NOTHING
             for (place, result, fill), (of_operand, shape) in zip(self._results, extents, strict=True):

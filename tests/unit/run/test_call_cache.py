@@ -99,14 +99,18 @@ def test_operands_of_other_extents_are_not_taken_for_those_of_an_earlier_operati
             assert np.array_equal(np.asarray(found), one.toarray() + other.toarray())
 
 
-def test_another_type_in_the_place_of_an_array_is_noticed() -> None:
+def test_another_type_in_the_place_of_an_array_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(later.VARIABLE, later.WARM)
     tensor = spfgen.pack(matrix(6, 6, 1), "csr")
+    lazy = spfgen.asarray(tensor) @ np.ones(6)
     for _ in range(2):
         wanted = spfgen.evaluate(SPMV, A=tensor, x=np.ones(6))
+        assert np.array_equal(lazy.compute(), wanted)
     values = tensor.layout.values[0].name
     tensor.arrays[values] = tensor.arrays[values].astype(np.float32)  # type: ignore[index]
-    found = spfgen.evaluate(SPMV, A=tensor, x=np.ones(6))
-    assert np.allclose(found, wanted, rtol=1e-6)
+    for _ in range(2):
+        assert np.allclose(spfgen.evaluate(SPMV, A=tensor, x=np.ones(6)), wanted, rtol=1e-6)
+        assert np.allclose(lazy.compute(), wanted, rtol=1e-6)
 
 
 def test_later_calls_say_what_is_wrong() -> None:

@@ -22,7 +22,7 @@ from spfgen.layout.nodes import SCALAR
 from spfgen.run.tensor import Tensor
 from tests.fuzz import trees, unseen
 from tests.fuzz.expressions import EXTENT_OF, alone, result_of
-from tests.fuzz.programs import known_layouts
+from tests.fuzz.programs import known_layouts, unseen_layouts
 from tests.fuzz.test_random_expressions import Skipped, random_equation
 from tests.papers import support
 
@@ -98,11 +98,33 @@ def layout_of_result(rng: np.random.Generator, rank: int, name: str) -> tuple[st
 def random_trial(seed: int, level: int) -> Trial | None:
     """None where the kernel is refused, or the C makes none of its results."""
     rng = np.random.default_rng([seed, 49])
-    return _statements(rng, seed, level) if rng.random() < 0.75 else _equation(rng, seed, level)
-
-
-def _statements(rng: np.random.Generator, seed: int, level: int) -> Trial | None:
+    if rng.random() < 0.25:
+        return _equation(rng, seed, level)
     texts = [str(t) for t in rng.choice(list(STATEMENTS), rng.choice([1, 1, 1, 2, 3]), replace=False)]
+    return _statements(rng, seed, level, texts)
+
+
+def each_layout() -> Iterator[Trial]:
+    """Each layout as that of a result, where the C makes one of some statements."""
+    for rank in (1, 2, 3):
+        texts = [t for t in STATEMENTS if _rank(t) == rank]
+        for number, name in enumerate((*known_layouts(rank), *unseen_layouts(rank))):
+            for turn in range(3):
+                rng = np.random.default_rng([number, turn, 50])
+                trial = _statements(rng, number, (number + turn) % 3, [texts[(number + 5 * turn) % len(texts)]], name)
+                if trial is not None:
+                    yield trial
+                    break
+
+
+def _rank(text: str) -> int:
+    return re.findall(r"R\[([^\]]*)\]", text)[0].count(",") + 1
+
+
+def _statements(
+    rng: np.random.Generator, seed: int, level: int, texts: Sequence[str], wanted: str = ""
+) -> Trial | None:
+    """`wanted` is the layout of the results, if anything is said of it."""
     operands = {n: str(rng.choice(OPERANDS)) for n in "AB" if any(f"{n}[" in t for t in texts)}
     local = {n: str(rng.choice(kinds)) for n, kinds in LOCAL.items() if any(f"{n}[" in t for t in texts)}
     results: dict[str, str] = {}
@@ -110,12 +132,14 @@ def _statements(rng: np.random.Generator, seed: int, level: int) -> Trial | None
     uses: dict[str, str] = {}
     for number, text in enumerate(texts):
         name = f"R{number}"
-        rank = re.findall(r"R\[([^\]]*)\]", text)[0].count(",") + 1
+        rank = _rank(text)
         layout, own = layout_of_result(rng, rank, name)
+        if wanted:
+            layout, own = wanted, unseen.ALL[wanted].text if wanted in unseen.ALL else ""
         made_at_once = re.findall(r"R\[[^\]]*\] (\S+) ", text)[0] == "="  # else each call would add to it
         if len(texts) > 1 and made_at_once and rng.random() < 0.25:
             layout, own = "dense", ""
-        elif rank == 2 and rng.random() < 0.3:
+        elif rank == 2 and not wanted and rng.random() < 0.3:
             layout, own = operands.get("A", layout), ""
         shares = text in SHARING and layout == operands.get("A") != "dense" and rng.random() < 0.5
         results[name], uses[name] = layout, f"{layout} shares A" if shares else layout

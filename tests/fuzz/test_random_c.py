@@ -81,6 +81,18 @@ def test_many_results(way: str) -> None:
     assert not found, "\n\n".join(found)
 
 
+@pytest.mark.fuzz
+@pytest.mark.parametrize("way", WAYS)
+def test_each_layout(way: str) -> None:
+    skip_without(way)
+    trials = list(c_programs.each_layout())
+    assert len(trials) > 80
+    found: list[str] = []
+    for first in range(0, len(trials), BATCH):
+        found += c_alone.reports(trials[first : first + BATCH], *WAYS[way](), {})
+    assert not found, "\n\n".join(found)
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_random_layouts_hold_what_is_packed(rank: int) -> None:
     for seed in range(4):

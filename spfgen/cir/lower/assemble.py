@@ -395,19 +395,18 @@ class _Writer:
         lost = joined("&&", [c.Un("!", c.Load(mask, c.Name("q"))),
                              differs(c.Load(values, c.Name("q")), self.layout, self.type, True)])  # fmt: skip
         lines.append(loop("q", c.Int(0), count, [c.If(lost, c.Block((c.Return(c.Name(PLACE)),)))]))
-        for vector in step.columns:
-            column = c.Name(self.names[vector])
-            lines += self._kept(column, mask, column, INT)
-        lines += self._kept(values, mask, values, self.type.c)
+        columns = [c.Name(self.names[vector]) for vector in step.columns]
+        for column, kind in [*((x, INT) for x in columns), (values, self.type.c)]:
+            call = c.Call("spfgen_kept", (c.Name("pool"), count, mask, column, c.Call("sizeof", (c.Name(kind),))))
+            lines.append(c.Assign(column, "=", c.Cast(f"{kind} *", call)))
+        missing = any_of([c.Un("!", column) for column in (*columns, values)])
+        lines.append(c.If(missing, c.Block((c.Return(c.Name(MEMORY)),))))
         lines.append(c.Assign(count, "-=", c.Call("spfgen_dropped", (count, mask))))
         return [
             *said(step.because),
             c.Assign(c.Name("dropped"), "=", dropped),
             c.If(c.Name("dropped"), c.Block(tuple(lines))),
         ]
-
-    def _kept(self, target: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
-        return kept_lines(target, mask, vector, kind)
 
     def filler(self, step: Filler) -> list[c.Stmt]:
         out = [c.Un("&", self.vector(step.group)), c.Un("&", self.vector(step.key)), c.Un("&", self.scalar(step.total))]
@@ -636,12 +635,6 @@ def said(why: str) -> list[c.Stmt]:
 
 def no_memory(pointer: c.Expr) -> list[c.Stmt]:
     return [c.If(c.Un("!", pointer), c.Block((c.Return(c.Name(MEMORY)),)))]
-
-
-def kept_lines(target: c.Expr, mask: c.Expr, vector: c.Expr, kind: str) -> list[c.Stmt]:
-    size = c.Call("sizeof", (c.Name(kind),))
-    call = c.Call("spfgen_kept", (c.Name("pool"), c.Name("count"), mask, vector, size))
-    return [c.Assign(target, "=", c.Cast(f"{kind} *", call)), *no_memory(target)]
 
 
 def fill_of(layout: Layout, kind: ElementType) -> c.Expr:

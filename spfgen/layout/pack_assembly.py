@@ -29,6 +29,7 @@ from spfgen.layout.pack_entries import (
     in_order,
     key_range,
     learn_quotients,
+    movable_rows,
     size_values,
     slots_of,
     solve_extent,
@@ -36,6 +37,7 @@ from spfgen.layout.pack_entries import (
     sorted_by,
     subscripts_of,
     unknown_size,
+    unused_keys,
     values_of,
     write_array,
 )
@@ -475,18 +477,8 @@ def _about_zeros(state: PackingState, rows: Array) -> tuple[str, ...]:
 def _movable(state: PackingState, rows: Rows, group: Array, slot: Array, width: int) -> Array:
     """The entries in as many slots as a group has too many, the last ones that have an alternative; bool[count]."""
     mask = np.zeros(state.count, dtype=bool)
-    place, first = row_ranks([group, slot], rows.count)
-    free = np.ones(len(first), dtype=bool)
-    np.logical_and.at(free, place, state.more[rows.rows])
-    group_of_slot = group[first]
-    behind = np.cumsum(free[::-1])[::-1] - free  # free slots behind each one, of all groups from its own on
-    sizes = np.bincount(group_of_slot)
-    last = np.cumsum(sizes) - 1
-    behind = (
-        behind
-        - (behind + free)[np.minimum(last + 1, len(first) - 1)][group_of_slot] * (last + 1 < len(first))[group_of_slot]
-    )
-    mask[rows.rows] = (free & (behind < (sizes - width)[group_of_slot]))[place]
+    _, first = row_ranks([group, slot], rows.count)
+    mask[rows.rows] = movable_rows(group, slot, state.more[rows.rows], np.bincount(group[first]) - width)
     return mask
 
 
@@ -556,13 +548,8 @@ def _filler(
 ) -> tuple[Array, Array]:
     """(group, key) of unused keys, the lowest ones, such that each group has `width` keys."""
     low, high = key_range(state, plan, name)
-    free = np.ones((groups, width), dtype=bool)
-    near = (key >= low) & (key < low + width)
-    free[group[near], key[near] - low] = False
-    missing = width - np.bincount(group, minlength=groups)
-    chosen = free & (np.cumsum(free, axis=1) <= missing[:, None])
-    rows, places = np.nonzero(chosen)
-    return rows.astype(np.int64), np.minimum(places + low, max(low, high)).astype(np.int64)
+    rows, keys = unused_keys(group, key, groups, width, low)
+    return rows, np.minimum(keys, max(low, high))
 
 
 def _write_known(state: PackingState, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:

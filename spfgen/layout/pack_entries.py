@@ -207,6 +207,29 @@ def slots_of(groups: list[Array], rows: Rows, arranged: list[Array]) -> tuple[Ar
     return group, ranks - starts[group] if rows.count else ranks, sizes
 
 
+def movable_rows(group: Array, slot: Array, more: Array, surplus: Array) -> Array:
+    """Whether a row is in one of the last slots of its group, as many as its `surplus`, of which all rows have `more`
+    alternatives; bool for each row."""
+    place, first = row_ranks([group, slot], len(group))
+    free = np.ones(len(first), dtype=bool)
+    np.logical_and.at(free, place, more)
+    own = group[first]
+    count = np.cumsum(free)
+    last = np.searchsorted(own, own, side="right") - 1
+    found: Array = free & (count[last] - count < surplus[own])  # fewer free slots of the group lie behind it
+    return found[place]
+
+
+def unused_keys(group: Array, key: Array, groups: int, width: int, low: int) -> tuple[Array, Array]:
+    """(group, key) of the least keys from `low` on that groups do not have, such that each has `width` keys."""
+    free = np.ones((groups, width), dtype=bool)
+    near = (key >= low) & (key < low + width)
+    free[group[near], key[near] - low] = False
+    missing = width - np.bincount(group, minlength=groups)
+    rows, places = np.nonzero(free & (np.cumsum(free, axis=1) <= missing[:, None]))
+    return rows.astype(np.int64), (places + low).astype(np.int64)
+
+
 def capacity(state: PackingState, plan: PackPlan, rank: Rank, needed: int) -> int:
     """How many slots there are; solves the sizes in the bounds that are not known yet."""
     sizes = size_values(state, plan)

@@ -17,6 +17,7 @@ from spfgen.errors import DataError, InternalError
 from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, apply_operator
 from spfgen.layout.fill import differs, differs_as_number, filled
 from spfgen.layout.hints import numbered_blocks, patterns, words
+from spfgen.layout.pack_entries import movable_rows, unused_keys
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -339,12 +340,8 @@ class _Carried:
         group, key = self.given([step.groups_of, step.keys_of], self.length(step.length))
         groups, width, low = self.length(step.groups), self.length(step.width), self.number(step.low)
         self.inside(group, groups)
-        free = np.ones((groups, width), dtype=bool)
-        near = (key >= low) & (key < low + width)
-        free[group[near], key[near] - low] = False
-        missing = width - np.bincount(group, minlength=groups)
-        rows, places = np.nonzero(free & (np.cumsum(free, axis=1) <= missing[:, None]))
-        self.vectors[step.group], self.vectors[step.key] = rows, places + low
+        rows, keys = unused_keys(group, key, groups, width, low)
+        self.vectors[step.group], self.vectors[step.key] = rows, keys
         self.scalars[step.total] = len(rows)
 
     def inside(self, group: Array, groups: int) -> None:
@@ -384,14 +381,8 @@ class _Carried:
         group, slot, more = self.given([step.group, step.slot, step.more], length)
         (sizes,) = self.given([step.sizes], self.length(step.groups))
         self.inside(group, len(sizes))
-        place, first = row_ranks([group, slot], length)
-        free = np.ones(len(first), dtype=bool)
-        np.logical_and.at(free, place, more != 0)
-        left = np.maximum(sizes - width, 0)
-        for q in range(len(first) - 1, -1, -1):
-            free[q] = free[q] and left[group[first[q]]] > 0
-            left[group[first[q]]] -= free[q]
-        self.vectors[step.mask] = free[place].astype(np.int64)
+        found = movable_rows(group, slot, more != 0, sizes - width)
+        self.vectors[step.mask] = found.astype(np.int64)
 
     # --- control --------------------------------------------------------------------------------------------
 

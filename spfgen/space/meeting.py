@@ -90,4 +90,7 @@ def _cleared_first(statement: lang.Statement, layout: Layout) -> tuple[lang.Stat
 
 def is_nothing(value: Any) -> bool:
     """Whether a value is 0 in the type of another one, and tells only how far that one's indices run."""
-    return isinstance(value, lang.Apply) and value.op == "where" and value.arguments[0] == lang.Constant(False)
+    match value:
+        case lang.Apply("where", (lang.Constant(False), _, rest)):
+            return bool(rest == NOTHING)
+    return False

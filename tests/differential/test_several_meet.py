@@ -62,3 +62,8 @@ def test_sums_within_a_sum_that_cannot_be_multiplied_out() -> None:
     expected = interpret(parse_statements(text), given)["y"]
     found = spfgen.evaluate(text, A=spfgen.pack(given["A"], "csr"), D=square)
     np.testing.assert_allclose(found, expected)
+
+
+def test_a_choice_that_never_holds_keeps_its_other_value() -> None:
+    found = spfgen.evaluate("y[i] = max(where(false, 1, 2), x[i])", x=np.zeros(3))
+    np.testing.assert_array_equal(found, [2, 2, 2])

@@ -101,12 +101,11 @@ def _of_nothing(low: Lowering, plan: Accumulate, tiles: RegisterTile, scope: Sco
     """What totals of nothing store."""
     kind = low.kinds[plan.target.tensor]
     start, end = low.fold("spfgen_max", tiles.low, scope), low.fold("spfgen_min", tiles.high, scope)
-    nothing = _nothing(low, plan, kind)
+    stored = c.Assign(low.place(plan.target, scope), "=", _nothing(low, plan, kind))
     if plan.finish is not None:
-        stored = finished(low, plan.finish, low.nothing(kind, plan.monoid), kind, scope, [])
-        return loop(low.names[tiles.dim], start, end, stored)
-    place = low.place(plan.target, scope)
-    return loop(low.names[tiles.dim], start, end, [c.Assign(place, "=", nothing)], openmp.SIMD)
+        made = finished(low, plan.finish, low.nothing(kind, plan.monoid), kind, scope, [stored])
+        return loop(low.names[tiles.dim], start, end, made)
+    return loop(low.names[tiles.dim], start, end, [stored], openmp.SIMD)
 
 
 def _tiles(

@@ -54,6 +54,7 @@ from spfgen.plan.nodes import (
     Define,
     Find,
     FindTable,
+    Finish,
     Guard,
     Load,
     Partition,
@@ -309,24 +310,41 @@ def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Con
     if (
         row_slice is None
         or not _one_behind_the_other(row_slice, target)
-        or not _may_be_in_parts(instance, loop, context)
+        or not _may_be_in_parts(instance, loop, row_slice, context)
     ):
         return partition
     return replace(partition, slice=row_slice, row=inner.dim)
 
 
-def _may_be_in_parts(instance: Instance, loop: Scan, context: Context) -> bool:
+def _may_be_in_parts(instance: Instance, loop: Scan, row_slice: Slice, context: Context) -> bool:
     """Whether what parts have of a place may be combined after the loop: in any order; and, where something is made of
-    the total then, that speaks of the iteration alone, and the place can hold what parts have."""
-    finish = next((n.finish for n in chain(loop) if isinstance(n, Accumulate)), None)
+    the total then, that speaks of the iteration and of the place alone, and the place can hold what parts have."""
+    finish = finish_of(loop)
     target_type = TYPES[context.types[instance.target.tensor]]
     if instance.monoid is not None and not _is_orderless(instance.monoid):
         return False
     if finish is None:
         return instance.monoid is None or TYPES[instance.monoid.type] == target_type
     kind = sum_type(loop, target_type, context.types) if instance.monoid is None else TYPES[instance.monoid.type]
-    known = {*instance.sizes, loop.dim, *(s.name for n in walk(finish, PLANS) for s in n.computed())}
+    rest = {e.name for e in row_slice.rest if isinstance(e, Var)}
+    known = {*instance.sizes, loop.dim, *rest, *(s.name for n in walk(finish, PLANS) for s in n.computed())}
     return kind == target_type and variables(finish) <= known  # type: ignore[arg-type]
+
+
+def finish_of(loop: Loop) -> Finish | None:
+    """What is made of the total of a nest, with what is read and computed for it above."""
+    above: list[Load | Define] = []
+    for node in chain(body(loop) or loop):
+        if isinstance(node, Load | Define):
+            above.append(node)
+        if isinstance(node, Accumulate) and node.op:
+            if node.finish is None:
+                return None
+            inside = node.finish.body
+            for outer in reversed(above):
+                inside = with_body(outer, inside) if outer.dim in variables(inside) else inside  # type: ignore[arg-type]
+            return replace(node.finish, body=inside)
+    return None
 
 
 def _is_orderless(monoid: Monoid, exactly: bool = False) -> bool:

@@ -115,10 +115,16 @@ def test_tiles(name: str, interpreted: bool) -> None:
     rng = np.random.default_rng(6)
     some = np.where(rng.random((7, 30 if interpreted else 300)) < 0.6, rng.standard_normal((7, 1)), 0)
     some[[0, 3]] = 0
-    cases = ((some, 1), (some, 5), (some, 40 if interpreted else 200), (some[:0], 2), (some[:, :0], 130))
+    cases = [(some, 1), (some, 5), (some, 40 if interpreted else 200), (some[:0], 2), (some[:, :0], 130)]
+    if not interpreted:
+        long = np.zeros((4, 15000))
+        long[1], long[3, 5:] = rng.standard_normal(15000), 2
+        cases += [(long, 3), (long, 70)]
     with by_the_interpreter() if interpreted else nullcontext([True]) as ran:
         kernel = compiled(text, threads=3, schedule="")
-        (tile,) = [n for n in walk(kernel.generated.plans[0], PLANS) if is_tile(n)]
+        nodes = list(walk(kernel.generated.plans[0], PLANS))
+        (tile,) = filter(is_tile, nodes)
+        assert [n.partition.row for n in nodes if isinstance(n, Scan) and n.partition is not None] == ["A.pj"]
         assert tile.monoid is not None
         assert tile.finish is not None
         for a, width in cases:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spfgen.cir.lower.finish import finished
 from spfgen.cir.lower.parallel.parts import Loop, monoid_of
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.state import Lowering
@@ -14,7 +15,7 @@ from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
 from spfgen.ir import rewrite, with_children
 from spfgen.plan.nodes import Accumulate, Clear, Find, Finish, Guard, Plan, Scan, Slice, Version, Versions, chain
-from spfgen.plan.transform.partition import stored
+from spfgen.plan.transform.partition import finish_of, stored
 from spfgen.plan.transform.simplify import without_unused
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
@@ -136,6 +137,20 @@ class Boundary:
 
         return self.each(add, scope)
 
+    def finished(self, scope: Scope) -> list[c.Stmt]:
+        """What is made of the totals in the target's places."""
+        assert self.finish is not None
+        pairs = zip(self.counters(), (r for r in self.slice.rest if r != ZERO), strict=True)
+        names = {rest.name: Var(word) for word, rest in pairs if isinstance(rest, Var)}
+        finish = substitute(self.finish, names)
+
+        def made(place: Operand) -> list[c.Stmt]:
+            return finished(self.low, finish, self.low.place(place, scope), self.kind, scope, [])
+
+        if self.single:
+            return made(self.target)
+        return self.each(lambda place: c.Braces(c.Block(tuple(made(place)))), scope)
+
     def counters(self) -> list[str]:
         return [f"{self.target.tensor} rest {k}" for k, r in enumerate(self.slice.rest) if r != ZERO]
 
@@ -181,5 +196,4 @@ def boundary_of(low: Lowering, plan: Loop, row_slice: Slice, scope: Scope) -> Bo
             low.names.table[dim] = low.names.new("r")
     nodes = list(chain(plan))
     guarded = any(isinstance(n, Guard | Find) for n in nodes)
-    finish = next((n.finish for n in nodes if isinstance(n, Accumulate)), None)
-    return Boundary(low, target, row_slice, scope, guarded, monoid_of(plan), finish)
+    return Boundary(low, target, row_slice, scope, guarded, monoid_of(plan), finish_of(plan))

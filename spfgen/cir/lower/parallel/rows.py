@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from spfgen.cir.lower.clearing import cleared_between
-from spfgen.cir.lower.finish import finished
 from spfgen.cir.lower.parallel.boundary import Boundary, boundary_of
 from spfgen.cir.lower.parallel.parts import Parts, between, memory, number_of_parts, taken, under_name, variable
 from spfgen.cir.lower.scope import Scope
@@ -222,10 +221,7 @@ def _boundaries_added(
     if boundary.finish is not None:
         following = c.Bin("+", part, c.Int(1))
         last = c.Bin("||", c.Bin("==", following, count), c.Bin("!=", c.Load(rows, following), c.Name(row)))
-        total = c.Name(low.names.new(boundary.finish.name))
-        value = c.Declare(boundary.kind.c, total.name, low.place(boundary.target, scope))
-        lines = finished(low, boundary.finish, total, boundary.kind, scope, [])
-        inside.append(c.If(last, c.Block((value, *lines))))
+        inside.append(c.If(last, c.Block(tuple(boundary.finished(scope)))))
     kept_row = c.If(c.Bin(">=", c.Load(rows, part), c.Int(0)), c.Block(tuple(inside)))
     each = c.For("int", part.name, c.Int(0), c.Bin("<", part, count), 1, c.Block((kept_row,)))
     return [c.Comment(f"what parts have of an iteration over {row} that goes on in the next one, in order"), each]

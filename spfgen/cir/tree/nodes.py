@@ -3,7 +3,7 @@
     File      ::= comment, includes, items                     one .c or .h file
     Struct    ::= name, fields, doc
     Function  ::= result, name, params, body, doc
-    Statement ::= Block | Scope | Declare | Assign | For | While | If | Return | Do | Comment | Pragma | Break
+    Statement ::= Block | Braces | Declare | Assign | For | While | If | Return | Do | Comment | Pragma | Break
     Expr      ::= Int | Float | Name | Load | Field | Bin | Un | Select | Cast | Call
 
 Types are written as C writes them ("int64_t", "const double *restrict"). Every node is immutable;

@@ -24,7 +24,7 @@ def program(text: str) -> Program:
 def finds(text: str) -> list[tuple[str, str]]:
     """The positions whose algorithm the schedule says, by the names that the nests of the statements have for them."""
     whole = program(text)
-    assert all(f.span is not None for f in whole.finds)
+    assert all(f.span is not None for f in whole.schedule.finds)
     contexts = [scheduled_nests(g.all, context_of(whole), whole.steps.called) for g in whole.groups]
     return [*dict.fromkeys((f.dim, f.algorithm) for c in contexts for f in c.forced.values())]
 
@@ -46,7 +46,7 @@ def test_all_accesses_of_the_tensor_in_all_statements() -> None:
 def test_an_access_is_never_taken_for_another_tensor() -> None:
     """`A_2` is a tensor: the second access of `A` is told apart by another number."""
     whole = program(f"y[i] = A[i, j]*A[j, k]*A_2[k, i]  {USES} schedule {{ find A_2.pj : hash }}")
-    assert [f.dim for f in whole.finds] == ["A_2.pj"]
+    assert [f.dim for f in whole.schedule.finds] == ["A_2.pj"]
     owners = {p: o.tensor for i in whole.groups[0].instances for o in i.reads for p in o.positions}
     assert {p: t for p, t in owners.items() if p.endswith(".pj")} == {"A.pj": "A", "A_3.pj": "A", "A_2.pj": "A_2"}
 
@@ -94,7 +94,7 @@ def test_finds_take_the_place_of_what_the_schedule_says() -> None:
 def test_clauses_of_compile() -> None:
     layouts = {"A": "csr", "x": "dense", "y": "dense"}
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="tile i by 4 as it; serial it")
-    found = kernel.generated.program
+    found = kernel.generated.program.schedule
     assert (found.order, [(m.word, m.dim, m.number) for m in found.marks]) == (
         ("it",),
         [("tile", "it", 4), ("serial", "it", 0)],
@@ -114,7 +114,7 @@ def test_clauses_take_the_place_of_the_schedule() -> None:
             schedule { order j, i  find A.pj : search } }"""
     )
     assert spec.kernels["k"].compile().generated.program.schedule.order == ("j", "i")
-    found = spec.kernels["k"].compile(schedule="tile i by 4").generated.program
+    found = spec.kernels["k"].compile(schedule="tile i by 4").generated.program.schedule
     assert (found.order, found.finds) == (("i_tile",), ())
 
 

@@ -1,7 +1,6 @@
-"""Beyond one machine: tensors in blocks, on dask. What needs dask imports it when it is used.
+"""Tensors in blocks, computed by many processes with dask. Modules that need dask are imported when it is used.
 
-`cuts` says where axes are cut; `parts` is what single tasks do; `blocked` is the collection; `made` makes one;
-`separate` finds in a statement what may be cut and what each block of work reads; `program` writes the tasks;
-`workers` knows who computes; `backend` makes tensors chunks of dask.array.
-It stands above the door of the compiler, and knows nothing of layouts or plans but what that door says.
+`cuts` divides axes into blocks; `construction` makes a collection of blocks (`blocked`); `separability` says along
+which indices a program may be cut, and `choose_cuts` where it is; `joint_plan` makes the graph of tasks (`tasks`);
+`workers` asks the cluster; `backend` makes tensors chunks of dask.array. All of it uses the compiler by its public functions.
 """

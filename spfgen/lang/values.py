@@ -51,19 +51,25 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class LexicalScope:
-    """What names mean where a value stands: `locals` are scalars of `let` and parameters of a function, `indices` those
-    of the loops around, `known` further names that a reduction cannot bind. In subscripts a division is rounded down
-    and bare names are indices. In the body of a function (`closed`, `owner` is its name) there are no tensors."""
+    """What names mean where a value stands."""
 
     reader: Reader
     functions: Mapping[str, Function] = field(default_factory=dict)
+    """Those that may be called."""
     sizes: frozenset[str] = frozenset()
+    """Names of sizes."""
     locals: frozenset[str] = frozenset()
+    """Scalars of `let`, and parameters of a function."""
     indices: frozenset[str] = frozenset()
+    """Indices of the loops around."""
     known: frozenset[str] = frozenset()
+    """Further names that a reduction cannot bind."""
     in_subscript: bool = False
+    """Within a subscript: division rounds down, and bare names are indices."""
     closed: bool = False
+    """In the body of a function, where there are no tensors."""
     owner: str = ""
+    """The name of that function."""
 
     @property
     def taken(self) -> frozenset[str]:

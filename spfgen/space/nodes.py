@@ -127,35 +127,43 @@ class Monoid:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One conjunctive piece of one term of a statement.
-
-    `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
-    for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
-    defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
-    the dimensions that the schedule adds; `signed` the sizes that may be negative, `around` those that are indices of
-    loops around. The values of points with one place are combined by `monoid`; without one they are added, in the type
-    that holds all of them. `finish` names what they are together, where something is made of it before it is stored.
-    """
+    """One conjunctive piece of one term of a statement."""
 
     domain: Piece
+    """All conditions, over all dimensions."""
     sizes: tuple[str, ...]
+    """Dimensions that the loops around, operands or the caller decide."""
     indices: tuple[str, ...]
+    """Dimensions of the statement."""
     positions: tuple[str, ...]
+    """Dimensions of the layouts."""
     quotients: Mapping[str, tuple[Expr, int]]
+    """Dimensions that are floor(numerator / divisor)."""
     calls: Mapping[str, Call]
+    """Dimensions that are values of index arrays."""
     aliases: Mapping[str, str]
+    """Calls that equal an earlier call."""
     domains: Mapping[str, tuple[Formula, ...]]
+    """For each call, that its arguments lie within the array."""
     facts: tuple[Formula, ...]
+    """They hold wherever the calls that they speak of are defined."""
     axioms: Facts
+    """All declared facts, for the prover."""
     guards: tuple[Formula, ...]
+    """Conditions that are not affine."""
     target: Operand
     value: Value
     reads: tuple[Operand, ...]
     made: tuple[str, ...] = ()
+    """Dimensions that the schedule adds."""
     signed: frozenset[str] = frozenset()
+    """Sizes that may be negative."""
     around: frozenset[str] = frozenset()
+    """Sizes that are indices of loops around."""
     monoid: Monoid | None = None
+    """How the values of points with one place are combined; None: added, in the type that holds all of them."""
     finish: str = ""
+    """The name of the combined value, if something is computed from it before it is stored."""
 
     @property
     def op(self) -> str:

@@ -89,34 +89,42 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Scope:
-    """What is in force at a point of the nest: expressions to put in place of loaded values, accumulators, states and
-    tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
-    `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
-    that are known to have the key; `numbers`: all values that are added are taken for numbers; `paired` is the
-    inspector around; `entries` are the lists to which entries of a tensor go here, `rows_of` the workspaces of those
-    that are gathered first, and the coordinate that they do not have in common, `runs` those that count entries of a
-    tensor or bring them to their place; where `partly` is true a total is only
-    a part of it.
-
-    Accumulators are known by their tensor and place; those of temporaries, which have one place, by the tensor."""
+    """What is in force at one point of a nest."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
+    """Loaded values that are not declared: the call is written wherever one is used."""
     accumulators: Mapping[Place, Accumulator] = field(default_factory=dict)
+    """By tensor and place; those of temporaries, which have one place, by the tensor alone."""
     states: Mapping[str, FindState] = field(default_factory=dict)
+    """States of finds."""
     tables: Mapping[str, Built] = field(default_factory=dict)
+    """Tables of finds."""
     copied: Mapping[Operand, c.Expr] = field(default_factory=dict)
+    """Values that a scatter has copied."""
     thread: c.Expr | None = None
+    """The number of the thread, in a parallel loop."""
     looped: bool = False
+    """There is a loop around."""
     waiting: tuple[SearchState, ...] = ()
+    """States that a parallel loop must start."""
     when: c.Expr | None = None
+    """The condition of the version."""
     atomic: bool = False
+    """Additions to memory are atomic."""
     known: frozenset[str] = frozenset()
+    """Tables that are known to have the key."""
     numbers: bool = False
+    """All values that are added are taken for finite numbers."""
     paired: Paired | None = None
+    """The inspector around."""
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
+    """The lists to which entries of a tensor are appended."""
     partly: c.Expr | None = None
+    """Where this is true, a total is only a part of the sum."""
     rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)
+    """The workspace in which entries of a tensor are gathered first, with the axis along which they differ."""
     runs: Mapping[str, Run] = field(default_factory=dict)
+    """What counts the entries of a tensor, or puts them in their place."""
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

@@ -56,10 +56,7 @@ class Rejected:
 class Find(Plan):
     """The positions `dim` in [low, high) at which the loaded calls satisfy the key and the conditions.
 
-    `hit` runs for each of them; `miss` (when it is there) runs once if there is none. Without a key (the plain loop)
-    the conditions say everything. `given` holds of every position in [low, high) because a segment says so. `place`
-    names the state or the table that the algorithm uses; `at` are the subscripts of that state here.
-    `rejected` are the algorithms that were not taken.
+    `hit` runs for each of them; `miss`, if it is given, runs once if there is none.
     """
 
     dim: str
@@ -67,17 +64,24 @@ class Find(Plan):
     high: tuple[Expr, ...]
     loads: tuple[Loaded, ...]
     conditions: tuple[Formula, ...]
+    """Without a key (the plain loop) they say everything."""
     algorithm: str
     hit: Plan
     miss: Plan | None = None
     parallel: bool = False
     because: str = ""
     key: Key | None = None
+    """The value that is searched for."""
     given: tuple[Formula, ...] = ()
+    """What holds of every position in [low, high), because a segment says so."""
     place: str = ""
+    """The state or the table that the algorithm uses."""
     at: tuple[Expr, ...] = ()
+    """The subscripts of that state here."""
     rejected: tuple[Rejected, ...] = ()
+    """Algorithms that were not taken, with the reasons."""
     partition: Partition | None = None
+    """How threads share it, if it is `parallel`."""
 
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""

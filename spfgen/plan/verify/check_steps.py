@@ -76,25 +76,32 @@ SEARCHED = "a find"
 
 @dataclass(frozen=True)
 class PlanScope:
-    """What is known at a place of a plan. `scalars` have their type and how many parallel loops are around their
-    declaration; `arrays` are those of values, (tensor, array); `functions` those of indices; `places` are states and
-    tables of finds; `copied` are arrays of which threads have copies, `totals` tensors for whose places a nest has
-    variables, with the number of parallel loops around. `loop` is the innermost one; `parallel` are the
-    parallel ones; `varies` depends on the index of the innermost of these, of which at most one iteration comes here
-    where it is `alone`."""
+    """What is known at one node of a plan."""
 
     names: frozenset[str]
+    """Dimensions and sizes with a value here."""
     arrays: frozenset[tuple[str, str]]
+    """Value arrays that exist, as (tensor, array)."""
     functions: frozenset[str]
+    """Index arrays that exist."""
     scalars: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Each scalar with its type and the number of parallel loops around its declaration."""
     tables: Mapping[str, int] = field(default_factory=dict)
+    """Each hash table with the number of parallel loops around it."""
     places: frozenset[str] = frozenset()
+    """States and tables of finds."""
     loop: Plan | str | None = None
+    """The innermost loop."""
     parallel: tuple[Plan, ...] = ()
+    """The parallel loops around, the outermost first."""
     varies: frozenset[str] = frozenset()
+    """Names whose value depends on the index of the innermost parallel loop."""
     alone: bool = False
+    """At most one iteration of the innermost parallel loop comes here."""
     copied: frozenset[tuple[str, str]] = frozenset()
+    """Arrays of which each thread has a copy."""
     totals: Mapping[str, int] = field(default_factory=dict)
+    """Tensors that a nest accumulates in variables, with the number of parallel loops around."""
 
     def knowing(self, names: Iterable[str], of: Iterable[Any] = ()) -> PlanScope:
         """With names that are made of these expressions."""

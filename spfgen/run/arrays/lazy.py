@@ -307,14 +307,14 @@ def _planned(node: Node, layout: Any, again: GraphRecord | None, is_cut: bool = 
     first = pieces(node) if not is_cut and (is_large or mode() in (WARM, "background")) else []
     if first:
         return _in_parts(node, first, layout, again)
-    key = again.kernel_key() if again is not None else None
-    value = by_kernel(node, layout, small=layout is None, times=1 if is_large else AGAIN, key=key)
+    key, times = (again.kernel_key(), again.times()) if again is not None else (None, AGAIN)
+    value = by_kernel(node, layout, small=layout is None, times=1 if is_large else times, key=key)
     if value is not None:
         if again is not None:
             again.remember_kernel(node)
         return value
     if again is not None and not is_large:
-        again.remember_steps(node, AGAIN)
+        again.remember_steps(node, times)
     if layout is None:
         return by_steps(node)
     value = _groups(node) if node.shape else None

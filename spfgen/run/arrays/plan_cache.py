@@ -8,7 +8,7 @@ how many entries there are, roughly (`graph.Likeness`). What was done is kept as
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,9 @@ from spfgen.run.calls.layout_signature import remember
 from spfgen.run.later import mode
 
 AGAIN = 32
-"""So often a small graph goes node by node before it is asked again whether there is a kernel for it."""
+"""So often a small graph goes node by node before it is asked again whether there is a kernel for it, and then twice as
+often each time, up to `AGAIN_AT_MOST`."""
+AGAIN_AT_MOST = 4096
 
 Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]
 """A function, the places of its operands, and those of values that nothing needs later."""
@@ -40,12 +42,16 @@ class Kernel:
 
 @dataclass
 class Steps:
-    """Places are among the operands, the numbers of Python, and the values of earlier steps. `left`: how often it is
-    done before it is planned again, None for ever."""
+    """Places are among the operands, the numbers of Python, and the values of earlier steps. `times`: how often it is
+    done before it is planned again, None for ever; so often is `left`."""
 
     numbers: tuple[Any, ...]
     steps: tuple[Step, ...]
-    left: int | None = None
+    times: int | None = None
+    left: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.times
 
     def run(self, given: Sequence[Any]) -> Any:
         """The value of the last step; NOTHING where it is to be planned again."""
@@ -79,6 +85,12 @@ class GraphRecord:
         plan = _PLANS.get(self.key)
         return NOTHING if plan is None else plan.run(self.values)
 
+    def times(self) -> int:
+        """How often to go node by node before it is planned again."""
+        plan = _PLANS.get(self.key)
+        known = plan.times if isinstance(plan, Steps) else None
+        return AGAIN if known is None else min(2 * known, AGAIN_AT_MOST)
+
     def kernel_key(self) -> Hashable:
         """Under which a kernel for the whole is remembered."""
         return ("plan", self.key)
@@ -91,7 +103,7 @@ class GraphRecord:
             operands = [(n, places.get(id(v), v)) for n, v in statement.operands.items()]
             remember(_PLANS, self.key, Kernel(self.kernel_key(), tuple(operands)))
 
-    def remember_steps(self, node: Node, left: int | None) -> None:
+    def remember_steps(self, node: Node, times: int | None) -> None:
         """Node by node, of a graph over the same operands."""
         places = self._places()
         order = in_order(node)
@@ -103,7 +115,7 @@ class GraphRecord:
             if children(one):
                 calls.append((operation(one), tuple([known[id(c)] for c in children(one)])))
                 known[id(one)] = len(self.values) + len(numbers) + len(calls) - 1
-        self._remember([literal(n) for n in numbers], calls, left)
+        self._remember([literal(n) for n in numbers], calls, times)
 
     def remember_parts(self, parts: Sequence[Node], values: Sequence[Any]) -> None:
         """Part by part, of which the last is the whole; their leaves hold operands, and `values` of those before."""
@@ -124,13 +136,13 @@ class GraphRecord:
         return {id(v): k for k, v in enumerate(self.values)}
 
     def _remember(
-        self, numbers: Sequence[Any], calls: Sequence[tuple[Callable[..., Any], tuple[int, ...]]], left: int | None
+        self, numbers: Sequence[Any], calls: Sequence[tuple[Callable[..., Any], tuple[int, ...]]], times: int | None
     ) -> None:
         given = len(self.values) + len(numbers)
         last = {place: k for k, (_, places) in enumerate(calls) for place in places if place >= given}
         ends = [tuple([p for p, at in last.items() if at == k]) for k in range(len(calls))]
         steps = tuple([(*call, end) for call, end in zip(calls, ends, strict=True)])
-        remember(_PLANS, self.key, Steps(tuple(numbers), steps, left))
+        remember(_PLANS, self.key, Steps(tuple(numbers), steps, times))
 
 
 def _of_part(key: Hashable, checked: Sequence[tuple[int, Hashable]], *values: Any) -> Any:

@@ -119,3 +119,14 @@ def test_an_array_that_has_another_shape_by_now_is_looked_at_again() -> None:
         graph.compute()
     v.shape = (4,)
     assert np.array_equal(graph.compute(), wanted)
+
+
+def test_small_graphs_without_a_kernel_are_planned_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(later.VARIABLE, "never")
+    monkeypatch.setattr(plan_cache, "_PLANS", {})
+    a, planned = spfgen.asarray(spfgen.pack(matrix(4, 1), "csr")), []
+    real = lazy.by_kernel
+    monkeypatch.setattr(lazy, "by_kernel", lambda *given, **more: planned.append(more["times"]) or real(*given, **more))
+    for _ in range(5 * plan_cache.AGAIN):
+        (a * 3 + a).compute()
+    assert planned == [plan_cache.AGAIN, 2 * plan_cache.AGAIN, 4 * plan_cache.AGAIN]

@@ -130,3 +130,10 @@ def test_small_graphs_without_a_kernel_are_planned_less_and_less_often(monkeypat
     for _ in range(5 * plan_cache.AGAIN):
         (a * 3 + a).compute()
     assert planned == [plan_cache.AGAIN, 2 * plan_cache.AGAIN, 4 * plan_cache.AGAIN]
+
+
+def test_booleans_with_an_integer() -> None:
+    found = ((spfgen.asarray(spfgen.pack(np.eye(3), "csr")) > 0) ^ -1).compute()
+    wanted = (np.eye(3) > 0) ^ -1
+    assert found.dtype == wanted.dtype
+    assert np.array_equal(np.asarray(found), wanted)

@@ -89,7 +89,7 @@ def _called_pattern(
         pattern = patterns_of_operands[place]
         if pattern is not None and len(pattern.layout.parameters) == len(node.shape):
             return Pattern(
-                fill,
+                np.asarray(fill).astype(node.dtype)[()],  # of operands: True and 1.0 decide alike
                 pattern.layout,
                 is_decided=sum(p is not None for p in patterns_of_operands) > 1 or pattern.is_decided,
             )

@@ -134,10 +134,7 @@ class _Writer:
             o.dtype if n is None or isinstance(n, bool) else type(n)
             for o, n in zip(node.operands, numbers, strict=True)
         ]
-        try:
-            kind = node.function.resolve_dtypes((*types, *[None] * node.function.nout))[place]
-        except TypeError as error:  # of booleans and integers numpy does not tell
-            raise _NotSaid from error
+        kind = node.function.resolve_dtypes((*types, *[None] * node.function.nout))[place]
         if kind == np.float16 or (type(value) is int and not fits(value, kind)):
             raise _NotSaid  # numpy compares with integers that the type does not have
         name = next(self._tensors)

@@ -132,8 +132,12 @@ def test_small_graphs_without_a_kernel_are_planned_less_and_less_often(monkeypat
     assert planned == [plan_cache.AGAIN, 2 * plan_cache.AGAIN, 4 * plan_cache.AGAIN]
 
 
-def test_booleans_with_an_integer() -> None:
-    found = ((spfgen.asarray(spfgen.pack(np.eye(3), "csr")) > 0) ^ -1).compute()
-    wanted = (np.eye(3) > 0) ^ -1
+def test_a_fill_has_the_type_of_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a number which decides is bool, as all else that `logical_and` gives."""
+    monkeypatch.setenv("SPFGEN_COMPILE", later.WARM)
+    monkeypatch.setattr(later, "marked", lambda mark: None)
+    a = spfgen.asarray(spfgen.pack(np.eye(3), "csr"))
+    found = (np.logical_and(a, a) ^ -1).compute()
+    wanted = np.logical_and(np.eye(3), np.eye(3)) ^ -1
     assert found.dtype == wanted.dtype
     assert np.array_equal(np.asarray(found), wanted)

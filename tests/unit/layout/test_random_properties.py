@@ -13,7 +13,7 @@ from spfgen.errors import DataError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import parse_tree
 from spfgen.layout import validate
-from spfgen.layout.checks import GroupCheck, SegmentCheck, checks_of
+from spfgen.layout.checks import CheckPart, GroupCheck, SegmentCheck, checks_of
 from spfgen.layout.nodes import Layout, Property
 from spfgen.pipeline import layout_of
 from spfgen.run.validate import _in_python, _prepared
@@ -115,7 +115,7 @@ def run(seed: int, count: int) -> Counter[str]:
 
 def test_random_properties() -> None:
     ways = run(3, 9)
-    assert {GroupCheck.__name__, SegmentCheck.__name__, "Part", "not linear"} <= set(ways)
+    assert {GroupCheck.__name__, SegmentCheck.__name__, CheckPart.__name__, "not linear"} <= set(ways)
 
 
 @pytest.mark.fuzz

@@ -10,6 +10,7 @@ import pytest
 
 import spfgen
 from spfgen.run.arrays import eager, elementwise, indexing, lazy, merges, ordered
+from spfgen.run.calls import call_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 LAYOUTS = ("csr", "csc", "csr_unsorted", "coo", "csr fill 2")
@@ -143,6 +144,7 @@ def test_functions_of_two(function: np.ufunc, layout: str, monkeypatch: pytest.M
     """As by entries, to the bit, in the same layout, with as much stored."""
     random = np.random.default_rng(5)
     merged = eager._merged
+    monkeypatch.setattr(call_cache, "_CALLS", {})  # kernels may give another of 0 and -0.0 as the greater one
     for _ in range(12):
         shape = tuple(map(int, random.integers(1, 7, 2)))
         kind, fills = str(random.choice(["f8", "f4", "i8"])), random.choice([0, 0, 1], 2)

@@ -88,9 +88,11 @@ def with_flattened_searches(instance: Instance, plan: Plan) -> Plan:
     pointer = segments(rows, positions, between)
     if not pointer or not _only_hits_ask(rows, between, before, find):
         return plan
-    sums = [k for k, n in enumerate(nodes) if isinstance(n, Accumulate)]
-    if any(k < outer or not is_sum(nodes[k]) for k in sums) or not _segments_rise(instance, rows, pointer):
+    sums = {k: n for k, n in enumerate(nodes) if isinstance(n, Accumulate)}
+    if any(k < outer or not is_sum(n) for k, n in sums.items()) or not _segments_rise(instance, rows, pointer):
         return plan  # what all rows add up is in a register
+    if any(n.monoid is not None or n.finish is not None for n in sums.values()):
+        return plan  # what a hit gives can be added at once, but not to what is made of a total
     if rows.partition is not None and rows.partition.adds not in ("", "copies"):
         return plan
     stored = next((n for n in nodes[:innermost] if is_sum(n)), None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import cache
 
 from spfgen.facts.formula import ZERO, Call, Compare, Forall, Formula, Num, Var, conjunction, implies, within
 from spfgen.layout.nodes import IndexArray, Layout, Property, ValueArray
@@ -13,8 +14,8 @@ OWN = "own"
 """The name of the array of values."""
 
 
-@lru_cache
-def _layout(rank: int, fill: float) -> Layout:
+@cache
+def _layout(rank: int) -> Layout:
     ks = range(1, rank + 1)
     parts: list[Formula] = [within(Var(f"at_{k}"), ZERO, Var(f"extent_{k}")) for k in ks]
     parts += [Compare("=", Var(f"c_{k}"), Var(f"at_{k}")) for k in ks]
@@ -28,21 +29,21 @@ def _layout(rank: int, fill: float) -> Layout:
         conjunction(parts),
         (),
         (ValueArray(OWN, tuple(Var(f"extent_{k}") for k in ks), tuple(Var(f"at_{k}") for k in ks)),),
-        fill,
+        0,
     )
 
 
 def own_tensor(name: str, kind: str, extents: Sequence[str]) -> Tensor:
     """A tensor whose extents are these sizes."""
-    return Tensor(name, _layout(len(extents), 0), kind, (), tuple(extents), (), (), False, False)
+    return Tensor(name, _layout(len(extents)), kind, (), tuple(extents), (), (), False, False)
 
 
 AT, HELD, COUNT = "at", "held", "count"
 """The coordinates of entries, their values, and how many there are."""
 
 
-@lru_cache
-def _entries(rank: int, fill: float) -> Layout:
+@cache
+def _entries(rank: int) -> Layout:
     ks = range(rank)
     count, e, f = Var(COUNT), Var("e"), Var("f")
     parts: list[Formula] = [within(e, ZERO, count)]
@@ -71,12 +72,12 @@ def _entries(rank: int, fill: float) -> Layout:
             ),
         ),
         (ValueArray(HELD, (count,), (e,)),),
-        fill,
+        0,
     )
 
 
 def entries_of(name: str, tensor: Tensor) -> Tensor:
     """A copy of a tensor's entries, each coordinate once."""
-    layout = _entries(tensor.layout.rank, tensor.layout.fill)
+    layout = replace(_entries(tensor.layout.rank), fill=tensor.layout.fill)
     sizes, arrays = (f"{name}.{COUNT}",), ((AT, f"{name}.{AT}"),)
     return Tensor(name, layout, tensor.value_type, ((AT, "int64"),), tensor.extents, sizes, arrays, False, False)

@@ -162,3 +162,15 @@ def test_a_sum_of_complex_infinities_that_are_not_stored() -> None:
     found = spfgen.evaluate("y[i] = sum(j: log(A[i, j]))", A=spfgen.pack(a, "csr"))
     with np.errstate(all="ignore"):
         assert np.array_equal(found, np.log(a).sum(axis=1))
+
+
+def test_fills_of_both_signs_in_tables() -> None:
+    """A table of entries is made for each, one after another: it has the sign of the fill value."""
+    stored = np.array([[False, True, False], [False, True, True]])
+    for fill in (0.0, -0.0):
+        dense = np.where(stored, 2.0, fill)
+        at = np.nonzero(stored)
+        b = spfgen.pack((at, dense[at]), "jds", shape=dense.shape, fill=fill)
+        a = spfgen.pack(np.zeros(dense.shape), "bcsr(R=2, C=2)", fill=1)
+        found = spfgen.evaluate("y[i,j] = hypot(floor(A[i,j]), arctan2(B[i,j], B[i,j]))", A=a, B=b)
+        np.testing.assert_allclose(np.asarray(found), np.hypot(0, np.arctan2(dense, dense)))

@@ -172,7 +172,7 @@ def parts(programs: list[Program], size: int) -> Iterator[list[Program]]:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_random_schedules(case: Case) -> None:
-    programs = scheduled(case, 5, 2 if len(case.operands) < 3 else 1)
+    programs = scheduled(case, 3, 2 if len(case.operands) < 3 else 1)
     count, problems = run(case, programs)
     assert not problems, "\n".join(problems)
     assert count >= 1

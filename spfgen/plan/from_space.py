@@ -32,7 +32,7 @@ from spfgen.plan.analyse.scan import Step, sources, wrapped
 from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.build.drivers import driven, steps_in_order
 from spfgen.plan.build.gather import gathered
-from spfgen.plan.build.nest import build_nest, known_at, stored_at
+from spfgen.plan.build.nest import build_nest, finished_once, known_at, stored_at
 from spfgen.plan.build.parts import steps_of
 from spfgen.plan.build.slices import sliced
 from spfgen.plan.choices import BLOCKED, GATHERED, ONE_REDUCTION, TILE_ORDERS
@@ -267,7 +267,7 @@ def _nest(
 
     kept = (reduce_above, total) if summed and reduce_above >= 0 else None
     placed = partial(wrapped, parallel=parallel)
-    return build_nest(instance, steps, entry if appends else does, context, placed, kept), stored
+    return finished_once(build_nest(instance, steps, entry if appends else does, context, placed, kept)), stored
 
 
 def _data_free(instance: Instance, steps: list[Step]) -> bool:

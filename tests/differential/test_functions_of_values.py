@@ -174,3 +174,13 @@ def test_fills_of_both_signs_in_tables() -> None:
         a = spfgen.pack(np.zeros(dense.shape), "bcsr(R=2, C=2)", fill=1)
         found = spfgen.evaluate("y[i,j] = hypot(floor(A[i,j]), arctan2(B[i,j], B[i,j]))", A=a, B=b)
         np.testing.assert_allclose(np.asarray(found), np.hypot(0, np.arctan2(dense, dense)))
+
+
+def test_what_is_made_of_a_total_knows_what_stands_above() -> None:
+    """The count of what is stored in a row needs the bound of the loop that the total needs, too."""
+    dense = np.array([[1.0, 2.0, -3.0, 4.0, 5.0], [0.5, 1.5, -2.0, 2.5, 3.0]])
+    dense[0, 2], dense[1, 0] = np.nan, np.nan
+    at = np.nonzero([[1, 1, 0, 0, 1], [0, 1, 1, 0, 0]])
+    t = spfgen.pack((at, dense[at]), "warp24", shape=dense.shape, fill=0.25)
+    found = spfgen.evaluate("y[i] = max(j: T[i,j])", T=t)
+    np.testing.assert_array_equal(np.asarray(found), t.to_numpy().max(axis=1))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from spfgen.ir import rewrite
 from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import Guard, Plan, Store
+from spfgen.plan.nodes import Accumulate, Block, Define, Finish, Guard, Load, Plan, Store, chain, with_body
 from spfgen.sets.named import Piece
 from spfgen.space.nodes import Instance, Value
+
+NOTHING = Block(())
 
 
 def known_at(instance: Instance, steps: Sequence[Step]) -> Piece:
@@ -56,3 +59,30 @@ def build_nest(
     if fixed is not None:
         body = narrowed(instance, body, steps, context, fixed, around)
     return with_finds(body)
+
+
+def without_known(above: Sequence[Plan], finish: Finish) -> Finish:
+    """What is made of totals, without what is read and computed above already."""
+    known = {replace(n, body=NOTHING) for n in above if isinstance(n, Load | Define)}
+
+    def rule(node: object) -> object | None:
+        is_known = isinstance(node, Load | Define) and replace(node, body=NOTHING) in known
+        return node.body if is_known else None  # type: ignore[attr-defined]
+
+    result: Finish = rewrite(rule, finish)
+    return result
+
+
+def finished_once(nest: Plan) -> Plan:
+    """The nest without what its finish would read and compute again."""
+    nodes = list(chain(nest))
+    place = next((k for k, n in enumerate(nodes) if isinstance(n, Accumulate) and n.finish is not None), None)
+    if place is None:
+        return nest
+    total = nodes[place]
+    assert isinstance(total, Accumulate)
+    assert total.finish is not None
+    result: Plan = replace(total, finish=without_known(nodes[:place], total.finish))
+    for node in reversed(nodes[:place]):
+        result = with_body(node, result)
+    return result

@@ -23,12 +23,12 @@ from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.scan import Step, sources
 from spfgen.plan.analyse.value_types import sum_type
+from spfgen.plan.build.nest import without_known
 from spfgen.plan.nodes import (
     PLANS,
     Accumulate,
     Block,
     Define,
-    Finish,
     Guard,
     Load,
     Plan,
@@ -124,22 +124,10 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
         inner = with_body(node, inner)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
     tile = RegisterTile(scan.dim, start, end, scan.low, scan.high, tuning.TILE_BYTES // element.bytes)
-    finish = None if total.finish is None else _after(around[:above], total.finish)
+    finish = None if total.finish is None else without_known(around[:above], total.finish)
     result: Plan = replace(total, body=inner, storage=tile, because=why, finish=finish)
     for node in reversed(around[:above]):  # what all tiles need is read once
         result = with_body(node, result)
-    return result
-
-
-def _after(above: Sequence[Plan], finish: Finish) -> Finish:
-    """What is made of totals, without what is read and computed above already."""
-    known = {replace(n, body=NOTHING) for n in above if isinstance(n, Load | Define)}
-
-    def rule(node: object) -> object | None:
-        is_known = isinstance(node, Load | Define) and replace(node, body=NOTHING) in known
-        return node.body if is_known else None  # type: ignore[attr-defined]
-
-    result: Finish = rewrite(rule, finish)
     return result
 
 

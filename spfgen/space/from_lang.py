@@ -21,8 +21,8 @@ from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.following import conditions_in
+from spfgen.space.implicit_updates import added_up, without_values
 from spfgen.space.index_extents import IndexExtents
-from spfgen.space.meeting import added_up, without_values
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Asked, Change, Program, Steps, Tensor
 from spfgen.space.normal import Inside, Normal

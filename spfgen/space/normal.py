@@ -25,7 +25,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.uses import leaves_the_rest
 from spfgen.lang.values import indices_of
 from spfgen.space.conditions import condition_of
-from spfgen.space.meeting import without_values
+from spfgen.space.implicit_updates import without_values
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Place, Tie
 from spfgen.space.typed import Holds
 

@@ -20,8 +20,8 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import stored_once
 from spfgen.space.assembled import is_zero_on_fills
 from spfgen.space.extents import Ranges
+from spfgen.space.implicit_updates import is_nothing
 from spfgen.space.local_tensors import own_tensor
-from spfgen.space.meeting import is_nothing
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Asked, Tensor
 from spfgen.space.products import has_sum, is_long_by_element

@@ -45,7 +45,8 @@ class Checked:
 @lru_cache(maxsize=1024)
 def check_function(function: Function, kind: str, fills: tuple[Any, ...] | None = None) -> tuple[Checked, ...]:
     """What was found of the declared properties for arguments of a kind (a letter of `ElementType.kind`); of `space`
-    where `fills`, the fill value of each argument, is known. Raises SpecError where one does not hold."""
+    where `fills` are given: the fill value of each argument, None for one that has a value of its own everywhere.
+    Raises SpecError where one does not hold."""
     checked = [_checked(function, claim, kind) for claim in _claims(function)]
     if function.space is not None and fills is not None:
         checked.append(_checked(function, _of_space(function, fills), kind))
@@ -117,13 +118,14 @@ def _of_space(function: Function, fills: Sequence[Any]) -> _Claim:
     """Where no argument that `space` names differs from its fill the value is that of the fills."""
     names = [Local(n) for n in "abcdefgh"[: len(function.parameters)]]
     differs_from_fill: dict[str, Value] = {
-        p: Apply("not_equal", (name, Constant(fill)))
+        p: Constant(True) if fill is None else Apply("not_equal", (name, Constant(fill)))
         for p, name, fill in zip(function.parameters, names, fills, strict=True)
     }
+    at_fills = tuple(n if f is None else Constant(f) for n, f in zip(names, fills, strict=True))
     assert function.space is not None
     outside = Apply("logical_not", (_substituted(function.space, differs_from_fill),))
     left = Apply(function.name, tuple(names), function.span, function)
-    right = Apply(function.name, tuple(Constant(f) for f in fills), function.span, function)
+    right = Apply(function.name, at_fills, function.span, function)
     return _Claim(f"space {show_value(function.space)}", len(names), left, right, outside)
 
 

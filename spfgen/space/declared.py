@@ -13,6 +13,7 @@ from spfgen.lang.properties import SAMPLED, check_function, kinds_of
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import Kind, kind_of, scalar_types, settled
 from spfgen.space.nodes import Program
+from spfgen.space.results import regions_in
 
 
 def check_declared(kernel: lang.Kernel, program: Program) -> None:
@@ -32,10 +33,12 @@ def check_declared(kernel: lang.Kernel, program: Program) -> None:
 
     scalars: dict[str, Kind] = {}
     scalars = scalar_types(kernel.statements, leaf)
+    regions = regions_in(program.steps.body, program.every_tensor)
     for node in uses:
+        fills = tuple(map(regions.fill, node.arguments)) if isinstance(node, lang.Apply) else None
         types_of = [k.name for k in _kinds(node, leaf)]
         about = f"declared of `{node.function.name}`, of {', '.join(dict.fromkeys(types_of))}"
-        for checked in check_function(node.function, kinds_of(types_of)):
+        for checked in check_function(node.function, kinds_of(types_of), fills):
             note(Answer(checked.text, checked.how != SAMPLED, None, 0.0, about, how=checked.how))
 
 

@@ -75,9 +75,9 @@ def parameters(
     return ArraysInC(layout, sizes, arrays, frozenset(taken)), params
 
 
-def in_parts(body: Sequence[c.Stmt], more: str = "") -> c.Stmt:
-    """The body for each part, the parts side by side; `more` are clauses."""
-    pragma = openmp.one_each("parts", more)
+def in_parts(body: Sequence[c.Stmt]) -> c.Stmt:
+    """The body for each part, the parts side by side."""
+    pragma = openmp.one_each("parts")
     return c.For(
         "int", "part", c.Int(0), c.Bin("<", c.Name("part"), c.Name("parts")), 1, c.Block(tuple(body)), (pragma,)
     )

@@ -103,13 +103,13 @@ def _names(layout: Any, rank: int) -> list[str]:
     return list(chosen.coordinates) if len(chosen.coordinates) == rank else plain
 
 
-def _keyed(prefix: str, source: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> str:
-    return f"{prefix}-{tokenize(source, tuple(bounds), str(layout))}"
+def _keyed(source: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> str:
+    return f"blocks-{tokenize(source, tuple(bounds), str(layout))}"
 
 
 def of_array(array: np.ndarray[Any, Any], bounds: Sequence[cuts.Bounds]) -> Blocked:
     """A numpy array in blocks, which are numpy arrays."""
-    name = _keyed("blocks", array, bounds, None)
+    name = _keyed(array, bounds, None)
     box_of = cuts.boxes(bounds)
     layer = {(name, *k): np.ascontiguousarray(array[tuple(slice(*s) for s in box)]) for k, box in box_of.items()}
     meant, is_placed = placed(layer, [len(b) - 1 for b in bounds])
@@ -121,7 +121,7 @@ def of_array(array: np.ndarray[Any, Any], bounds: Sequence[cuts.Bounds]) -> Bloc
 def of_tensor(tensor: Tensor, bounds: Sequence[cuts.Bounds], layout: Any = None) -> Blocked:
     """A tensor in blocks in a layout, or in its own where that has places for a block."""
     some = parts_of(tensor, bounds, layout)
-    name = _keyed("blocks", tensor, bounds, layout)
+    name = _keyed(tensor, bounds, layout)
     layer, is_placed = placed({(name, *k): block for k, block in some.items()}, [len(b) - 1 for b in bounds])
     graph = HighLevelGraph.from_collections(name, layer)
     weights = {place: block.nbytes for place, block in some.items()}
@@ -141,7 +141,7 @@ def _of_dask(array: Any, layout: Any) -> Blocked:
     if any(np.isnan(n) for sizes in array.chunks for n in sizes):
         raise UsageError("expected chunks of known sizes", None, ("array.compute_chunk_sizes() finds them",))
     bounds = tuple((0, *np.cumsum(sizes, dtype=np.int64).tolist()) for sizes in array.chunks)
-    name = _keyed("blocks", array.name, bounds, layout)
+    name = _keyed(array.name, bounds, layout)
     layer = {(name, *k): (MakeBlock(layout, tuple(h - w for w, h in box), None, box), (array.name, *k))
              for k, box in cuts.boxes(bounds).items()}  # fmt: skip
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
@@ -155,7 +155,7 @@ def _of_bag(bag: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
     from spfgen.run.arrays.made import of_coordinates
 
     wanted = of_coordinates(len(bounds)) if layout is None else layout
-    name = _keyed("blocks", bag.name, bounds, wanted)
+    name = _keyed(bag.name, bounds, wanted)
     keys = bag.__dask_keys__()
     layer: dict[Any, Any] = {(f"pairs-{name}", k): (SplitPairs(tuple(bounds)), key) for k, key in enumerate(keys)}
     for place in cuts.boxes(bounds):
@@ -183,7 +183,7 @@ def _of_meta(array: Any) -> Any:
 
 def _of_function(function: Any, bounds: Sequence[cuts.Bounds], layout: Any) -> Blocked:
     """Blocks that a function of their bounds makes where they are needed."""
-    name = _keyed("blocks", function, bounds, layout)
+    name = _keyed(function, bounds, layout)
     box_of = cuts.boxes(bounds)
     maker_of = {k: MakeBlock(layout, tuple(h - w for w, h in box), function, box) for k, box in box_of.items()}
     layer, is_placed = placed({(name, *k): (one,) for k, one in maker_of.items()}, [len(b) - 1 for b in bounds])

@@ -18,8 +18,6 @@ from spfgen.lang import nodes as n
 from spfgen.lang.ops import FUNCTIONS, OPERATORS, Operator
 from spfgen.lang.types import has_meaning_in_c
 
-PROPERTIES = ("commutative", "associative", "idempotent")
-
 
 def function(
     f: Callable[..., Any],

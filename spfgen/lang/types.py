@@ -39,7 +39,6 @@ MARK_TYPES = ("uint8", *INDEX_TYPES)
 """Of index arrays that hold 0 and 1."""
 DEFAULT_VALUE = "float64"
 DEFAULT_WHOLE = "int64"
-DEFAULT_INDEX = "int32"
 
 FINDS: Mapping[str, str] = {
     "loop": "Every position is compared.",

@@ -258,13 +258,12 @@ def made_by(step: Gather | Assign | Expand) -> list[Constraint]:
     return []
 
 
-def _scan(encoded: Encoded, piece: Piece, first: tuple[str, ...] = ()) -> list[Step]:
+def _scan(encoded: Encoded, piece: Piece) -> list[Step]:
     """Greedy: gather what can be gathered, compute what is determined, else expand the first bounded position that does
     not follow from another one: of a key and its position in a segment, the position."""
     layout = encoded.layout
     known = set(encoded.sizes)
-    order = [n for n in involved(encoded, piece) if n not in first]
-    unknown = [*first, *layout.positions, *(n for n in order if n not in layout.positions)]
+    unknown = [*layout.positions, *(n for n in involved(encoded, piece) if n not in layout.positions)]
     waiting = piece.constraints()
     steps: list[Step] = []
     while True:

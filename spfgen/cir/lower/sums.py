@@ -292,10 +292,8 @@ def _unrolled_with_guards(
     scope: Scope,
     total: Accumulator,
     limits: tuple[c.Expr, c.Expr],
-    before: Sequence[c.Stmt] = (),
 ) -> list[c.Stmt]:
-    """The loop from one limit to the other, with its values in turn for two sums; each round begins with what comes
-    `before`."""
+    """The loop from one limit to the other, with its values in turn for two sums."""
     position, (first, end) = low.names[plan.dim], limits
     at, name = c.Name(position), total.variable
     few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
@@ -315,7 +313,7 @@ def _unrolled_with_guards(
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
         group = [*group, low.added(total, "+=", c.Name(sums[0]), total.type)]
-    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
+    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block(tuple(group)))
     by = "two" if few else "four"
     comment = c.Comment(f"unrolled by {by} with partial sums, whose additions are independent")
     return [comment, other, pairs, added] if few else [comment, pairs]

@@ -34,9 +34,9 @@ def parallel_for(threads: str, schedule: str = "", clauses: str = "", simd: bool
     return " ".join([*words, f"num_threads({threads})"]) + (f" {clauses}" if clauses else "")
 
 
-def one_each(threads: str, clauses: str = "") -> str:
+def one_each(threads: str) -> str:
     """Before a loop over parts, of which each thread takes those that its number says."""
-    return parallel_for(threads, "static, 1", clauses)
+    return parallel_for(threads, "static, 1")
 
 
 def team(threads: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
-from spfgen.ir import children, fresh, rewrite, walk
+from spfgen.ir import fresh, rewrite, walk
 
 INLINE = "SPFGEN_INLINE"
 """Before the type of a function that is put into its callers: rt/inline.h."""
@@ -65,15 +65,6 @@ def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
         and local_names.isdisjoint(given)
         and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
     )
-
-
-def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
-    """The loops that no other loop is around."""
-    for statement in statements:
-        if isinstance(statement, c.For | c.While):
-            yield statement
-        else:
-            yield from outer_loops([n for n in children(statement) if isinstance(n, c.Stmt)])
 
 
 def outlined(function: c.Function) -> list[c.Function]:

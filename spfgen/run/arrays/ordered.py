@@ -56,9 +56,9 @@ def _largest(kind: np.dtype[Any]) -> int:
 
 
 @lru_cache(maxsize=64)
-def _named(name: str, kind: np.dtype[Any]) -> str:
+def _merging(kind: np.dtype[Any]) -> str:
     """Of the function for that type; numpy takes long to say how a type is called."""
-    return f"{name}_{kind.name}"
+    return f"merged_{kind.name}"
 
 
 def _plain(array: Array, kind: np.dtype[Any]) -> Array:
@@ -284,7 +284,7 @@ def sides(extents: Sequence[int], first: Side, second: Side, only: tuple[bool, b
     words += map(address, (begin, *places, *columns))
     words += extents
     given = np.array(words, np.int64)
-    total = shared(_named("merged", kind))(address(given))
+    total = shared(_merging(kind))(address(given))
     both = [_values(s, w[:total]) for s, w in zip((first, second), places, strict=True)]
     return Sides(None if first.begin is None else begin, [c[:total] for c in columns], both)
 

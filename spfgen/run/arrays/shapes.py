@@ -199,7 +199,7 @@ def at_least(entries: Parts, ndim: int) -> Parts:
 
 def pad(entries: Entries, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Entries:
     """numpy.pad with mode "constant", "edge" or "wrap"."""
-    widths = _pairs(pad_width, entries.ndim, "pad_width")
+    widths = _pairs(pad_width, entries.ndim)
     values = np.broadcast_to(np.asarray(constant_values), (entries.ndim, 2))
     for d, (before, after) in enumerate(widths):
         extent = entries.shape[d]
@@ -217,13 +217,13 @@ def pad(entries: Entries, pad_width: Any, mode: str = "constant", constant_value
     return entries
 
 
-def _pairs(value: Any, ndim: int, name: str) -> list[tuple[int, int]]:
+def _pairs(value: Any, ndim: int) -> list[tuple[int, int]]:
     try:
         pairs = np.broadcast_to(np.asarray(value), (ndim, 2))
     except ValueError:
-        raise ArgumentError(f"expected {name} as a number or a pair for each dimension, but it is {value!r}") from None
+        raise ArgumentError(f"expected pad_width as a number or a pair for each dimension, but it is {value!r}") from None
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
-        raise ArgumentError(f"expected numbers of elements as {name}, but it is {value!r}")
+        raise ArgumentError(f"expected numbers of elements as pad_width, but it is {value!r}")
     return [(int(a), int(b)) for a, b in pairs]
 
 

@@ -227,6 +227,8 @@ LATER_AT_ONCE = 20_000_000
 """With so many numbers a kernel is compiled at once: numpy takes longer than a compilation. Measured, arrays."""
 LATER_NICE = 5
 """How far the other process stands back."""
+LATER_END = 10.0
+"""Seconds for the other process to stop what it is doing, at the end."""
 LATER_KNOWN = 4096
 """So many things to compile are known at once."""
 

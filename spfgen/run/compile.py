@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spfgen import tuning
 from spfgen.errors import ToolError
 from spfgen.progress import task
 from spfgen.run import cache
@@ -181,6 +182,21 @@ def companion(code: str, environment: Mapping[str, str]) -> subprocess.Popen[byt
         env={**os.environ, **environment},
         start_new_session=True,
     )
+
+
+def end_companion(process: subprocess.Popen[bytes]) -> None:
+    """Tell it to end, and wait until it has. One that loses the signal, as what is raised in a finalizer is lost, ends
+    because nothing more comes."""
+    with contextlib.suppress(OSError):
+        process.terminate()
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(tuning.LATER_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _about(source: str) -> str:

@@ -163,10 +163,11 @@ class _Worker:
 
     def end(self) -> None:
         """With what it is compiling. A child of this process has no part in it."""
-        if self.process is not None and self.owner == os.getpid():
-            with contextlib.suppress(OSError):
-                self.process.terminate()
-            self.process.wait()
+        if self.process is None or self.owner != os.getpid():
+            return
+        from spfgen.run.compile import end_companion
+
+        end_companion(self.process)
 
 
 _WORKERS: list[_Worker] = []

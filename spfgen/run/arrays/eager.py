@@ -8,7 +8,7 @@ stored, unless a dense result is larger.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from math import prod
@@ -26,7 +26,7 @@ from spfgen.run.arrays.contract import SHARE, all_of, contracted, product_labels
 from spfgen.run.arrays.elementwise import broadcast_shape, chosen, decided, elementwise, in_single, needed, single
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, own_entries, shape_of
 from spfgen.run.arrays.graph import Call, Leaf, Product, Reduce
-from spfgen.run.arrays.indexing import asked, transpose
+from spfgen.run.arrays.indexing import transpose
 from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.arrays.reductions import permutation
 from spfgen.run.arrays.reversed import reversed_layout
@@ -569,30 +569,7 @@ def _to_reduce(tensor: Tensor, axis: Any) -> tuple[Entries, Any]:
     return entries, segments.reduced_across
 
 
-# --- subscripts and shapes ------------------------------------------------------------------------------------------
-
-
-def item(tensor: Tensor, key: Any) -> Any:
-    """`tensor[key]`: a number, or a tensor in the same layout where that can be."""
-    wanted = asked(tensor, key)
-    selected = wanted.of_segments()
-    if selected is None or isinstance(selected, Coordinates):
-        selected = tensor_from(wanted.entries() if selected is None else selected, [tensor.layout])
-    return selected
-
-
-def rows(tensor: Tensor) -> Iterator[Any]:
-    """The elements along the first dimension, one after the other."""
-    if not tensor.ndim:
-        raise TypeError("iteration over a tensor without dimensions")
-    entries = own_entries(tensor)
-    begin = np.searchsorted(entries.coords[0], np.arange(entries.shape[0] + 1))
-    for k in range(entries.shape[0]):
-        entries_of_row = slice(begin[k], begin[k + 1])
-        coords = tuple(c[entries_of_row] for c in entries.coords[1:])
-        yield tensor_from(
-            Entries(entries.shape[1:], coords, entries.values[entries_of_row], entries.fill), [tensor.layout]
-        )
+# --- shapes ---------------------------------------------------------------------------------------------------------
 
 
 def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:

@@ -8,7 +8,7 @@ and each goes to the places that ask for it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import EllipsisType
@@ -20,7 +20,8 @@ from spfgen import tuning
 from spfgen.layout.points import TooLarge, expanded, room_for, to_coordinates
 from spfgen.layout.proofs import stored_once
 from spfgen.layout.view import Along, Fixed, Listed, Part, View, rising, sizes_of, view_of
-from spfgen.run.arrays.entries import entries_of, normal, numbered, same
+from spfgen.run.arrays.entries import Entries, entries_of, normal, numbered, own_entries, same
+from spfgen.run.arrays.made import tensor_from
 from spfgen.run.arrays.segments import Segments, segments_of
 from spfgen.run.arrays.words import OutOfRange
 from spfgen.run.calls.bind import is_scipy
@@ -107,10 +108,11 @@ class Subscript:
         or a number; else None."""
         dims = [m for m in self.made if m is not None]
         segments = segments_of(self.tensor) if len(dims) == len(self.made) else None
-        if segments is None or len(self.arrays) > 1 or any(a.ndim != 1 for a in self.arrays.values()):
+        arrays = self._apart()
+        if segments is None or arrays is None:
             return None
         along, across = self.picks[segments.form.along], self.picks[1 - segments.form.along]
-        array, columns = self.arrays.get(segments.form.along), self.arrays.get(1 - segments.form.along)
+        array, columns = arrays.get(segments.form.along), arrays.get(1 - segments.form.along)
         if along.drop and columns is None:
             return self._of_one(segments, along.start, across)
         if along.drop or across.drop or (across.step < 0 and across.length > 1) or dims != [0, 1]:
@@ -131,6 +133,14 @@ class Subscript:
         high = across.start + across.step * (across.length - 1) + 1 if across.length else across.start
         return None if part is None else part.within(across.start, high, across.step)
 
+    def _apart(self) -> Mapping[int, Array] | None:
+        """The arrays of subscripts by dimension, where each goes along its own dimension of the result: one of one
+        dimension, or two as those of numpy.ix_."""
+        shapes = [a.shape for a in self.arrays.values()]
+        if len(shapes) == 2 and shapes[0][1:] == (1,) and len(shapes[1]) == 2 and shapes[1][0] == 1:
+            return {d: a.reshape(-1) for d, a in self.arrays.items()}
+        return self.arrays if len(shapes) < 2 and all(len(s) == 1 for s in shapes) else None
+
     def _of_one(self, segments: Segments, place: int, across: _Pick) -> Any:
         """Of one segment an element, or those of a part."""
         column, values = segments.one(place)
@@ -145,6 +155,29 @@ class Subscript:
             kept = (at >= 0) & (at < step * across.length) & (at % step == 0)
             column, values = at[kept] // step, values[kept]
         return _once(self.tensor, (across.length,), [column.astype(np.int64)], values)
+
+
+def item(tensor: Tensor, key: Any) -> Any:
+    """`tensor[key]`: a number, or a tensor in the same layout where that can be."""
+    wanted = asked(tensor, key)
+    selected = wanted.of_segments()
+    if selected is None or isinstance(selected, Coordinates):
+        selected = tensor_from(wanted.entries() if selected is None else selected, [tensor.layout])
+    return selected
+
+
+def rows(tensor: Tensor) -> Iterator[Any]:
+    """The elements along the first dimension, one after the other."""
+    if not tensor.ndim:
+        raise TypeError("iteration over a tensor without dimensions")
+    entries = own_entries(tensor)
+    begin = np.searchsorted(entries.coords[0], np.arange(entries.shape[0] + 1))
+    for k in range(entries.shape[0]):
+        entries_of_row = slice(begin[k], begin[k + 1])
+        coords = tuple(c[entries_of_row] for c in entries.coords[1:])
+        yield tensor_from(
+            Entries(entries.shape[1:], coords, entries.values[entries_of_row], entries.fill), [tensor.layout]
+        )
 
 
 def subscript(tensor: Tensor, key: Any) -> Coordinates:

@@ -1,12 +1,23 @@
-"""Behind the methods, operators and protocols of tensors (run/tensor.py) that compute: what they call."""
+"""Behind the methods, operators and protocols of tensors (run/tensor.py) that compute: what they call.
 
-from spfgen.run.arrays import eager, entries, functions, numpy_functions
+Subscripts are here from the beginning. All else is imported when it is first asked for: to read some entries needs none
+of it, and takes less time.
+"""
 
-part, cast, transposed = eager.part, eager.cast, eager.transposed
-reshape, squeeze, diagonal = functions.reshape, functions.squeeze, functions.diagonal
-clipped, rounded = eager.clipped, eager.rounded
-nonzero, nonzero_count = eager.nonzero, entries.nonzero_count
-number, truth, item, rows = eager.number, eager.truth, eager.item, eager.rows
-in_place, dense_of, is_operand = eager.in_place, eager.dense_of, eager.is_operand
-applied, reduced = eager.applied, eager.reduced
-called, ufunc_called = numpy_functions.called, eager.ufunc_called
+from typing import Any
+
+from spfgen.run.arrays import indexing
+
+item, rows = indexing.item, indexing.rows
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from spfgen.run.arrays import eager, entries, functions, numpy_functions
+
+    known = {"called": numpy_functions.called, "nonzero_count": entries.nonzero_count}
+    known |= {n: getattr(functions, n) for n in ("reshape", "squeeze", "diagonal")}
+    globals().update(known)
+    globals()[name] = known[name] if name in known else getattr(eager, name)
+    return globals()[name]

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from spfgen.errors import ArgumentError, ConversionError, DataError
 from spfgen.run.arrays.entries import MOST, Entries, computed, filled, groups, numbered
+from spfgen.run.arrays.segments import Groups
 from spfgen.run.arrays.words import integer
 from spfgen.run.tensor import Array
 
@@ -45,10 +46,6 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 def axis_of(axis: Any, ndim: int) -> int:
     """The one dimension that is meant. Raises AxisError, ConversionError."""
     return axes_of((integer(axis, "an axis"),), ndim)[0]
-
-
-Groups = tuple[Array, Array, tuple[Array, ...]]
-"""(reductions of the entries with equal coordinates in some dimensions, how many they are, the coordinates)."""
 
 
 def reduced(

@@ -15,11 +15,13 @@ import numpy as np
 from spfgen import tuning
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import ordered
-from spfgen.run.arrays.reductions import Groups
 from spfgen.run.calls.detect_layout import candidates
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.layout_signature import refilled, remember
 from spfgen.run.tensor import Array, Tensor, check_unchanged
+
+Groups = tuple[Array, Array, tuple[Array, ...]]
+"""(reductions of the entries with equal coordinates in some dimensions, how many they are, the coordinates)."""
 
 
 @dataclass(frozen=True)

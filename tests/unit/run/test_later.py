@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,6 +168,19 @@ def test_another_process_compiles_what_numpy_did_often(fresh, compilations) -> N
     fresh.setattr(call_cache, "_CALLS", {})
     spfgen.pack(F, "csr") @ X
     assert any(state.is_ready for state in later._STATES.values())
+
+
+def test_a_process_that_loses_the_signal_to_end_ends(fresh) -> None:
+    code = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); sys.stdin.read()"
+    worker = later._Worker()
+    worker.process = compiling.companion(code, {})
+    worker.process.stdout.readline()
+    ending = threading.Thread(target=worker.end, daemon=True)
+    ending.start()
+    ending.join(5)
+    is_ended = not ending.is_alive()
+    worker.process.kill()
+    assert is_ended
 
 
 def test_never_compiles_nothing(fresh, compilations) -> None:

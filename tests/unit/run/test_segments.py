@@ -55,6 +55,8 @@ def test_parts(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
         dense, stored = drawn(random, shape, str(random.choice(["f8", "f4", "i4", "u1"])), fill)
         tensor = packed(dense, stored, layout, fill)
         key: Any = (part(random, shape[0]), part(random, shape[1]))
+        if all(isinstance(k, np.ndarray) and k.ndim for k in key):
+            key = np.ix_(*key) if random.random() < 0.7 else np.ix_(*key[::-1])[::-1]
         key = key[0] if random.random() < 0.3 else key
         try:
             wanted = dense[key]
@@ -72,11 +74,23 @@ def test_parts(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(r is not None for r in quick)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_and_columns_in_another_order(layout: str) -> None:
+    random, fill = np.random.default_rng(5), 2 if "fill" in layout else 0
+    dense, stored = drawn(random, (7, 5), "f8", fill)
+    key = np.ix_(random.integers(-7, 7, 9), random.permutation(5))
+    asked = indexing.asked(packed(dense, stored, layout, fill), key)
+    found = asked.of_segments()
+    np.testing.assert_array_equal(np.asarray(found), dense[key])
+    found.validate()
+
+
 def test_entries_that_stand_twice_are_added() -> None:
     arrays = {"rowptr": np.array([0, 3, 4]), "colidx": np.array([1, 0, 1, 1]), "val": np.array([1.0, 2.0, 3.0, 4.0])}
     tensor = spfgen.tensor("csr_unsorted", shape=(2, 2), **arrays)
     assert tensor[0, 1] == 4
     assert np.array_equal(np.asarray(tensor[0]), [2, 4])
+    assert np.array_equal(np.asarray(tensor[np.ix_([0, 1], [1, 0, 1])]), [[4, 2, 4], [4, 0, 4]])
     assert np.array_equal(np.asarray(tensor[[1, 0, 0]]), [[0, 4], [2, 4], [2, 4]])
     assert np.array_equal(tensor.max(axis=0), [2, 4])
     assert np.array_equal(np.asarray(tensor + tensor), [[4, 8], [0, 8]])

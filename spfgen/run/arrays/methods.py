@@ -16,8 +16,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from spfgen.run.arrays import eager, entries, functions, numpy_functions
 
-    known = {"called": numpy_functions.called, "nonzero_count": entries.nonzero_count}
-    known |= {n: getattr(functions, n) for n in ("reshape", "squeeze", "diagonal")}
-    globals().update(known)
+    elsewhere = (functions.reshape, functions.squeeze, functions.diagonal)
+    known = {f.__name__: f for f in (*elsewhere, entries.nonzero_count, numpy_functions.called)}
     globals()[name] = known[name] if name in known else getattr(eager, name)
     return globals()[name]

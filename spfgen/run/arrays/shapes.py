@@ -221,7 +221,9 @@ def _pairs(value: Any, ndim: int) -> list[tuple[int, int]]:
     try:
         pairs = np.broadcast_to(np.asarray(value), (ndim, 2))
     except ValueError:
-        raise ArgumentError(f"expected pad_width as a number or a pair for each dimension, but it is {value!r}") from None
+        raise ArgumentError(
+            f"expected pad_width as a number or a pair for each dimension, but it is {value!r}"
+        ) from None
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
         raise ArgumentError(f"expected numbers of elements as pad_width, but it is {value!r}")
     return [(int(a), int(b)) for a, b in pairs]

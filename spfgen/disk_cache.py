@@ -74,5 +74,5 @@ def _with_layout(tensor: Tensor, layout: Layout) -> Tensor:
     if tensor.assembled is not None:
         if tensor.layout.fill_text != layout.fill_text:  # a fill value that was computed
             layout = replace(layout, fill=tensor.layout.fill)
-        return replace(tensor, layout=as_entries(layout), assembled=layout)
+        return replace(tensor, layout=as_entries(layout), assembled=replace(tensor.assembled, layout=layout))
     return replace(tensor, layout=layout)

@@ -69,7 +69,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
 def _tensor(tensor: Tensor) -> str:
     """Its layout, its type, its role."""
     role = "output" if tensor.is_output else "input"
-    named = tensor.assembled or tensor.layout
+    named = tensor.final_layout
     constants = ", ".join(f"{n}={v}" for n, v in named.constants)
     layout = f"{named.name}({constants})" if constants else named.name
     shared = f", shares index arrays of {tensor.shared_with}" if tensor.shared_with else ""
@@ -168,8 +168,8 @@ def explain_json(generated: Generated) -> dict[str, Any]:
         "tensors": [
             {
                 "name": t.name,
-                "layout": (t.assembled or t.layout).name,
-                "constants": dict((t.assembled or t.layout).constants),
+                "layout": t.final_layout.name,
+                "constants": dict(t.final_layout.constants),
                 "assembled": t.assembled is not None,
                 "value_type": t.value_type,
                 "index_types": dict(t.index_types),

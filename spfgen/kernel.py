@@ -504,7 +504,7 @@ class Kernel(Public):
                 stated = {n for n, _ in tensor.index_types} - self._open_marks(tensor)
                 _check_types(tensor, tensor_of_call.dtype.name, tuple((n, k) for n, k in kinds if n in stated))
         program = self._declared.program
-        if all(uses[t.name] == (t.value_type, t.made_types) for t in program.tensors):
+        if all(uses[t.name] == (t.value_type, t.final_types) for t in program.tensors):
             return self._declared, KernelVariant(program, self._function(self._declared))
         typed = []
         declared = {d.name for d in self._kernel.tensors}
@@ -557,8 +557,7 @@ def _warn_of_size(program: Program, tensors: Mapping[str, Tensor]) -> None:
     for name in program.filled:
         shape = tensors[name].shape
         if sparse and prod(shape) >= max(DENSE_RESULT, 4 * stored):
-            layout = program.tensor(name).assembled
-            named = layout.name if layout is not None else "its layout"
+            named = program.tensor(name).final_layout.name
             text = f"`{name}` gets an entry at each of its {prod(shape)} places, but its operands store {stored}: it is"
             way = (
                 f"a dense result is smaller and faster; multiply by a pattern if {named} is to have that of an operand"

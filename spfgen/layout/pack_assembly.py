@@ -1,7 +1,7 @@
 """Runs the plan of packing on columns with one row for each entry.
 
-The steps that become C (plan/assemble/) do the same, and can be carried out with numpy, too. This is beside them because
-they are compared with it, because it says which entry has no place and why, and because it takes 0.75 of their time.
+The steps that become C (plan/assemble/) do the same, and can be carried out with numpy, too. This stands beside them:
+they are compared with it, it says which entry has no place and why, and it takes 0.75 of their time.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _each(tensor: Tensor, size: str) -> tuple[str, ...]:
 
 def _arrays(program: Program) -> Iterator[tuple[str, ...]]:
     for tensor in program.tensors:
-        layout = tensor.assembled or tensor.layout
+        layout = tensor.final_layout
         names = dict(zip(layout.parameters, tensor.extents, strict=True))
         names |= dict(zip(tensor.layout.sizes, tensor.sizes, strict=True))
         extents = [*(a.extents for a in layout.indexes), *(a.extents for a in layout.values)]

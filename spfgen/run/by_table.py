@@ -1,6 +1,6 @@
 """Packing by a table (layout/table.py): no numpy but for the arrays themselves, no compiler, and no sets.
 
-The kernel that copies does the same once it is compiled (conversion.py); a call of it takes 200 us, one of the table 30.
+The kernel that copies does the same once it is compiled (conversion.py): its call takes 200 us, one of the table 30.
 """
 
 from __future__ import annotations

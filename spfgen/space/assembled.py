@@ -10,7 +10,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import Layout, as_entries
-from spfgen.space.nodes import Tensor
+from spfgen.space.nodes import EntryList, Tensor
 
 
 def with_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> lang.Kernel:
@@ -169,7 +169,5 @@ def as_assembled(tensor: Tensor, entry_type: str) -> Tensor:
         index_types=(),
         sizes=(),
         arrays=(),
-        assembled=tensor.layout,
-        entry_type=entry_type,
-        assembled_types=tensor.index_types,
+        assembled=EntryList(tensor.layout, tensor.index_types, entry_type),
     )

@@ -29,15 +29,30 @@ from spfgen.space.steps import Equation
 
 
 @dataclass(frozen=True, slots=True)
+class EntryList:
+    """A result whose pattern is computed, as the loops deliver it: entries that are assembled at last."""
+
+    layout: Layout
+    """What they are assembled to."""
+    index_types: tuple[tuple[str, str], ...]
+    """Those of its index arrays."""
+    type: str
+    """That of the values, in which they can be summed."""
+    axis: int | None = None
+    """They are intervals along this coordinate: an entry has the last one besides."""
+    common: int | None = None
+    """They come row by row; a row has this coordinate in common."""
+    any_order: bool = False
+    """Whether the layout takes the entries of a row as they come."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of the kernel.
 
     `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
-    functions behind its index arrays (another tensor's where they are shared). `assembled`: the pattern is computed;
-    the kernel delivers entries, of type `entry_type`, which are packed in this layout, with index arrays of these
-    `assembled_types`; `layout` is that of the entries.
-    With an `axis` these are intervals along that coordinate: an entry has the last one besides. They come row by row
-    where they have coordinate number `common` in common.
+    functions behind its index arrays (another tensor's where they are shared). Where it is `assembled`, `layout` is
+    that of the list.
     """
 
     name: str
@@ -52,13 +67,7 @@ class Tensor:
     shared_with: str | None = None
     typed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
-    assembled: Layout | None = None
-    entry_type: str = ""
-    axis: int | None = None
-    common: int | None = None
-    assembled_types: tuple[tuple[str, str], ...] = ()
-    any_order: bool = False
-    """Whether its layout takes the entries of a row as they come."""
+    assembled: EntryList | None = None
     copied: bool = False
     """Whether it is made with copies of the index arrays of `shared_with`."""
 
@@ -68,9 +77,25 @@ class Tensor:
         return self.assembled is not None or self.copied
 
     @property
-    def made_types(self) -> tuple[tuple[str, str], ...]:
+    def entries(self) -> EntryList:
+        """Of a result whose pattern is computed."""
+        assert self.assembled is not None
+        return self.assembled
+
+    @property
+    def final_layout(self) -> Layout:
+        """The layout that it has at last."""
+        return self.layout if self.assembled is None else self.assembled.layout
+
+    @property
+    def final_types(self) -> tuple[tuple[str, str], ...]:
         """The types of the index arrays that it has at last."""
-        return self.index_types if self.assembled is None else self.assembled_types
+        return self.index_types if self.assembled is None else self.assembled.index_types
+
+    @property
+    def entry_type(self) -> str:
+        """The type in which the kernel has its values."""
+        return self.value_type if self.assembled is None else self.assembled.type
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:

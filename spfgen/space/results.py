@@ -119,7 +119,8 @@ def with_fills(
             fill = regions.fill(equations[0].value)
             if fill is not None:
                 number = plain_fill(_cast(fill, tensor.value_type))
-                layout, assembled = replace(tensor.layout, fill=number), replace(tensor.assembled, fill=number)
+                layout = replace(tensor.layout, fill=number)
+                assembled = replace(tensor.assembled, layout=replace(tensor.final_layout, fill=number))
                 tensor = replace(tensor, layout=layout, assembled=assembled)
         result.append(tensor)
     return tuple(result)

@@ -20,7 +20,7 @@ from spfgen.plan.assemble.check import Way, Wrong, check_held, check_key, check_
 from spfgen.plan.assemble.forms import number_of_group
 from spfgen.plan.assemble.from_pack_plan import assembly_of
 from spfgen.plan.assemble.nodes import Assembly
-from spfgen.space.nodes import Tensor
+from spfgen.space.nodes import EntryList, Tensor
 from tests.meta.measure import Share
 from tests.meta.mutate_assembly import KINDS, ByKey, mutants
 
@@ -71,7 +71,7 @@ def assemblies(layout: Layout) -> Iterator[Found]:
     types = tuple((i.name, i.types[0]) for i in layout.indexes)
     names = tuple((i.name, i.name) for i in layout.indexes)
     tensor = Tensor("T", layout, "float64", types, layout.parameters, layout.sizes, names, False, True,
-                    assembled=layout, entry_type="float64", assembled_types=types)  # fmt: skip
+                    assembled=EntryList(layout, types, "float64"))  # fmt: skip
     try:
         yield assembly_of(layout)
         key = assembly_by_key(tensor)

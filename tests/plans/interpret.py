@@ -169,9 +169,7 @@ class _Interpreter:
         self.choices = choices
         self.effort = effort
         self.sizes = _sizes(program, operands, sizes)
-        self.kinds = {
-            t.name: TYPES[t.entry_type or t.value_type].name for t in (*program.tensors, *program.temporaries)
-        }
+        self.kinds = {t.name: TYPES[t.entry_type].name for t in (*program.tensors, *program.temporaries)}
         self.watches = Watches()
         self.memories: dict[tuple[str, str], Memory] = {}
         self.index: dict[str, Array] = {}

@@ -110,10 +110,10 @@ class _Maker:
         self.encoded = self.key.plan.encoded
         self.layout = self.encoded.layout
         self.name = name
-        self.kinds = dict(self.tensor.assembled_types)
+        self.kinds = dict(self.tensor.final_types)
         self.entry, self.value = TYPES[self.tensor.entry_type], TYPES[self.tensor.value_type]
         self.rank = len(self.layout.coordinates)
-        self.types = ArrayTypes(self.entry.name, self.tensor.assembled_types)
+        self.types = ArrayTypes(self.entry.name, self.tensor.final_types)
         self.filling = fill_function(self.key, self.types)
 
     def functions(self, first: c.Stmt | None = None) -> list[c.Function]:
@@ -236,7 +236,7 @@ class _Whole:
         maker, tree = self.maker, self.maker.tree
         if tree is None:
             return
-        kinds = {n: TYPES[k].c for n, k in maker.tensor.assembled_types} | {self.layout.values[0].name: maker.value.c}
+        kinds = {n: TYPES[k].c for n, k in maker.tensor.final_types} | {self.layout.values[0].name: maker.value.c}
         arrays = (*tree.arrays, self.layout.values[0].name)
         wide = [int(maker.kinds[n] == "int64") for n in tree.arrays]
         lists = {"order": tree.order, "end": tree.ends, "begins": [int(bool(b)) for b in tree.begins], "wide": wide}

@@ -37,7 +37,7 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
         return _entry(low, plan, scope, stored)
     value = c.Name(low.names.new("stored"))
     kept = c.Block(tuple(_entry(low, plan, scope, value)))
-    fill = (tensor.assembled or tensor.layout).fill
+    fill = tensor.final_layout.fill
     from spfgen.cir.pack import is_stored  # numpy, which is not needed before
 
     return [c.Declare(f"const {entry_type.c}", value.name, stored), c.If(is_stored(value, fill, entry_type), kept)]
@@ -70,9 +70,9 @@ def _entry(low: Lowering, plan: Append, scope: Scope, stored: c.Expr) -> list[c.
             c.If(c.Bin(">=", place, c.Int(0)), c.Block((added,))),
         ]
     lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
-    coordinates = plan.coordinates
-    if tensor.axis is not None:
-        coordinates = (*coordinates, coordinates[tensor.axis] if plan.last is None else plan.last)
+    coordinates, along = plan.coordinates, tensor.entries.axis
+    if along is not None:
+        coordinates = (*coordinates, coordinates[along] if plan.last is None else plan.last)
     for k, coordinate in enumerate(coordinates):
         lines.append(c.Do(c.Call("spfgen_appended_set", (entries, c.Int(k), place, low.expr(coordinate, scope)))))
     values = c.Cast(f"{entry_type.c} *", c.Field(entries, "values"))
@@ -84,7 +84,7 @@ def gather(low: Lowering, plan: RowWorkspace, scope: Scope) -> list[c.Stmt]:
     """The workspace of a row, one for each thread, around what appends to it; then the entries of the row."""
     tensor = low.program.tensor(plan.tensor)
     rank, size = _shape(tensor)
-    ordered = c.Name("false" if tensor.any_order else "true")
+    ordered = c.Name("false" if tensor.entries.any_order else "true")
     rows = Workspace(low.names.new(f"{plan.tensor}_rows"), ROW, c.Int(1), each_thread=scope.thread is not None,
                      when=scope.when)  # fmt: skip
     low.workspaces.append(rows)
@@ -128,7 +128,7 @@ def rows_freed(low: Lowering) -> list[c.Stmt]:
 
 def _shape(tensor: Tensor) -> tuple[c.Expr, c.Expr]:
     """How many coordinates an entry has, with the last one of its interval, and the size of its value."""
-    return c.Int(tensor.layout.rank + (tensor.axis is not None)), c.Call(
+    return c.Int(tensor.layout.rank + (tensor.entries.axis is not None)), c.Call(
         "sizeof", (c.Name(TYPES[tensor.entry_type].c),)
     )
 
@@ -168,7 +168,7 @@ def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     """None yet; as many as there are values in all operands are about as many as there will be."""
     if name in low.rooms:
         return []
-    entry_list, common = low.entries[name], low.program.tensor(name).common
+    entry_list, common = low.entries[name], low.program.tensor(name).entries.common
     by_rows = [] if common is None else [c.Do(c.Call("spfgen_appended_by_rows", (entry_list, c.Int(common))))]
     return [*by_rows, *emptied_list(low, entry_list)]
 

@@ -73,8 +73,8 @@ def interface(
         assembly = assemblies[tensor.name] = assembly_of(tensor)
         name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
         struct = shown[tensor.name].name
-        types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.assembled_types)
-        target = AssemblyTarget(struct, *types, tensor.axis)
+        types = TYPES[tensor.value_type], TYPES[tensor.entry_type], dict(tensor.final_types)
+        target = AssemblyTarget(struct, *types, tensor.entries.axis)
         form = form_of(tensor, placed[tensor.name].how) if tensor.name in placed else None
         by_steps = ""
         if isinstance(assembly, KeyAssembly) and (assembly.may_be_wide if form is None else form.may_be_wide):
@@ -102,7 +102,11 @@ def interface(
 
 
 def _takes_rows(assembly: Assembled, tensor: Tensor) -> bool:
-    return isinstance(assembly, KeyAssembly) and assembly.tree is not None and assembly.tree.takes_rows(tensor.common)
+    return (
+        isinstance(assembly, KeyAssembly)
+        and assembly.tree is not None
+        and assembly.tree.takes_rows(tensor.entries.common)
+    )
 
 
 class _Caller:

@@ -34,7 +34,7 @@ def finished(tensor: Tensor) -> Tensor:
     """A tensor in its layout."""
     if tensor.assembled is None:
         return tensor
-    return replace(tensor, layout=tensor.assembled, index_types=tensor.assembled_types, assembled=None, entry_type="")
+    return replace(tensor, layout=tensor.final_layout, index_types=tensor.final_types, assembled=None)
 
 
 def _named(program: Program) -> dict[Struct, Struct]:
@@ -56,7 +56,7 @@ def free_name(struct: Struct) -> str:
 def struct_name(tensor: Tensor) -> str:
     """`csr_f64_i32_t`: the layout, its constants, the type of the values and those of the index arrays."""
     parts = [tensor.layout.name, *(f"{name}{value}".replace("-", "m") for name, value in tensor.layout.constants)]
-    parts.append(_short(tensor.entry_type or tensor.value_type))
+    parts.append(_short(tensor.entry_type))
     kinds = [_short(kind) for _, kind in tensor.index_types]
     parts += kinds[:1] if len(set(kinds)) == 1 else kinds
     return identifier("_".join(parts)) + "_t"
@@ -86,10 +86,11 @@ def struct(tensor: Tensor) -> Struct:
     fields += [Param("int64_t", field_name(s), "size") for s in layout.sizes]
     if tensor.assembled is not None:
         at = [*layout.coordinates]
-        if tensor.axis is not None:
-            at[tensor.axis] += f" from at[{tensor.axis}] to at[{layout.rank}]"
+        axis = tensor.assembled.axis
+        if axis is not None:
+            at[axis] += f" from at[{axis}] to at[{layout.rank}]"
         what = f"{TYPES[tensor.entry_type].c} values at ({', '.join(at)}), to be packed"
-        doc = f"What a result in layout {tensor.assembled.name} whose pattern is computed is packed from."
+        doc = f"What a result in layout {tensor.assembled.layout.name} whose pattern is computed is packed from."
         return Struct(struct_name(tensor), (*fields, Param(KIND, FIELD, what)), doc)
     kinds = dict(tensor.index_types)
     for index in layout.indexes:

@@ -86,7 +86,7 @@ class _Target:
 
     def kept(self, low: Lowering, arrays: Sequence[str]) -> None:
         """The second run writes these arrays, and the values."""
-        (value,), kinds, name = self.layout.values, dict(self.tensor.assembled_types), self.plan.tensor
+        (value,), kinds, name = self.layout.values, dict(self.tensor.final_types), self.plan.tensor
         for n in arrays:
             array = ArrayName(low.names.new(f"{name}_{n}"), kinds[n] != "int64", self.layout.index(n).extents)
             self.arrays[n], self.kinds[n] = array, TYPES[kinds[n]].c
@@ -221,7 +221,7 @@ class _Grouped(_Target):
         """Whether groups or buckets of groups are counted, by a few windows of the loop."""
         assert isinstance(self.stride, c.Name)
         entries = c.Cast("double", low.values_held())
-        each = c.Int(sum(TYPES[k].bytes for k in (self.tensor.value_type, *dict(self.tensor.assembled_types).values())))
+        each = c.Int(sum(TYPES[k].bytes for k in (self.tensor.value_type, *dict(self.tensor.final_types).values())))
         scaled = c.Bin("<<", c.Cast("uint64_t", self.stride), c.Int(32))
         far = [
             c.Assign(self.stride, "=", c.Call("spfgen_buckets", (entries, self.groups))),

@@ -22,8 +22,10 @@ def as_delivered(tensor: Tensor, plans: Sequence[Plan]) -> Tensor:
     first = {0 if n.axis else 1 for n in rows}
     gathered = sum(isinstance(n, Append) and n.tensor == tensor.name for r in rows for n in walk(r.body, PLANS))
     common = first.pop() if len(first) == 1 and gathered == len(appended) else None
-    tensor = replace(tensor, axis=axis, common=common)
-    return tensor if common is None else replace(tensor, any_order=_in_any_order(tensor))
+    tensor = replace(tensor, assembled=replace(tensor.assembled, axis=axis, common=common))
+    if common is None:
+        return tensor
+    return replace(tensor, assembled=replace(tensor.entries, any_order=_in_any_order(tensor)))
 
 
 def _in_any_order(tensor: Tensor) -> bool:
@@ -31,4 +33,4 @@ def _in_any_order(tensor: Tensor) -> bool:
 
     assembly = assembly_by_key(tensor)
     tree = assembly.tree if isinstance(assembly, KeyAssembly) else None
-    return tree is not None and tree.takes_rows(tensor.common) and tree.any_order
+    return tree is not None and tree.takes_rows(tensor.entries.common) and tree.any_order

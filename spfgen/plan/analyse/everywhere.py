@@ -37,7 +37,7 @@ def filled(plan: Plan, program: Program) -> tuple[str, ...]:
     """The tensors of which a nest stores all: its loops are over all values of each coordinate. Whether one is the fill
     is asked, but nothing else that could leave out most."""
     tensors: dict[str, None] = {}
-    for tensor in (t for t in program.tensors if t.assembled is not None and t.assembled.indexes and t.extents):
+    for tensor in (t for t in program.tensors if t.assembled is not None and t.final_layout.indexes and t.extents):
         names = {tensor.name, *_tables_of(plan, tensor.name)}
         if any(_everywhere(scans, entry, tensor, program) for scans, entry in _entries(plan, names, ())):
             tensors[tensor.name] = None

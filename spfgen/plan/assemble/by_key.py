@@ -61,7 +61,7 @@ class KeyAssembly:
 
     def may_be_wide_with(self, fields: Iterable[KeyField]) -> bool:
         """The same with these digits."""
-        calls, kinds = self.key.plan.encoded.calls, dict(self.tensor.assembled_types)
+        calls, kinds = self.key.plan.encoded.calls, dict(self.tensor.final_types)
         bits = 0
         for field in fields:
             most = [int(affine_value(e, {})) // a for a, e in field.upper if not e.names()]
@@ -108,10 +108,10 @@ class KeyAssembly:
 
 def assembly_by_key(tensor: Tensor) -> KeyAssembly | Unsupported | None:
     """How the C assembles a tensor; the reason if it cannot; None for a tensor whose pattern is given."""
-    layout = tensor.assembled
-    if layout is None:
+    if tensor.assembled is None:
         return None
-    if tensor.axis is not None or layout.value_transforms or layout.is_pattern or not layout.rank:
+    layout = tensor.assembled.layout
+    if tensor.assembled.axis is not None or layout.value_transforms or layout.is_pattern or not layout.rank:
         return Unsupported(f"layout `{layout.name}` does not store one value for each entry")
     try:
         key = key_plan(layout, key_orders(layout))
@@ -145,7 +145,7 @@ def tree_of(tensor: Tensor, key: KeyPlan) -> Tree | None:
         levels.append(tree_level)
     arrays = [n for level in levels for n in (level.begin, *level.keys) if n]
     sizes, last = tuple(level.size for level in levels), Var(key.levels[-1].rank.position)
-    (value,), kinds = layout.values, dict(tensor.assembled_types)
+    (value,), kinds = layout.values, dict(tensor.final_types)
     if sorted(sizes) != sorted(layout.sizes) or sorted(arrays) != sorted(a.name for a in layout.indexes):
         return None
     if value.position != (last,) or value.extents != (Var(sizes[-1]),) or {kinds[n] for n in arrays} - {*INDEX_TYPES}:

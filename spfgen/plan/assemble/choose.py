@@ -15,12 +15,11 @@ from spfgen.space.nodes import Tensor
 
 def assembly_of(tensor: Tensor) -> KeyAssembly | Assembly:
     """Of a tensor whose pattern is computed. Raises Unsupported where C cannot make it."""
-    layout = tensor.assembled
-    if layout is None:
+    if tensor.assembled is None:
         raise Unsupported(f"the pattern of `{tensor.name}` is given")
     assembly = assembly_by_key(tensor)
     if not isinstance(assembly, KeyAssembly):
-        return by_steps(layout)
+        return by_steps(tensor.assembled.layout)
     check_key(assembly.key, assembly.tree, number_of_group(assembly.key))
     return assembly
 
@@ -28,5 +27,5 @@ def assembly_of(tensor: Tensor) -> KeyAssembly | Assembly:
 def assembly_by_steps(tensor: Tensor) -> Assembly | None:
     """The way that asks nothing of extents; None where there is none."""
     with suppress(Unsupported):
-        return None if tensor.assembled is None else by_steps(tensor.assembled)
+        return None if tensor.assembled is None else by_steps(tensor.assembled.layout)
     return None

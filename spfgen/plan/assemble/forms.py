@@ -184,4 +184,4 @@ class PlacedAssembly:
 
 def counter_of(tensor: Tensor, plan: InPlace) -> str:
     """The type in which entries are counted: narrow where no group has more than there are coordinates of that type."""
-    return "int32" if plan.ordered and {k for _, k in tensor.assembled_types} == {"int32"} else "int64"
+    return "int32" if plan.ordered and {k for _, k in tensor.final_types} == {"int32"} else "int64"

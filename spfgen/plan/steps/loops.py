@@ -78,7 +78,7 @@ class Loops(OverflowChecks):
     @property
     def axes(self) -> dict[str, int]:
         """Along which coordinate results can be packed by intervals."""
-        assembled = [(t.name, t.assembled) for t in self.program.tensors if t.assembled is not None]
+        assembled = [(t.name, t.assembled.layout) for t in self.program.tensors if t.assembled is not None]
         if not assembled:
             return {}
         from spfgen.layout.intervals import interval_axis  # with numpy, which dense results do not need

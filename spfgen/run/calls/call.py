@@ -220,7 +220,7 @@ class Bound(Public):
         self._structs = structs
         by_name = dict(zip((name for name, *_ in entry.structs), structs, strict=True))
         self._assembled = [
-            _Assembled(t.name, assemblies[t.name], by_name[t.name], dict(t.made_types), tensors[t.name])
+            _Assembled(t.name, assemblies[t.name], by_name[t.name], dict(t.final_types), tensors[t.name])
             for t in program.tensors
             if t.is_made
         ]

@@ -117,7 +117,7 @@ def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Resul
         if place is None:
             return None
         sources.append((field, *place))
-    kinds = dict(declared.made_types)
+    kinds = dict(declared.final_types)
     tensor = bound.tensors[name] if assembly is None else bound.pending[name]
     turned = layout.rank > 0 and numpy[:1] == ["T"]
     return _Result(name, layout, tensor.dtype, tuple(sources), layout.values[0].name, turned, assembly, kinds)

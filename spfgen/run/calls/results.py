@@ -51,7 +51,7 @@ def _is_dense(layout: Layout, path: str) -> bool:
 
 def _smallest(declared: Declared, path: str) -> Coordinates | Array:
     shape = (1,) * declared.layout.rank
-    if _is_dense(declared.assembled or declared.layout, path):
+    if _is_dense(declared.final_layout, path):
         return np.zeros(shape, declared.value_type)
     nowhere = tuple(np.zeros(1, np.int64) for _ in shape)
     return Coordinates(shape, nowhere, np.zeros(1, declared.value_type))

@@ -652,17 +652,17 @@ class _Calls:
             return {}
         known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in named}})
         for name in parameters:
-            index = next((i for i, e in self.program.index_extent.items() if e == (name,) and i in known), None)
+            index = next((i for i, e in self.program.sizes.of_index.items() if e == (name,) and i in known), None)
             if name not in known and index is not None:
                 known[name] = known[index]
-            follows = any(left == Var(name) for left, _, _ in self.program.derived)
+            follows = any(left == Var(name) for left, _, _ in self.program.sizes.derived)
             if name not in known and not follows:
                 raise self.missing(name)
         return known
 
     def missing(self, name: str) -> UsageError:
         """That a size is missing, or the extent of an index that has no other name."""
-        index = next((i for i, e in self.program.index_extent.items() if e == (name,)), None)
+        index = next((i for i, e in self.program.sizes.of_index.items() if e == (name,)), None)
         if name in self.kernel.sizes or index is None:
             return UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
         message = f"expected the extent of `{index}`, but it does not follow from what is passed"

@@ -111,7 +111,7 @@ def context_of(program: Program) -> Context:
         level=program.level,
         shapes=dict(_shapes(program)),
         assembled={t.name: t for t in program.tensors if t.assembled is not None},
-        fixed_sizes=program.fixed,
+        fixed_sizes=program.sizes.fixed,
         outputs=frozenset(t.name for t in program.tensors if t.is_output),
         arrays=tuple(_arrays(program)),
     )
@@ -136,7 +136,7 @@ def _arrays(program: Program) -> Iterator[tuple[str, ...]]:
 
 def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     for tensor in program.tensors:
-        sizes = size_values(tensor, program.fixed)
+        sizes = size_values(tensor, program.sizes.fixed)
         for array, function in tensor.arrays:
             yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(array))
 

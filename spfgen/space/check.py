@@ -36,7 +36,7 @@ def _check_instance(program: Program, instance: Instance) -> None:
         raise InternalError(f"the dimensions {dimensions} are not those of the domain {instance.domain.space.names}")
     known = set(dimensions)
     for size in instance.sizes:
-        if size not in program.size_of:
+        if size not in program.sizes.readings:
             raise InternalError(f"nothing gives the size {size}")
     for call in instance.calls.values():
         _check_closed(call.arguments, known)

@@ -20,6 +20,7 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout
 from spfgen.space.nodes import (
     Tensor,
+    extent_value,
 )
 
 Key = tuple[str, str, int]
@@ -178,7 +179,7 @@ class Extents:
 
     def value(self, name: str) -> Expr:
         """An extent: a size dimension or a number."""
-        return Num(self.fixed[name]) if name in self.fixed else Var(name)
+        return extent_value(name, self.fixed)
 
     def agreements(self) -> Iterator[tuple[tuple[str, ...], ...]]:
         """Groups of extents whose least ones must be the same: of an index, and of each access that repeats it."""

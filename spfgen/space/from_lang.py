@@ -24,7 +24,7 @@ from spfgen.space.following import conditions_in
 from spfgen.space.implicit_updates import added_up, without_values
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
-from spfgen.space.nodes import Asked, Change, Program, Steps, Tensor
+from spfgen.space.nodes import Asked, Change, Program, ProgramSizes, Steps, Tensor
 from spfgen.space.normal import Inside, Normal
 from spfgen.space.outside import Outside
 from spfgen.space.pattern_overflow import doubts
@@ -89,25 +89,28 @@ def _joined(kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: M
     steps = Steps(body, indices, free, text, kernel.span, reach.computed, normal.called, groups, frozenset(local))
     own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
     written = _written(indices, normal)
+    sizes = ProgramSizes(
+        {**extents.readings(tensors), **dict.fromkeys(asked, ())},
+        extents.fixed,
+        written,
+        tuple(reach.agreements()),
+        tuple(reach.derived()),
+        _numbers(normal, reach, written),
+    )
     return Program(
         kernel.name,
         kernel.doc,
         tensors,
         (*extents.parameters(local), *asked),
-        {**extents.readings(tensors), **dict.fromkeys(asked, ())},
-        extents.fixed,
-        written,
+        sizes,
         steps,
         schedule,
         temporaries,
         deterministic=kernel.deterministic,
         without_fill=kernel.without_fill,
         level=kernel.level,
-        agreements=tuple(reach.agreements()),
-        derived=tuple(reach.derived()),
         doubts=doubts(kernel, steps, by_name, own_regions, sums.ranges, ranges),
         beyond=sums.beyond,
-        numbers=_numbers(normal, reach, written),
     )
 
 

@@ -98,10 +98,15 @@ class Tensor:
         return self.value_type if self.assembled is None else self.assembled.type
 
 
+def extent_value(extent: str, fixed: Mapping[str, int]) -> Expr:
+    """A size dimension, or the number that it is."""
+    return Num(fixed[extent]) if extent in fixed else Var(extent)
+
+
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:
     """What the layout's parameters and sizes are in the kernel: size dimensions, or numbers."""
     names = zip((*tensor.layout.parameters, *tensor.layout.sizes), (*tensor.extents, *tensor.sizes), strict=True)
-    return {parameter: Num(fixed[dim]) if dim in fixed else Var(dim) for parameter, dim in names}
+    return {parameter: extent_value(dim, fixed) for parameter, dim in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +330,25 @@ class LoopSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramSizes:
+    """Where the size dimensions of a kernel, and the extents of its indices, come from."""
+
+    readings: Mapping[str, tuple[tuple[str, str], ...]]
+    """For each size dimension, the (tensor, parameter or size) pairs that give its value and must agree; () for a size
+    that the caller passes."""
+    fixed: Mapping[str, int]
+    """The size dimensions that are numbers."""
+    of_index: Mapping[str, tuple[str, ...]]
+    """The extents of each index, one for each statement in which it has another."""
+    agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    """Groups of extents whose least ones are equal."""
+    derived: tuple[tuple[Expr, Expr, bool], ...] = ()
+    """Extents, their expressions in other extents, and whether they must be equal."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """The extents of indices that are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A kernel as iteration spaces: statements, extents, and the schedule."""
 
@@ -332,12 +356,7 @@ class Program:
     doc: str
     tensors: tuple[Tensor, ...]
     parameters: tuple[str, ...]
-    size_of: Mapping[str, tuple[tuple[str, str], ...]]
-    """For each size dimension, the (tensor, parameter or size) pairs that give its value and must agree; () for a size
-    that the caller passes."""
-    fixed: Mapping[str, int]
-    index_extent: Mapping[str, tuple[str, ...]]
-    """The extents of each index, one for each statement in which it has another."""
+    sizes: ProgramSizes
     steps: Steps
     schedule: LoopSchedule
     temporaries: tuple[Tensor, ...] = ()
@@ -348,22 +367,21 @@ class Program:
     """Results do not depend on the number of threads."""
     level: int = 2
     """Of optimisation (lang/optimization.py)."""
-    agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
-    """Groups of extents whose least ones are equal."""
     limits: Limits = Limits()
     """What must fit in 64 bits."""
     doubts: tuple[PatternObligation, ...] = ()
     """Entries that their target may not have a place for."""
-    derived: tuple[tuple[Expr, Expr, bool], ...] = ()
-    """Extents, their expressions in other extents, and whether they must be equal."""
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """The extents of indices that are numbers."""
     beyond: str = ""
     """In words: what in it is more than a sum of products."""
     filled: tuple[str, ...] = ()
     """Assembled results that get an entry at each of their places."""
     without_fill: bool = False
     """Values that equal the fill value of an assembled result are no entries."""
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """What calls say: the parameters and the size dimensions."""
+        return tuple(dict.fromkeys((*self.parameters, *self.sizes.readings)))
 
     @property
     def groups(self) -> tuple[Group, ...]:

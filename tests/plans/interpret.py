@@ -193,7 +193,7 @@ class _Interpreter:
         self.products = False
         """Whether a sum of products runs: values are computed as those are."""
         for tensor in program.tensors:
-            own = size_values(tensor, program.fixed)
+            own = size_values(tensor, program.sizes.fixed)
             if tensor.assembled is not None and not all_products:
                 self.appended[tensor.name] = []
                 continue
@@ -982,10 +982,10 @@ def _claims(plan: Plan, is_parallel: bool, partition: Partition | None) -> list[
 def _sizes(program: Program, operands: Mapping[str, Held], given: Mapping[str, int]) -> dict[str, int]:
     """The sizes by their dimensions: fixed, passed, or those of the operands, which agree."""
     result: dict[str, int] = {}
-    for size, places in program.size_of.items():
+    for size, places in program.sizes.readings.items():
         values = {int(operands[t].sizes[f]) for t, f in places}
-        if size in program.fixed:
-            values.add(program.fixed[size])
+        if size in program.sizes.fixed:
+            values.add(program.sizes.fixed[size])
         if not values:
             values.add(int(given[size]))
         if len(values) != 1:

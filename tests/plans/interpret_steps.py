@@ -269,7 +269,7 @@ def append(run: _Interpreter, plan: Append, env: Env) -> None:
     tensor = run.program.tensor(plan.tensor)
     value = as_type(run, plan, plan.value, tensor.entry_type, env)
     first = tuple(run.number(plan, e, env) for e in plan.coordinates)
-    shape = [run.sizes.get(e, run.program.fixed.get(e)) for e in tensor.extents]
+    shape = [run.sizes.get(e, run.program.sizes.fixed.get(e)) for e in tensor.extents]
     last = None if plan.last is None else run.number(plan, plan.last, env)
     for at in [first] if last is None else between(first, plan.axis, last):
         if not all(n is None or 0 <= p < n for p, n in zip(at, shape, strict=True)):

@@ -82,7 +82,7 @@ def test_the_same_text_as_without(cache) -> None:
         found = disk_cache.compiled(kernel, layouts)
         assert (found.source, found.header, found.whole) == (generated.source, generated.header, generated.whole)
         assert found.program.tensors == generated.program.tensors
-        assert found.program.size_of == generated.program.size_of
+        assert found.program.sizes.readings == generated.program.sizes.readings
         assert found.program.groups == ()
         assert all(t.layout is layouts[t.name] for t in found.program.tensors)
         assert len(entries(cache)) == 1

@@ -171,14 +171,14 @@ class KernelLowering(Lowering):
         missing = [c.Un("!", c.Name(self.names.tensors[t.name])) for t in self.program.tensors]
         result: list[c.Stmt] = [c.If(any_of(missing), c.Return(c.Name(NULL_ERROR)))]
         wrong: list[c.Expr] = []
-        for size, places in self.program.size_of.items():
+        for size, places in self.program.sizes.readings.items():
             fields = [self.size_field(t, f) for t, f in places]
-            if size in self.program.fixed:
-                wrong += [c.Bin("!=", f, c.Int(self.program.fixed[size])) for f in fields]
+            if size in self.program.sizes.fixed:
+                wrong += [c.Bin("!=", f, c.Int(self.program.sizes.fixed[size])) for f in fields]
             elif fields:
                 wrong += [c.Bin("!=", fields[0], f) for f in fields[1:]]
             wrong += [c.Bin("<", f, c.Int(0)) for f in fields[:1]]
-        for first, *others in self.program.agreements:
+        for first, *others in self.program.sizes.agreements:
             wrong += [c.Bin("!=", self.least(first), self.least(group)) for group in others]
         if wrong:
             result.append(c.If(any_of(wrong), c.Return(c.Name(SHAPE_ERROR))))
@@ -207,7 +207,7 @@ class KernelLowering(Lowering):
         """Sizes and arrays under their own names."""
         result = entries.declared(self)
         for size in self.sizes:
-            places = self.program.size_of[size]
+            places = self.program.sizes.readings[size]
             if places:
                 result.append(c.Declare(f"const {INT}", self.names[size], self.size_field(*places[0])))
         for tensor in self.program.tensors:
@@ -252,7 +252,7 @@ class KernelLowering(Lowering):
             tensor = self.program.tensor(name)
             if tensor.assembled is not None:
                 continue
-            sizes = size_values(tensor, self.program.fixed)
+            sizes = size_values(tensor, self.program.sizes.fixed)
             total += [over(times(*(substitute(e, sizes) for e in v.extents)), Num(count)) for v in tensor.layout.values]
         return plus(*total)
 

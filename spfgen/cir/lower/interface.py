@@ -271,29 +271,29 @@ class _Caller:
     def size(self, dim: str, asking: set[str]) -> c.Expr | None:
         """The value of a size: a number, what an operand says, a parameter, or what follows from others."""
         program = self.program
-        if dim in program.fixed:
-            return c.Int(program.fixed[dim])
+        if dim in program.sizes.fixed:
+            return c.Int(program.sizes.fixed[dim])
         if dim in asking:
             return None
         asking = asking | {dim}
         outputs = {t.name for t in self.results}
-        for tensor, parameter in program.size_of.get(dim, ()):
+        for tensor, parameter in program.sizes.readings.get(dim, ()):
             if tensor not in outputs:
                 return c.Field(c.Name(self.names[tensor]), field_name(parameter))
         if dim in program.parameters:
             return c.Name(self.kernel.params[len(program.tensors) + program.parameters.index(dim)].name)
-        for groups in program.agreements:
+        for groups in program.sizes.agreements:
             if any((dim,) == tuple(g) for g in groups):
                 for group in groups:
                     parts = [e for e in (self.size(s, asking) for s in group) if e is not None]
                     if len(parts) == len(group):
                         return folded("spfgen_min", parts)
-        for left, expr, is_checked in program.derived:
+        for left, expr, is_checked in program.sizes.derived:
             value = of_sizes(expr, lambda n: self.size(n, asking)) if left == Var(dim) else None
             if value is not None:
                 self.at_most |= not is_checked
                 return value
-        for extents in program.index_extent.values():
+        for extents in program.sizes.of_index.values():
             if dim in extents:
                 others = [self.size(other, asking) for other in extents]
                 if known := [f for f in others if f is not None]:

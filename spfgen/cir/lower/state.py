@@ -50,7 +50,7 @@ class Lowering(ValueLowering, ABC):
     """The state of writing a kernel's function."""
 
     def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
-        dims = dict.fromkeys(program.size_of)
+        dims = dict.fromkeys(program.sizes.readings)
         for plan in plans:
             dims |= dict.fromkeys(_dims(plan))
         super().__init__(program, Names(program, dims))
@@ -91,9 +91,9 @@ class Lowering(ValueLowering, ABC):
         return self.missing_memory
 
     def extent(self, size: str) -> c.Expr:
-        if size in self.program.fixed:
-            return c.Int(self.program.fixed[size])
-        places = self.program.size_of[size]
+        if size in self.program.sizes.fixed:
+            return c.Int(self.program.sizes.fixed[size])
+        places = self.program.sizes.readings[size]
         return self.size_field(*places[0]) if places else c.Name(self.names[size])
 
     def size_field(self, tensor: str, name: str) -> c.Expr:

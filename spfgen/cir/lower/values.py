@@ -124,9 +124,9 @@ class ValueLowering:
             case Var(name) if name in self.fields:
                 return self.fields[name]
             case Var(name):
-                if name in self.program.fixed:
-                    return c.Int(self.program.fixed[name])
-                if name in self.program.size_of:
+                if name in self.program.sizes.fixed:
+                    return c.Int(self.program.sizes.fixed[name])
+                if name in self.program.sizes.readings:
                     self.sizes[name] = None
                 return c.Name(self.names[name])
             case Call(function, arguments):
@@ -141,7 +141,7 @@ class ValueLowering:
     def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
         """An extent of the layout, in the kernel's sizes."""
         tensor = self.program.tensor(tensor_name)
-        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
+        return self.expr(substitute(expr, size_values(tensor, self.program.sizes.fixed)), Scope())
 
     def linear_index(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
         (index,) = at

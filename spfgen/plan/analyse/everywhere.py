@@ -93,7 +93,7 @@ def _is_about_the_fill(node: If) -> bool:
 
 def _everywhere(scans: tuple[Scan, ...], entry: Append | UpdateEntry, tensor: Tensor, program: Program) -> bool:
     """Whether each coordinate is the index of a loop of its own over the whole extent; a run of them is one loop."""
-    sizes = {*program.parameters, *program.size_of}
+    sizes = {*program.size_names}
     loop_of = {s.dim: s for s in scans}
     if any(variables(e) - sizes for s in scans for e in (*s.low, *s.high)):
         return False

@@ -73,7 +73,7 @@ class _Sizes:
 
 def excesses(plans: Iterable[Plan], program: Program) -> list[Excess]:
     """The loops of which the work grows faster than what is stored, each once."""
-    context, names = context_of(program), {*program.parameters, *program.size_of}
+    context, names = context_of(program), {*program.size_names}
     distinct: dict[Excess, None] = {}
     for plan in plans:
         nodes = list(walk(plan))

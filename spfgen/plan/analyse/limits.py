@@ -42,7 +42,7 @@ def limits_of(program: Program, plans: Iterable[Plan]) -> Limits:
         s for p in plans for n in walk(p, PLANS) if isinstance(n, Plan) for s in n.computed() if s != RangeStep(())
     )
     limits = Limits(steps, (*_arrays(program), *_tables(plans)))
-    names = (*program.size_of, *program.parameters)
+    names = program.size_names
     fits = (n for n in _TRIED if limits.beyond(dict.fromkeys(names, (0, n))) is None)
     return Limits(limits.steps, limits.arrays, next(fits, 0))
 
@@ -68,7 +68,7 @@ def _tables(plans: Iterable[Plan]) -> Iterator[tuple[str, Held]]:
 def _held(tensor: Tensor, program: Program, array: IndexArray, kind: str) -> Held:
     bits = 8 * TYPES[kind].bytes - 1
     bounds = [b for p in array.ranges if isinstance(p.formula, Forall) for b in _bounds(array, p.formula)]
-    sizes = size_values(tensor, program.fixed)
+    sizes = size_values(tensor, program.sizes.fixed)
     low, high = (tuple(substitute(e, sizes) for is_low, e in bounds if is_low == wanted) for wanted in (True, False))
     return Held(max(-(2**bits), LEAST), min(2**bits - 1, MOST), low, high)
 

@@ -134,7 +134,7 @@ class _Wrapped:
         key = self.form.key.key
         encoded = key.plan.encoded
         values: dict[str, Expr] = dict(zip(encoded.layout.coordinates, append.coordinates, strict=True))
-        values |= size_values(self.tensor, self.program.fixed)
+        values |= size_values(self.tensor, self.program.sizes.fixed)
         for name, (numerator, divisor) in encoded.quotients.items():
             if numerator.names() <= values.keys():
                 values[name] = _floor(substitute(expression(numerator), values), divisor)
@@ -230,7 +230,7 @@ class _Wrapped:
     def facts(self) -> Facts:
         """What is declared of the index arrays that the loops read."""
         given = [t for t in self.program.tensors if t.assembled is None]
-        return declared_facts(given, self.program.fixed)
+        return declared_facts(given, self.program.sizes.fixed)
 
 
 def _paths(plan: Plan) -> list[list[Plan]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spfgen.facts.formula import Expr, Num, Var, variables
+from spfgen.facts.formula import Expr, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import plus
 from spfgen.plan.nodes import (
@@ -29,7 +29,7 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
-from spfgen.space.nodes import Tensor
+from spfgen.space.nodes import Tensor, extent_value
 
 OUTSIDE = Scan | Load | Define | FindTable
 """What may stand around a row."""
@@ -152,8 +152,7 @@ def _made(rows: Sequence[_Row], target: Tensor, fixed: Mapping[str, int]) -> lis
         return [_around(rows, first.inner)]
     inner = first.inner if len(rows) == 1 else Block(tuple(r.inner for r in rows))
     why = "what is delivered here has all coordinates but one in common: each is appended once, in order"
-    name = target.extents[first.axis]
-    extent: Expr = Num(fixed[name]) if name in fixed else Var(name)
+    extent = extent_value(target.extents[first.axis], fixed)
     return [_around(rows, RowWorkspace(target.name, first.axis, first.common, extent, inner, why))]
 
 

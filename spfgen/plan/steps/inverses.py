@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Formula, Num, Var, rename, within
+from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Formula, Var, rename, within
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.choices import INVERSES
@@ -19,7 +19,7 @@ from spfgen.plan.nodes import Assign, Block, Break, Find, If, Let, Plan, Repeat,
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf
 from spfgen.plan.steps.nests import names_in
 from spfgen.plan.steps.stores import Stores
-from spfgen.space.nodes import Program, Steps
+from spfgen.space.nodes import Program, Steps, extent_value
 from spfgen.space.regions import Region
 from spfgen.space.steps import Equation, GatherLink
 from spfgen.space.typed import Holds, Scalar
@@ -155,7 +155,7 @@ class Inverses(Stores):
         self.own(following, "int64", 0, [self.extent_name(index)])
         head, tail = lang.Access(first, (Var(value),)), lang.Access(following, (Var(place),))
         before = Scalar(self.fresh("before"), "int64")
-        numbers = [Num(self.program.fixed[e]) if e in self.program.fixed else Var(e) for e in ends]
+        numbers = [extent_value(e, self.program.sizes.fixed) for e in ends]
 
         def leaf(inner: Env) -> Plan:
             lines, number = self.point_value(rename(gather.at, {index: place}), inner)

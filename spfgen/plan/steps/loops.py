@@ -64,7 +64,7 @@ class Loops(OverflowChecks):
             self.fresh,
             self.kinds,
             self.sizes,
-            {*self.program.parameters, *self.program.size_of},
+            {*self.program.size_names},
             self.axes,
             self.is_serial,
         )

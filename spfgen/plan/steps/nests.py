@@ -291,14 +291,14 @@ class NestPlanner(PlannerState):
 
     def ranges(self, unknown: Sequence[str], env: Env) -> Ranges:
         """What is known of indices: those that a nest runs over, and those of loops around it."""
-        known = {*env.known, *self.program.parameters, *self.program.size_of}
+        known = {*env.known, *self.program.size_names}
         names = (*known, *self.sizes, *(e.name for e in self.extents.values() if isinstance(e, Var)))
         facts = [
             f for i in sorted(env.known & set(self.extents)) for f in conjuncts(within(Var(i), ZERO, self.extents[i]))
         ]
         return Ranges(
             tuple(dict.fromkeys(names)),
-            self.program.fixed,
+            self.program.sizes.fixed,
             {i: (self.extents[i],) for i in unknown if i in self.extents},
             tuple(facts),
             self.steps.free & env.known,

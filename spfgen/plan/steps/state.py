@@ -18,7 +18,7 @@ from spfgen.plan.steps.env import POINT, Env
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.local_tensors import COUNT, own_tensor
-from spfgen.space.nodes import Program, Read, Steps, Tensor
+from spfgen.space.nodes import Program, Read, Steps, Tensor, extent_value
 from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.steps import Equation, Gathered, Linked
 from spfgen.space.typed import Types
@@ -134,7 +134,7 @@ class PlannerState:
         result = []
         for extent in tensor.extents:
             index = self.fresh("q")
-            self.extents[index] = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            self.extents[index] = extent_value(extent, self.program.sizes.fixed)
             self.indices.add(index)
             result.append(index)
         return tuple(result)
@@ -164,7 +164,7 @@ class PlannerState:
         """That an access lies within its tensor, where that is a question."""
         conditions: list[Formula] = []
         for subscript, extent in zip(access.subscripts, self.tensors[access.tensor].extents, strict=True):
-            size: Expr = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            size = extent_value(extent, self.program.sizes.fixed)
             if isinstance(subscript, Var) and self.extents.get(subscript.name) == size:
                 continue
             conditions += conjuncts(within(subscript, ZERO, size))

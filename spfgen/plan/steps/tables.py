@@ -70,7 +70,7 @@ class Tables(NestPlanner):
     def extents_of(self, tensor: Tensor) -> tuple[Expr, ...]:
         """As sizes, numbers or what the kernel computes of sizes."""
         values, names = (
-            size_values(tensor, self.program.fixed),
+            size_values(tensor, self.program.sizes.fixed),
             zip(tensor.layout.parameters, tensor.extents, strict=True),
         )
         return tuple(self.sizes.get(extent, values[parameter]) for parameter, extent in names)
@@ -127,6 +127,6 @@ class Tables(NestPlanner):
             return True
         if not isinstance(node, Scan) or not any(isinstance(n, Find | Segment) for n in walk(node.body, Plan)):
             return False
-        sizes = {*self.program.size_of, *self.program.parameters, *self.sizes}
+        sizes = {*self.program.size_names, *self.sizes}
         ends = [{v for e in side for v in variables(e)} for side in (node.low, node.high)]
         return all(end <= sizes | set(self.extents) for end in ends) and any(end <= sizes for end in ends)

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ZERO, Compare, Expr, Formula, Num, Var, conjunction, variables, within
+from spfgen.facts.formula import ZERO, Compare, Expr, Formula, Var, conjunction, variables, within
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
@@ -18,7 +18,7 @@ from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe, goes_on
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, cast, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.local_tensors import COUNT
-from spfgen.space.nodes import Operand, Read, value_of
+from spfgen.space.nodes import Operand, Read, extent_value, value_of
 from spfgen.space.regions import SHORT, Region, apart
 from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
@@ -297,7 +297,7 @@ class PointValues(Merging):
             return lines, env.knowing([name])
         tensor = self.tensors[access.tensor]
         inside = [
-            within(s, ZERO, Num(self.program.fixed[e]) if e in self.program.fixed else Var(e))
+            within(s, ZERO, extent_value(e, self.program.sizes.fixed))
             for s, e in zip(access.subscripts, tensor.extents, strict=True)
             if name in variables(s)
         ]

@@ -139,7 +139,7 @@ def check_steps(plan: Plan, program: Program) -> None:
     """Raises InternalError with the node that is at fault."""
     tensors = [t for t in program.tensors if t.assembled is None]
     scope = PlanScope(
-        frozenset((*program.size_of, *program.parameters, *program.fixed)),
+        frozenset((*program.size_names, *program.sizes.fixed)),
         frozenset((t.name, v.name) for t in tensors for v in t.layout.values),
         frozenset(function for t in tensors for _, function in t.arrays),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spfgen.facts.formula import Expr, Num, Var, variables
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.plan.nodes import PLANS, Append, Plan, RowWorkspace
 from spfgen.plan.verify.meaning import Fault
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Program, extent_value
 
 
 def check_gathers(plan: Plan, program: Program) -> None:
@@ -20,9 +20,7 @@ def _check(node: RowWorkspace, program: Program) -> None:
     extents = program.tensor(node.tensor).extents
     if not 0 <= node.axis < len(extents) or len(node.common) != len(extents) - 1:
         raise Fault(f"{node.tensor} has no rows along axis {node.axis}")
-    name = extents[node.axis]
-    extent: Expr = Num(program.fixed[name]) if name in program.fixed else Var(name)
-    if node.extent != extent:
+    if node.extent != extent_value(extents[node.axis], program.sizes.fixed):
         raise Fault(f"the rows of {node.tensor} along axis {node.axis} are of another length")
     inside = {s.name for n in walk(node.body, PLANS) if isinstance(n, Plan) for s in n.computed()}
     if any(variables(e) & inside for e in node.common):

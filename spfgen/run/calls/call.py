@@ -60,8 +60,8 @@ class KernelVariant:
             arrays = () if declared.is_made else layout.arrays
             self.structs.append((declared.name, struct_of(declared), (*layout.parameters, *layout.sizes), arrays))
         self._equal = [
-            (size, program.fixed.get(size), _names(program, size), tuple(places))
-            for size, places in program.size_of.items()
+            (size, program.sizes.fixed.get(size), _names(program, size), tuple(places))
+            for size, places in program.sizes.readings.items()
         ]
         self._shared = [
             (t.name, array, *function.partition(".")[::2])
@@ -95,7 +95,7 @@ class KernelVariant:
                 raise _contradiction(self.program, size, tensors, sizes)
             if values:
                 known[size] = values.pop()
-        for groups in self.program.agreements:
+        for groups in self.program.sizes.agreements:
             _check_least(self.program, groups, tensors, sizes)
         known.update(sizes)
         _check_derived(self.program, tensors, sizes)
@@ -309,7 +309,7 @@ class Bound(Public):
 
 def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, int]:
     """Sizes by the names of sizes and indices. Raises UsageError for an unknown name, DataError for a wrong value."""
-    known = {*program.parameters, *program.index_extent, *program.size_of, *program.numbers}
+    known = {*program.size_names, *program.sizes.of_index, *program.sizes.numbers}
     for name in sizes:
         if name not in known:
             plain = sorted(n for n in known if "." not in n)
@@ -319,7 +319,7 @@ def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, in
                 (did_you_mean(name, plain) or f"known: {', '.join(plain)}",),
             )
     numbers = {name: size_number(name, value) for name, value in sizes.items()}
-    for name, number in program.numbers.items():
+    for name, number in program.sizes.numbers.items():
         if numbers.pop(name, number) != number:
             raise DataError(f"expected {number} for `{name}`, which the text says, but it is {sizes[name]}")
     return numbers
@@ -328,7 +328,7 @@ def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, in
 def _contradiction(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> DataError:
     """What names the two places that say different things of a size."""
     stated = [*_said(program, size, sizes)]
-    stated += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in program.size_of[size]]
+    stated += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in program.sizes.readings[size]]
     other, value = next(one for one in stated if one[1] != stated[0][1])
     return DataError(
         f"expected extents that agree, but {stated[0][0]} is {stated[0][1]} and {other} is {value}",
@@ -356,7 +356,7 @@ def _check_least(
 
 def _check_derived(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
     """Extents are what views make them of others."""
-    for left, expr, is_checked in program.derived:
+    for left, expr, is_checked in program.sizes.derived:
         if not is_checked:
             continue
         one = _evaluated(program, left, tensors, sizes)
@@ -372,7 +372,7 @@ def _check_derived(program: Program, tensors: Mapping[str, Tensor], sizes: Mappi
 def _called(program: Program, extent: Expr) -> str:
     """An extent that is nobody's own by the index that has it."""
     name = show(extent)
-    indices = (i for i, extents in program.index_extent.items() if extents == (name,) and "." not in name)
+    indices = (i for i, extents in program.sizes.of_index.items() if extents == (name,) and "." not in name)
     return next((f"`{i}`" for i in indices), name)
 
 
@@ -382,8 +382,8 @@ def _smaller(group: Sequence[str]) -> str:
 
 def _said(program: Program, size: str, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """What the text of the kernel and the caller's sizes say of a size."""
-    if size in program.fixed:
-        yield "the extent in the kernel's text", program.fixed[size]
+    if size in program.sizes.fixed:
+        yield "the extent in the kernel's text", program.sizes.fixed[size]
     for name in _names(program, size):
         if name in sizes:
             yield f"the size given for `{name}`", sizes[name]
@@ -391,11 +391,11 @@ def _said(program: Program, size: str, sizes: Mapping[str, int]) -> Iterator[tup
 
 def _names(program: Program, size: str) -> list[str]:
     """The names under which a caller can give a size: its own, and those of the indices that run over it alone."""
-    return list(dict.fromkeys([size, *(i for i, extents in program.index_extent.items() if extents == (size,))]))
+    return list(dict.fromkeys([size, *(i for i, extents in program.sizes.of_index.items() if extents == (size,))]))
 
 
 def _why(program: Program, size: str) -> str:
-    indices = [i for i, extents in program.index_extent.items() if size in extents]
+    indices = [i for i, extents in program.sizes.of_index.items() if size in extents]
     return f"index `{indices[0]}` runs over both" if indices else "they are declared to be the same size"
 
 
@@ -501,8 +501,8 @@ class Output:
         """The indices whose extents nothing says, or the names of these where no index has them: `B.nrow` of
         `B[q[i], j]`."""
         dims = [dim for _, dim in self._fields if size_value(self._program, dim, tensors, sizes) is None]
-        indices = [index for index, extents in self._program.index_extent.items() if {*dims} & {*extents}]
-        return indices or [dim for dim in dims if dim in self._program.size_of]
+        indices = [index for index, extents in self._program.sizes.of_index.items() if {*dims} & {*extents}]
+        return indices or [dim for dim in dims if dim in self._program.sizes.readings]
 
 
 def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:
@@ -519,7 +519,7 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
     """The value of a size dimension: fixed, given by its name or by an index's, or read from an operand. Where none of
     these says it, that of an extent that it must agree with, or that its index has in another statement."""
     value = _own_value(program, size, tensors, sizes)
-    for groups in program.agreements if value is None else ():
+    for groups in program.sizes.agreements if value is None else ():
         for group in groups if any((size,) == g for g in groups) else ():
             values = [_own_value(program, s, tensors, sizes) for s in group]
             known = [n for n in values if n is not None]
@@ -527,7 +527,7 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
                 value = min(known)
     if value is None:
         value = _derived_value(program, size, tensors, sizes, frozenset())
-    for index, extents in program.index_extent.items() if value is None else ():
+    for index, extents in program.sizes.of_index.items() if value is None else ():
         if size in extents:
             elsewhere = (_own_value(program, e, tensors, sizes) for e in extents)
             values = [sizes.get(index), *elsewhere]
@@ -539,7 +539,7 @@ def _derived_value(
     program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], asking: frozenset[str]
 ) -> int | None:
     """What follows from the sizes of other tensors, through views."""
-    rules = [expr for left, expr, _ in program.derived if left == Var(size)] if size not in asking else []
+    rules = [expr for left, expr, _ in program.sizes.derived if left == Var(size)] if size not in asking else []
     values = (_evaluated(program, expr, tensors, sizes, asking | {size}) for expr in rules)
     return next((value for value in values if value is not None), None)
 
@@ -573,13 +573,13 @@ def _evaluated(
 
 
 def _own_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:
-    if size in program.fixed:
-        return program.fixed[size]
+    if size in program.sizes.fixed:
+        return program.sizes.fixed[size]
     if sizes:
         for name in _names(program, size):
             if name in sizes:
                 return int(sizes[name])
-    for tensor, field in program.size_of.get(size, ()):
+    for tensor, field in program.sizes.readings.get(size, ()):
         if tensor in tensors:
             return tensors[tensor].sizes[field]
     return None

@@ -78,8 +78,8 @@ def key_of(statements: Hashable, operands: Mapping[str, Any], options: Hashable)
 def remember_call(key: Hashable, bound: Bound, operands: Mapping[str, Any], out: Any = None) -> None:
     """Keep what later calls need, where the program is a usual one; and the layouts of `out`, which are in the key by
     their identity."""
-    program = bound.program
-    unusual = program.parameters, program.fixed, program.agreements, program.derived, program.doubts, program.filled
+    program, sizes = bound.program, bound.program.sizes
+    unusual = program.parameters, sizes.fixed, sizes.agreements, sizes.derived, program.doubts, program.filled
     inputs = {t.name for t in program.tensors if t.is_input and not t.is_output}
     if (
         any(unusual)
@@ -113,7 +113,7 @@ def _result(bound: Bound, declared: Declared, inputs: Collection[str]) -> _Resul
         return None
     sources = []
     for field, dim in zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True):
-        place = next((p for p in program.size_of.get(dim, ()) if p[0] in inputs), None)
+        place = next((p for p in program.sizes.readings.get(dim, ()) if p[0] in inputs), None)
         if place is None:
             return None
         sources.append((field, *place))
@@ -184,7 +184,7 @@ class CachedCall:
         self._arrays = [(places[n], n) for n, v in operands.items() if isinstance(v, np.ndarray)]
         self._numbers = [(places[n], n, tensors[n].dtype) for n, v in operands.items() if is_number(v)]
         self._results = [(places[r.name], r, filling(r)) for r in results]
-        agreeing = [[p for p in places if p[0] in operands] for places in program.size_of.values()]
+        agreeing = [[p for p in places if p[0] in operands] for places in program.sizes.readings.values()]
         self._agreeing = [(first, others) for first, *others in filter(None, agreeing)]
         self._largest = min(NARROW, program.limits.safe)
         self._threads = bound.threads

@@ -62,7 +62,7 @@ def _with_fill(value: object, declared: Declared) -> object:
 
 def _said_extents(program: Program, job: Job) -> dict[str, int]:
     """What the text of the kernel and --shape say. Raises UsageError when --shape contradicts either, or --size."""
-    extents = dict(program.fixed)
+    extents = dict(program.sizes.fixed)
     for name, shape in job.shapes.items():
         for place, (dim, extent) in enumerate(zip(program.tensor(name).extents, shape, strict=True), start=1):
             size = size_value(program, dim, {}, job.sizes)
@@ -131,7 +131,7 @@ def _extent(program: Program, dim: str, extents: Mapping[str, int], sizes: Mappi
     if value is None:
         value = extents.get(dim)
     if value is None:
-        index = next((i for i, extents in program.index_extent.items() if dim in extents), dim)
+        index = next((i for i, extents in program.sizes.of_index.items() if dim in extents), dim)
         raise UsageError(
             f"expected the extent of `{index}` for `{name}`, but no file gives it",
             None,

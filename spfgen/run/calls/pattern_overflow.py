@@ -204,7 +204,7 @@ class _Listed:
         assert doubt.statement is not None
         statement, self.target = doubt.statement, doubt.target.tensor
         self.asked = {
-            i: e for i, operand_name in program.index_extent.items() for e in operand_name if e in program.parameters
+            i: e for i, operand_name in program.sizes.of_index.items() for e in operand_name if e in program.parameters
         }
         parameters = tuple(p for p in program.parameters if p not in self.asked.values())
         self.parameters = parameters

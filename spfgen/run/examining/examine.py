@@ -370,8 +370,8 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
     packable = {t.name: _is_packable(t.layout) for t in tensors}
     dims = list(dict.fromkeys(d for t in program.tensors for d in t.extents))
     most = 3 if not all(packable.values()) else max(extents)  # the prover draws small arrays only
-    sizes = {d: min(most, extents[k % len(extents)]) for k, d in enumerate(dims) if d not in program.fixed}
-    sizes |= program.fixed
+    sizes = {d: min(most, extents[k % len(extents)]) for k, d in enumerate(dims) if d not in program.sizes.fixed}
+    sizes |= program.sizes.fixed
     sizes |= {n: 1 + (seed + k) % 3 for k, n in enumerate(program.parameters) if n not in sizes}
     sizes = _with_derived(program, sizes)
     places = dict(_gathered(kernel, sizes))
@@ -392,7 +392,7 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
                 operands[tensor.name] = entries
         else:
             operands[tensor.name] = _drawn(tensor, shape, seed + number)
-    given = {n: v for n, v in sizes.items() if n not in program.fixed}
+    given = {n: v for n, v in sizes.items() if n not in program.sizes.fixed}
     bound = kernel.bind(sizes=given, **operands)
     # What the C declares, where a call from Python would take the type of a result from the operands, and that of a
     # pattern from what it is.
@@ -411,9 +411,9 @@ def _with_derived(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
         except (KeyError, ZeroDivisionError):
             return None
 
-    for left, right, is_checked in program.derived * len(program.derived):
+    for left, right, is_checked in program.sizes.derived * len(program.sizes.derived):
         for one, other in ((left, right), (right, left)):
-            if is_checked and isinstance(one, Var) and one.name in all_sizes and one.name not in program.fixed:
+            if is_checked and isinstance(one, Var) and one.name in all_sizes and one.name not in program.sizes.fixed:
                 number = value(other)
                 all_sizes[one.name] = all_sizes[one.name] if number is None else max(0, number)
                 break

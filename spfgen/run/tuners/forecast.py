@@ -51,7 +51,7 @@ def _steps(plan: Plan, trips: Expr, counts: Trips) -> Iterator[Expr]:
 
 def _sizes(bound: Bound) -> dict[str, float]:
     sizes: dict[str, float] = {**bound.sizes}
-    for name, pairs in bound.program.size_of.items():
+    for name, pairs in bound.program.sizes.readings.items():
         for tensor, field in pairs:
             if field in bound.tensors[tensor].sizes:
                 sizes[name] = bound.tensors[tensor].sizes[field]

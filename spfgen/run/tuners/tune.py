@@ -184,7 +184,7 @@ class _Search:
     def run(self, end: float, step: Callable[[str], None], say: Callable[[str], None]) -> bool:
         """Whether all that is near the best schedule was tried before the `end`."""
         positions = _positions(self.first.generated)
-        everything = tuple(dict.fromkeys((*self.first.bound.program.index_extent, *positions)))
+        everything = tuple(dict.fromkeys((*self.first.bound.program.sizes.of_index, *positions)))
         pending = near(self.best.schedule, self.best.loops, everything)
         while (candidate := next(pending, None)) is not None:
             if candidate.text in self.tried:

@@ -240,7 +240,7 @@ def test_a_bound_that_is_read_anew_keeps_nothing() -> None:
 
 
 def depends_on(kernel: spfgen.Kernel, exprs: tuple[Expr, ...]) -> bool:
-    sizes = {*kernel.generated.program.size_of}
+    sizes = {*kernel.generated.program.sizes.readings}
     return any(variables(e) - sizes for e in exprs)
 
 

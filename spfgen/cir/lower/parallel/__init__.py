@@ -33,7 +33,7 @@ def _has_ends(low: Lowering, plan: Loop) -> bool:
     if plan.low != (ZERO,) or len(plan.high) != 1:
         return False
     (end,) = plan.high
-    return isinstance(end, Var) and end.name in low.program.size_of
+    return isinstance(end, Var) and end.name in low.program.sizes.readings
 
 
 def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:

@@ -34,8 +34,9 @@ values need each other have no meaning.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
-is the dividend, whatever the other factor is: 0 times inf is 0 there. The product of fills alone is numpy's. One that
-is infinite stays so, whatever is added. Where the target is dense, and the value divides or adds to such an infinity
+is the dividend, whatever the other factor is: 0 times inf is 0 there. So does what is read outside. The product of
+fills alone is numpy's. One that is infinite stays so, whatever is added. Of a choice that counts which it takes. A
+reduction is a number as any other. Where the target is dense, and the value divides or adds to such an infinity
 outside of reductions, it is as in numpy.
 
 Loops run one index after another in the order in which they are written, ascending.
@@ -159,7 +160,9 @@ class Interpreter(Evaluator):
             case n.Statement():
                 self.statement(step, frame, scalars)
             case n.Let(name, value):
-                scalars[name] = self.scalar(value, frame, scalars)
+                evaluated = self.summed(value, frame, scalars, "=", None, None)
+                scalars[name] = plain(evaluated.value)
+                self.absent_lets[name] = evaluated.absent if name in self.lets else False
             case n.Set(name, op, value, _, function):
                 assigned = self.scalar(value, frame, scalars, op, function)
                 if op != "=":

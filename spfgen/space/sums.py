@@ -70,8 +70,8 @@ def beyond_products(statement: Any, known: Operands) -> str:
             return "values do not change along runs"
         if _divides_by_sums(statement, known.computed):
             return "it divides by a sum"
-        if _multiplies_sums(statement.value, layouts):
-            return "a sum is needed only where a factor of it is stored"
+        if _multiplies_sums(statement, layouts):
+            return "a sum is needed only where a factor of it is stored, or for several places of the target"
         if computed and merges(statement, layouts):
             return "sorted operands are merged"
         if is_long_by_element(statement):
@@ -238,18 +238,24 @@ def _divides_by_sums(statement: lang.Statement, computed: Collection[str]) -> bo
     )
 
 
-def _multiplies_sums(value: Any, layouts: Mapping[str, Layout]) -> bool:
+def _multiplies_sums(statement: lang.Statement, layouts: Mapping[str, Layout]) -> bool:
     """Whether a sum is a factor of something that is mostly not stored, and another one at each place of that: it is
-    needed at few points."""
-    for product in (n for n in walk(value) if isinstance(n, lang.Apply) and n.op == "multiply"):
+    needed at few points. Or another factor speaks of an index of the target that it does not: it is one for several."""
+    target = _spoken_of(statement.target)
+    for product in (n for n in walk(statement.value) if isinstance(n, lang.Apply) and n.op == "multiply"):
         factors = _factors(product)
         places = [
             _spoken_of(f) for f in factors if isinstance(f, lang.Access) and layouts.get(f.tensor, SCALAR).indexes
         ]
-        sums = [_spoken_of(f) - {*f.indices} for f in factors if isinstance(f, lang.Reduce) and f.op == "add"]
-        if any(place <= summed_names for place in places for summed_names in sums):
+        spoken = target & {name for f in factors for name in _free(f)}
+        sums = [_free(f) for f in factors if isinstance(f, lang.Reduce) and f.op == "add"]
+        if any(spoken - names or any(place <= names for place in places) for names in sums):
             return True
     return False
+
+
+def _free(value: Any) -> set[str]:
+    return _spoken_of(value) - ({*value.indices} if isinstance(value, lang.Reduce) else set())
 
 
 def _spoken_of(value: Any) -> set[str]:

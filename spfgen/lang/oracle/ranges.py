@@ -35,6 +35,8 @@ class IndexRanges:
     stored: dict[str, Any] = field(default_factory=dict)
     lets: dict[str, Any] = field(default_factory=dict)
     """The values of scalars that nothing changes."""
+    absent_lets: dict[str, Any] = field(default_factory=dict)
+    """Whether these are made of fills alone."""
     extents: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     shapes: dict[str, list[int | None]] = field(default_factory=dict)

@@ -148,7 +148,7 @@ class Evaluator(IndexRanges):
             case n.Constant(number):
                 return Evaluated(number)
             case n.Local(name):
-                return Evaluated(scalars[name], absent=False)
+                return Evaluated(scalars[name], absent=self.absent_lets.get(name, False))
             case n.Index(expr):
                 return Evaluated(self.grid(self.expr(expr, frame.indices), frame), absent=False)
             case n.Access():
@@ -313,16 +313,16 @@ class Evaluator(IndexRanges):
         for other in insides[1:]:
             inside = inside & other
         result = self.apply(op, function, values)
-        if function is None and op in ANNIHILATED and not frame.exact:
-            for place in ANNIHILATED[op]:
+        if function is None and op in DECIDED and not frame.exact:
+            for place, number in DECIDED[op].items():
                 one = arguments[place]
                 if one.absent is None:
                     continue
-                zero = np.asarray(one.absent) & (np.asarray(one.value) == 0)
+                zero = np.asarray(one.absent) & (np.asarray(one.value) == number)
                 if op == "multiply":  # what fills give together is what numpy says
                     zero = zero & ~np.asarray(absent)
                 if zero.any():
-                    result = np.where(zero, np.zeros((), np.asarray(result).dtype), result)
+                    result = np.where(zero, np.full((), number, np.asarray(result).dtype), result)
                     absent = np.asarray(absent) | zero
         return Evaluated(result, inside, absent)
 
@@ -341,19 +341,15 @@ class Evaluator(IndexRanges):
             mask = mask & self.formula(node.where, inner.indices)
         mask = np.broadcast_to(mask, inner.shape)
         value = np.broadcast_to(np.asarray(terms.value), inner.shape)
-        absent = None
         rows = (*frame.shape, math.prod(inner.shape[len(frame.shape) :]))  # an extent may be 0: -1 would be any number
-        if terms.absent is not None:
-            absent_terms = np.broadcast_to(np.asarray(terms.absent), inner.shape) | ~mask
-            absent = absent_terms.reshape(rows).all(axis=-1)
         flat, flat_mask = value.reshape(rows), mask.reshape(rows)
         if node.op in PLACES:
             low = more[0][1]
             best, has = places_of_best(flat, flat_mask, ufunc(PLACES[node.op]))
-            return Evaluated(best + low, has, absent)
+            return Evaluated(best + low, has, False)
         if node.op in ("add", "multiply") and node.function is None and flat.dtype.kind in "biu":
             flat = flat.astype(np.uint64 if flat.dtype.kind == "u" else np.int64)
-        return Evaluated(self.folded(node.op, node.function, flat, flat_mask), True, absent)
+        return Evaluated(self.folded(node.op, node.function, flat, flat_mask), True, False)
 
     def folded(self, op: str, function: Any, values: Array, mask: Array) -> Array:
         """The values along the last axis combined, one after another, as numpy's `ufunc.reduce` does it: it begins with

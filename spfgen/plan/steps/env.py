@@ -47,6 +47,10 @@ class Env:
     """Accesses whose value is at hand."""
     absent: frozenset[Key] = frozenset()
     """Accesses that are known to store nothing."""
+    takes_absent: Mapping[Any, Any] = field(default_factory=dict)
+    """Choices: where what they take is made of nothing that is stored."""
+    tracks_choices: bool = False
+    """Whether that is asked for: the choice is a factor."""
     parallel: bool = True
     """Loops may run on several threads."""
     own: bool = False
@@ -85,6 +89,10 @@ class Env:
     def having(self, values: Mapping[Key, Any]) -> Env:
         return replace(self, values={**self.values, **values})
 
+    def taking(self, choice: Any, absent: Any) -> Env:
+        """With the condition that what the choice takes is made of nothing that is stored; None: it never is."""
+        return self if absent is None else replace(self, takes_absent={**self.takes_absent, choice: absent})
+
 
 Leaf = Callable[[Env], Plan]
 
@@ -94,6 +102,14 @@ def joined(op: str, parts: Sequence[Any]) -> Any:
     for part in parts[1:]:
         result = lang.Apply(op, (result, part))
     return result
+
+
+def where_taken(condition: Any, first: Any, second: Any) -> Any:
+    """What holds of the one of two that is taken; None where it holds of neither."""
+    if first is None and second is None:
+        return None
+    one, other = (lang.Constant(False) if part is None else part for part in (first, second))
+    return one if one == other else lang.Apply("where", (condition, one, other))
 
 
 def operator_name(op: str) -> str:

@@ -15,7 +15,18 @@ from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.analyse.comparisons import looks_at_all
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe, goes_on
-from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, cast, joined, key_of, number_of
+from spfgen.plan.steps.env import (
+    OUTSIDE,
+    Env,
+    Leaf,
+    OutOfOrder,
+    accesses_of,
+    cast,
+    joined,
+    key_of,
+    number_of,
+    where_taken,
+)
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.local_tensors import COUNT
 from spfgen.space.nodes import Operand, Read, extent_value, value_of
@@ -113,10 +124,13 @@ class PointValues(Merging):
             case lang.Apply(_, arguments):
                 lines = []
                 values = []
+                tracked = env.tracks_choices
+                env = replace(env, tracks_choices=tracked or bool(not env.plain and self.types.conventions(value)))
                 for argument in arguments:
                     more, one, env = self.computed(argument, env)
                     lines += more
                     values.append(one)
+                env = replace(env, tracks_choices=tracked)
                 applied = replace(value, arguments=tuple(values))
                 return lines, applied if env.plain else self.decided(value, applied, env), env
             case Chosen(condition, then, otherwise):
@@ -126,15 +140,7 @@ class PointValues(Merging):
                         lines, found_side, env = self.computed(side, env)
                         as_whole = found_side if self.types.kind(side) == wanted else cast(found_side, wanted.name)
                         return lines, as_whole, env
-                first, one, inner = self.computed(then, env)
-                second, other, _ = self.computed(otherwise, env)
-                if not first and not second:
-                    return [], lang.Apply("where", (Holds(condition), one, other), value.span), env
-                kind = self.types.of(value).name
-                chosen = Scalar(self.fresh("chosen"), kind)
-                yes = Block((*first, Assign(chosen.name, kind, one)))
-                no = Block((*second, Assign(chosen.name, kind, other)))
-                return [Let(chosen.name, kind, number_of(0, kind)), If(Holds(condition), yes, no)], chosen, env
+                return self.chosen(value, Holds(condition), (then, otherwise), env)
             case Linked(link, inner):
                 lines, env = self.linked((link,), env)
                 more, found_value, env = self.computed(inner, env)
@@ -154,18 +160,40 @@ class PointValues(Merging):
     def short(self, value: lang.Apply, env: Env) -> tuple[list[Plan], Any, Env]:
         """`and`, `or` and `where`: what is done for an argument that the first one excludes is not done."""
         lines, first, env = self.computed(value.arguments[0], env)
+        if value.op == "where":
+            more, chosen, env = self.chosen(value, first, value.arguments[1:], env)
+            return [*lines, *more], chosen, env
         others = [self.computed(a, env)[:2] for a in value.arguments[1:]]
         if not any(more for more, _ in others):
             applied = replace(value, arguments=(first, *(v for _, v in others)))
             return lines, applied if env.plain else self.decided(value, applied, env), env
+        decided = Scalar(self.fresh("chosen"), "bool")
+        then = Block(tuple(p for more, v in others for p in (*more, Assign(decided.name, "bool", cast(v, "bool")))))
+        told: Any = decided if value.op == "logical_and" else lang.Apply("logical_not", (decided,))
+        return [*lines, Let(decided.name, "bool", cast(first, "bool")), If(told, then)], decided, env
+
+    def chosen(
+        self, value: lang.Apply | Chosen, condition: Any, choices: Sequence[Any], env: Env
+    ) -> tuple[list[Plan], Any, Env]:
+        """One of two values. What is done for the other one is not done; where one asks for it, it is noted whether
+        what is taken is made of nothing that is stored."""
+        parts = [self.computed(c, env) for c in choices]
+        gone = [self.absent(c, e) if env.tracks_choices else None for c, (_, _, e) in zip(choices, parts, strict=True)]
+        if not any(lines for lines, *_ in parts):
+            env = env.taking(value, where_taken(condition, *gone))
+            return [], lang.Apply("where", (condition, *(v for _, v, _ in parts)), value.span), env
         kind = self.types.of(value).name
         chosen = Scalar(self.fresh("chosen"), kind)
-        then, *otherwise = [Block((*more, Assign(chosen.name, kind, cast(v, kind)))) for more, v in others]
-        asked, start = cast(first, "bool"), number_of(0, kind)
-        if value.op == "where":
-            return [*lines, Let(chosen.name, kind, start), If(asked, then, otherwise[0])], chosen, env
-        told: Any = chosen if value.op == "logical_and" else lang.Apply("logical_not", (chosen,))
-        return [*lines, Let(chosen.name, kind, asked), If(told, then)], chosen, env
+        branches = [[*lines, Assign(chosen.name, kind, cast(v, kind))] for lines, v, _ in parts]
+        lines: list[Plan] = [Let(chosen.name, kind, number_of(0, kind))]
+        if any(g is not None for g in gone):
+            flag = Scalar(self.fresh("chosen_absent"), "bool")
+            lines += [Let(flag.name, "bool", lang.Constant(False))]
+            for branch, one in zip(branches, gone, strict=True):
+                branch += [] if one is None else [Assign(flag.name, "bool", one)]
+            env = env.taking(value, flag)
+        then, otherwise = (Block(tuple(b)) for b in branches)
+        return [*lines, If(cast(condition, "bool"), then, otherwise)], chosen, env
 
     def decided(self, value: lang.Apply, computed: Any, env: Env) -> Any:
         """What an operator makes of its arguments, or what one of them alone decides by convention where nothing is
@@ -173,19 +201,33 @@ class PointValues(Merging):
         by_convention = self.types.conventions(value)
         if not by_convention:
             return computed
-        kind = self.types.of(value).name
-        for place, result in self.regions.deciding(value, [self.regions.fill(a) for a in value.arguments]):
+        kind, applied = self.types.of(value).name, computed
+        for place, number, result in self.deciding(value):
             others = [a for k, a in enumerate(value.arguments) if k != place]
             if place not in by_convention or all(self.is_harmless(value, a) for a in others):
                 continue
-            match self.absent(value.arguments[place], env):
+            gone = self.absent(value.arguments[place], env)
+            if gone is not None and number is not None:  # a choice of two fills
+                zero = number_of(number, self.types.of(value.arguments[place]).name)
+                gone = joined("logical_and", [gone, lang.Apply("equal", (computed.arguments[place], zero))])
+            match gone:
                 case lang.Constant(True):
                     return number_of(result, kind)
                 case None:
                     continue
-                case gone:
-                    computed = lang.Apply("where", (gone, number_of(result, kind), computed), value.span)
-        return computed
+            applied = lang.Apply("where", (gone, number_of(result, kind), applied), value.span)
+        return applied
+
+    def deciding(self, value: lang.Apply) -> list[tuple[int, Any, Any]]:
+        """The arguments that decide where they are absent, with what they make of the value: (place, number, result).
+        The number is what such an argument has to be for that, None where its fill value is known to be so. A dense
+        tensor is absent where it is read outside: it has its fill value there."""
+        regions = replace(self.regions, dense=frozenset())
+        fills = [regions.fill(a) for a in value.arguments]
+        always = [(p, None, r) for p, r in regions.deciding(value, fills)]
+        if any(f is not None and not isfinite(abs(f)) for f in fills):
+            return always  # what fills give together is what numpy says
+        return [*always, *((p, n, r) for p, n, r in self.types.known(value) if fills[p] is None)]
 
     def is_harmless(self, value: lang.Apply, other: Any) -> bool:
         """Whether the operator makes nothing else of the other argument than what the convention says: it is finite,
@@ -205,9 +247,10 @@ class PointValues(Merging):
                 return None if flag == lang.Constant(True) else lang.Apply("logical_not", (flag,))
             case Linked(_, inner):
                 return self.absent(inner, env)
+            case Chosen() | lang.Apply("where", function=None):
+                return env.takes_absent.get(value)
             case lang.Apply(_, arguments):
-                fills = [self.regions.fill(a) for a in arguments]
-                places = [p for p, _ in self.regions.deciding(value, fills)]
+                places = [p for p, number, _ in self.deciding(value) if number is None]
                 alone = [a for p in places if (a := self.absent(arguments[p], env)) is not None]
                 if alone:
                     return lang.Constant(True) if lang.Constant(True) in alone else joined("logical_or", alone)

@@ -54,7 +54,7 @@ def test_what_has_a_place_for_sure(text: str, layouts: dict[str, str]) -> None:
         (
             "C[i, j] = sum(k: A[i, k])*sum(k: B[k, j])",
             {"A": "csr", "B": "csr", "C": "csr"},
-            [["A[i, k_2]", "B[k_3, j]"]],
+            [["A[i, k]", "B[k, j]"], ["A[i, k]", "B[k_2, j]"]],  # of the statement where sums are empty; of the points
         ),
     ],
 )

@@ -26,7 +26,7 @@ class _Fields(dict[type, tuple[str, ...] | None]):
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         names = None
         if is_dataclass(kind) and issubclass(kind, self.within):
-            names = tuple(f.name for f in fields(kind) if f.name != "span" and f.type not in _WORDS)
+            names = tuple(f.name for f in fields(kind) if f.init and f.name != "span" and f.type not in _WORDS)
         self[kind] = names
         return names
 

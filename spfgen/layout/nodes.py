@@ -160,6 +160,7 @@ class Layout(Public):
     """Where some alternatives say what becomes of the value there: all of them."""
     fill_text: str = field(default="0", init=False)
     _hash: int | None = field(default=None, init=False, compare=False, repr=False)
+    _unfilled: Layout | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fill", plain_fill(self.fill))
@@ -181,10 +182,26 @@ class Layout(Public):
 
     def __getstate__(self) -> list[Any]:
         # Texts have other hashes in another process.
-        return [None if f.name == "_hash" else getattr(self, f.name) for f in fields(self)]
+        return [None if f.name in ("_hash", "_unfilled") else getattr(self, f.name) for f in fields(self)]
 
     def __repr__(self) -> str:
         return f"<spfgen layout {self.title}>"
+
+    @property
+    def unfilled(self) -> Layout:
+        """The layout with fill value 0: what is known of where entries are is found out for that one."""
+        if self.fill_text == "0":
+            return self
+        if self._unfilled is None:
+            object.__setattr__(self, "_unfilled", replace(self, fill=0))
+        assert self._unfilled is not None
+        return self._unfilled
+
+    def refilled(self, fill: Any) -> Layout:
+        """The layout with that fill value."""
+        layout = replace(self, fill=fill)
+        object.__setattr__(layout, "_unfilled", self.unfilled)
+        return layout
 
     @property
     def structure(self) -> str:

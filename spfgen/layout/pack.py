@@ -145,7 +145,7 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
     Raises Unsupported when no order does.
     """
     if layout.fill_text != "0":  # which is nothing to an order, but not all types have it
-        return key_orders(replace(layout, fill=0))
+        return key_orders(layout.unfilled)
     return orders_of(layout, pack_plan(layout))
 
 
@@ -156,5 +156,5 @@ def chunked(layout: Layout) -> tuple[PackPlan, tuple[KeyOrder, ...]] | None:
     if plan is None or any(r.kind == "chunk" for r in pack_plan(layout).ranks):
         return None
     with suppress(Unsupported):
-        return plan, orders_of(replace(layout, fill=0), plan)
+        return plan, orders_of(layout.unfilled, plan)
     return None

@@ -62,7 +62,7 @@ def table_of(layout: Layout) -> PackingTable | None:
     """None where the layout has no key; remembered on the disk."""
     if layout.value_transforms or layout.is_pattern or not layout.rank:
         return None
-    plain = layout if layout.fill_text == "0" else replace(layout, fill=0)  # which is nothing to its key
+    plain = layout.unfilled  # the fill is nothing to its key
     name = folder.hash_of(plain.structure, folder.fingerprint())
     data = folder.load(FOLDER, name)
     key: KeyPlan | None = None

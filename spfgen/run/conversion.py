@@ -108,7 +108,7 @@ def pads(layout: Layout) -> bool:
     form = form_of(layout)
     if form.pads is None:
         try:
-            form.pads = key_plan(layout, key_orders(layout)).pads
+            form.pads = key_plan(layout.unfilled, key_orders(layout)).pads
         except Unsupported:
             form.pads = True
     return form.pads

@@ -294,7 +294,7 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
     values as they are."""
     from spfgen.layout.proofs import stored_once
 
-    if tensor.layout.value_transforms or tensor.layout.is_pattern or not stored_once(tensor.layout).proved:
+    if tensor.layout.value_transforms or tensor.layout.is_pattern or not stored_once(tensor.layout.unfilled).proved:
         return None
     check_unchanged(tensor)
     if fill is None:
@@ -325,7 +325,12 @@ def _all_stand(tensor: Tensor) -> bool:
     from spfgen.layout.proofs import stored_once
 
     layout = tensor.layout
-    if layout.value_transforms or layout.is_pattern or len(layout.values) != 1 or not stored_once(layout).proved:
+    if (
+        layout.value_transforms
+        or layout.is_pattern
+        or len(layout.values) != 1
+        or not stored_once(layout.unfilled).proved
+    ):
         return False
     return not pads(layout) and len(tensor.to_coo().values) == tensor.arrays[layout.values[0].name].size
 
@@ -559,7 +564,7 @@ def _to_reduce(tensor: Tensor, axis: Any) -> tuple[Entries, Any]:
         values = own_values(tensor)
         return (entries_of(tensor) if values is None else Entries(tensor.shape, (), values, tensor.fill_value)), None
     segments = segments_of(tensor) if len(axes) == 1 and tensor.ndim == 2 else None
-    if segments is None or not stored_once(tensor.layout).proved:
+    if segments is None or not stored_once(tensor.layout.unfilled).proved:
         return entries_of(tensor), None
     entries = Entries(tensor.shape, (), segments.values, tensor.fill_value)
     if axes[0] != segments.form.along:

@@ -418,7 +418,7 @@ def _once(
     kept = ~same(values, fill) if pads(tensor.layout) else np.ones(len(values), bool)
     if not kept.all():
         values, coords = values[kept], [c[kept] for c in coords]
-    if len(values) < most_sorted or not stored_once(tensor.layout).proved:
+    if len(values) < most_sorted or not stored_once(tensor.layout.unfilled).proved:
         entries = normal(shape, coords, values, fill)
         return Coordinates(shape, tuple(entries.coords), entries.values, entries.fill)
     return Coordinates(shape, tuple(np.asarray(c, np.int64) for c in coords), values, fill)

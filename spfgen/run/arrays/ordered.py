@@ -87,7 +87,7 @@ def form_of(layout: Layout) -> Form | None:
     """None for other layouts."""
     known = signature_of(layout)
     if known.form is False:
-        known.form = _form(layout)
+        known.form = _form(layout.unfilled)
     form: Form | None = known.form
     return form
 
@@ -118,7 +118,7 @@ def rises(layout: Layout) -> bool:
     """Whether it is proved that entries lie in order, each once: packing has nothing to sort."""
     known = signature_of(layout)
     if known.rises is None:
-        known.rises = _rises(layout)
+        known.rises = _rises(layout.unfilled)
     return known.rises
 
 

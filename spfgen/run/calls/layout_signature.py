@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import DataError
@@ -37,6 +36,8 @@ class LayoutSignature:
         """See `canonical`."""
         self.fills: dict[Any, Any] = {}
         """The fill value as a number of each type that was asked for."""
+        self.refills: dict[str, Layout] = {}
+        """See `refilled`."""
         self.pads: bool | None = None
         """See `conversion.pads`."""
         self.table: Any = False
@@ -105,7 +106,14 @@ def canonical(layout: Layout) -> Layout:
 
 def refilled(layout: Layout, fill: Any) -> Layout:
     """The layout with that fill value: one object for each."""
-    return layout if layout.fill_text == fill_text(fill) else canonical(replace(layout, fill=fill))
+    text = fill_text(fill)
+    if layout.fill_text == text:
+        return layout
+    unfilled = canonical(layout.unfilled)
+    known = form_of(unfilled).refills
+    if text not in known:
+        remember(known, text, unfilled if text == "0" else canonical(unfilled.refilled(fill)))
+    return known[text]
 
 
 def _number(extent: Expr, sizes: Mapping[str, int]) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.run import conversion
 from spfgen.run.arrays import eager, elementwise, indexing, lazy, merges, ordered
 from spfgen.run.calls import call_cache
 
@@ -83,6 +84,18 @@ def test_rows_and_columns_in_another_order(layout: str) -> None:
     found = asked.of_segments()
     np.testing.assert_array_equal(np.asarray(found), dense[key])
     found.validate()
+
+
+def test_what_is_known_of_a_layout_holds_for_other_fill_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(6)
+    pairs = [drawn(random, (6, 5), "f8") for _ in range(2)]
+    one, other = (packed(*p, "csr") for p in pairs)
+    for t in (0.1875, 0.28125, np.nan, -np.inf):
+        found = (one - t) * (other - t)
+        np.testing.assert_array_equal(np.asarray(found), (pairs[0][0] - t) * (pairs[1][0] - t))
+        monkeypatch.setattr(ordered, "key_plan", lambda *_: pytest.fail("planned again"))
+        monkeypatch.setattr(conversion, "key_plan", lambda *_: pytest.fail("planned again"))
+    assert found.layout.unfilled == one.layout
 
 
 def test_entries_that_stand_twice_are_added() -> None:

@@ -49,7 +49,7 @@ class Tuner(Protocol):
     ) -> Bound: ...
 
 
-class Blocks(Protocol):
+class BlockedKernel(Protocol):
     """cluster/methods.py"""
 
     def called(
@@ -64,7 +64,7 @@ class Notebook(Protocol):
 
 
 TUNER: LateImport[Tuner] = LateImport("tuner")
-BLOCKS: LateImport[Blocks] = LateImport("blocks")
+BLOCKS: LateImport[BlockedKernel] = LateImport("blocks")
 NOTEBOOK: LateImport[Notebook] = LateImport("notebook")
 
 

@@ -90,7 +90,7 @@ def loops(order: Sequence[str]) -> Iterator[lang.Loop]:
         yield lang.Loop(owner or None, index)
 
 
-def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
+def _forced(finds: Mapping[str, str] | None) -> tuple[lang.FindClause, ...]:
     """Raises UsageError when it does not say for positions how they are found."""
     if finds is not None and not isinstance(finds, Mapping):
         raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is {a_type(finds)}")
@@ -99,5 +99,5 @@ def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
         if not isinstance(place, str) or not isinstance(algorithm, str):
             raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but there is {place!r}: {algorithm!r}")
         owner, _, position = place.rpartition(".")
-        result.append(lang.ForcedFind(owner or None, position, algorithm))
+        result.append(lang.FindClause(owner or None, position, algorithm))
     return tuple(result)

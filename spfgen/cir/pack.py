@@ -18,7 +18,7 @@ from spfgen.cir.tree.build import INT, joined
 from spfgen.cir.tree.names import identifier
 from spfgen.ir import fresh, walk
 from spfgen.lang.types import KEYWORDS, TYPES, ElementType
-from spfgen.layout.keys import KeyPlan, Level
+from spfgen.layout.keys import KeyLevel, KeyPlan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import encode
 from spfgen.sets.affine import Affine
@@ -283,7 +283,7 @@ class _Fill:
         values |= {level.rank.position: c.Name(r) for level, r in zip(self.key.levels, self.ranks, strict=True)}
         return ExprLowering(values, self.source.arrays, self.encoded.calls, self.encoded.quotients)
 
-    def segment(self, level: Level, names: ExprLowering) -> c.Expr:
+    def segment(self, level: KeyLevel, names: ExprLowering) -> c.Expr:
         """Which group of all the entry is in."""
         call = self.encoded.calls[level.rank.begin]
         extents = self.layout.index(call.function).extents
@@ -334,7 +334,7 @@ class _Fill:
         arguments += argument_names(self.layout, self.types)
         return made("void", "spfgen_fill", params, body, doc, arguments)
 
-    def level(self, number: int, level: Level, names: ExprLowering) -> list[c.Stmt]:
+    def level(self, number: int, level: KeyLevel, names: ExprLowering) -> list[c.Stmt]:
         """A rank steps on where a digit of its own or one before has changed."""
         rank, position = level.rank, c.Name(self.ranks[number])
         lines: list[c.Stmt] = []
@@ -362,7 +362,7 @@ class _Fill:
             c.Cast(TYPES[self.kinds[array]].c, value) if element.narrow else value,
         )
 
-    def bounds(self, number: int, level: Level, names: ExprLowering) -> list[c.Stmt]:
+    def bounds(self, number: int, level: KeyLevel, names: ExprLowering) -> list[c.Stmt]:
         """Groups up to this one begin here at the latest."""
         begin = self.encoded.calls[level.rank.begin].function
         last = c.Name(self.segments[number])

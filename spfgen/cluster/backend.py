@@ -66,10 +66,10 @@ def joined(chunks: Sequence[Any], axis: int = 0) -> Any:
     """numpy.concatenate; of terms of a sum it is one, too."""
     import numpy as np
 
-    from spfgen.cluster.terms import Term, as_term
+    from spfgen.cluster.terms import ProductTerm, as_term
 
     whole = np.concatenate(chunks, axis=axis)
-    return as_term(whole) if all(isinstance(c, Term) for c in chunks) else whole
+    return as_term(whole) if all(isinstance(c, ProductTerm) for c in chunks) else whole
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:

@@ -58,7 +58,7 @@ class CutsCost:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenCuts:
     """`cuts` are the bounds of indices; `wanted` the indices along which operands are cut; `cost` is that of the cuts,
     on these workers, and `others` those of the ways that were not taken."""
 
@@ -69,18 +69,18 @@ class Choice:
     others: tuple[tuple[str, CutsCost], ...] = ()
 
 
-def choose(unit: Joint, on: Workers | None = None) -> Choice:
+def choose(unit: Joint, on: Workers | None = None) -> ChosenCuts:
     """The cuts that are expected to take the least time among those that fit into workers, all if none does."""
     wanted, candidates = _candidates(unit)
     on = on or workers()
     ways = [dict(w) for w in islice(_ways(candidates), limits.CUTS)]
     if len(ways) == 1:
-        return Choice(ways[0], wanted, cost_of(unit, ways[0], on), on)
+        return ChosenCuts(ways[0], wanted, cost_of(unit, ways[0], on), on)
     costs = [cost_of(unit, cuts, on) for cuts in ways]
     order = sorted(range(len(ways)), key=lambda k: (not costs[k].fits(on), costs[k].seconds(on) if costs[k].fits(on)
                                                     else costs[k].memory))  # fmt: skip
     others = tuple((shown(ways[k]), costs[k]) for k in order[1:4])
-    return Choice(ways[order[0]], wanted, costs[order[0]], on, others)
+    return ChosenCuts(ways[order[0]], wanted, costs[order[0]], on, others)
 
 
 def shown(cuts: Cuts) -> str:

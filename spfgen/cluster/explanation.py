@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.choose_cuts import Choice
+from spfgen.cluster.choose_cuts import ChosenCuts
 from spfgen.cluster.iteration_space import EXACT
 from spfgen.cluster.joint import Joint
 from spfgen.cluster.separability import COMBINED, RESULT, OperandRead, Way, within
 from spfgen.facts.formula import Var, show
 
 
-def explanation(unit: Joint, choice: Choice, text: str, tasks: int) -> str:
+def explanation(unit: Joint, choice: ChosenCuts, text: str, tasks: int) -> str:
     """The lines of `Blocked.explain()`."""
     lines = [text, ""]
     for index, bounds in unit.cuts.items():
@@ -49,7 +49,7 @@ def _left_out(unit: Joint) -> Iterator[str]:
         yield f"{sum(scheduled):,} of {len(scheduled):,} blocks of work have something to do"
 
 
-def _costs(choice: Choice) -> Iterator[str]:
+def _costs(choice: ChosenCuts) -> Iterator[str]:
     """What the cuts are expected to cost, and others."""
     on = f"{choice.on.count} workers" if choice.on.count > 1 else "one worker"
     yield f"expected on {on}: {choice.cost}"

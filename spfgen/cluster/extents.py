@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Extents:
+class KnownExtents:
     """`indices` are those that run from 0; `shapes` those of all tensors whose extents are known."""
 
     indices: Mapping[str, int]
@@ -27,7 +27,7 @@ class Extents:
 
 def extents_of(
     steps: Sequence[Any], shapes: Mapping[str, Shape], sizes: Mapping[str, int], given: Mapping[str, int]
-) -> Extents:
+) -> KnownExtents:
     """`shapes` are those of the operands, `sizes` the numbers that are named, `said` extents of indices, and those of
     results as `y.n_1`. Raises DataError where they do not agree."""
     _check_agree(steps, shapes, sizes, given)
@@ -38,7 +38,7 @@ def extents_of(
         ranges.find(unique)
     except ValueError as error:
         raise DataError(str(error)) from None
-    return Extents(_by_name(ranges), _known(steps, ranges, given))
+    return KnownExtents(_by_name(ranges), _known(steps, ranges, given))
 
 
 def _by_name(ranges: IndexRanges) -> dict[str, int]:

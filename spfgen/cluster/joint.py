@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spfgen.cluster.blocked import Blocked
 from spfgen.cluster.cuts import Bounds, Box
-from spfgen.cluster.extents import Extents
+from spfgen.cluster.extents import KnownExtents
 from spfgen.cluster.iteration_space import BlocksOfWork, ReadPart
 from spfgen.cluster.separability import OperandRead, Separable, Way
 
@@ -30,7 +30,7 @@ class Joint(Protocol):
     layouts: Mapping[str, Any]
     said: dict[str, int]
     named: dict[str, int]
-    found: Extents
+    found: KnownExtents
     steps: tuple[Any, ...]
     targets: tuple[str, ...]
     separable: Separable

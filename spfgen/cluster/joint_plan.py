@@ -14,11 +14,11 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
 from spfgen.cluster.blocked import Blocked
-from spfgen.cluster.choose_cuts import Choice, choose
+from spfgen.cluster.choose_cuts import ChosenCuts, choose
 from spfgen.cluster.construction import blocks_like, example_of
 from spfgen.cluster.cuts import Bounds, Box
 from spfgen.cluster.explanation import explanation
-from spfgen.cluster.extents import Extents, extents_of
+from spfgen.cluster.extents import KnownExtents, extents_of
 from spfgen.cluster.iteration_space import BlockPoints, BlocksOfWork, ReadPart, high, low
 from spfgen.cluster.joint import Parts, Place, Ranges
 from spfgen.cluster.local import LocalProgram
@@ -27,7 +27,7 @@ from spfgen.cluster.read_conditions import leaves, outside
 from spfgen.cluster.separability import COMBINED, RESULT, OperandRead, Way, plain, quasi, reads_of, separable, within
 from spfgen.cluster.size_estimates import bytes_within, result_bytes
 from spfgen.cluster.stored_boxes import narrowed, stored_range
-from spfgen.cluster.tasks import BestPlaces, Better, Combine, Empty, Full, Pick, RunKernel, Start, fill_in
+from spfgen.cluster.tasks import BestPlaces, Better, Combine, Empty, Full, PickResult, RunKernel, Start, fill_in
 from spfgen.cluster.traffic import worker_of
 from spfgen.cluster.types import dtype_of, types_of
 from spfgen.cluster.workers import addresses
@@ -79,7 +79,7 @@ class JointPlan:
         self.said, self.named, self.settings = dict(given), dict(named), settings
         self.written = steps
         shapes = {**known, **{n: shape_of(v) for n, v in {**operands, **kept}.items()}}
-        self.found: Extents = extents_of(steps, shapes, self.named, self.said)
+        self.found: KnownExtents = extents_of(steps, shapes, self.named, self.said)
         self.steps = steps
         self.targets = tuple(n for n in layouts if n not in local)
         self.filled = {n for n, v in {**operands, **kept}.items() if fill_of(v) != 0}
@@ -99,7 +99,7 @@ class JointPlan:
         self._works: dict[tuple[str, ...], BlocksOfWork] = {}
         self._parts: dict[tuple[str, tuple[str, ...]], Parts] = {}
         self._points: dict[Any, BlockPoints | None] = {}
-        self.choice: Choice = choose(self)
+        self.choice: ChosenCuts = choose(self)
         self._check_carried()
         self.cuts: Mapping[str, Bounds] = self.choice.cuts
         self.parts = {r.name: self.parts_of(r, tuple(self.cuts)) for r in self.reads}
@@ -370,7 +370,7 @@ class JointPlan:
                 part_key: Any = key
                 if len(self.targets) > 1:
                     part_key = (f"{target}_of-" + name, *places)
-                    layer[part_key] = (Pick(target), key)
+                    layer[part_key] = (PickResult(target), key)
                     if key in homes:
                         homes[part_key] = homes[key]
                 parts_of_blocks[target].setdefault(self.block_of(target, at), []).append(part_key)

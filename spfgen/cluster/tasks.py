@@ -364,7 +364,7 @@ def _copied(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Pick:
+class PickResult:
     """One of the results of a task."""
 
     target: str

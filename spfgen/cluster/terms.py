@@ -14,7 +14,7 @@ from spfgen.run.calls.layout_signature import canonical
 from spfgen.run.tensor import Array, Tensor
 
 
-class Term(Tensor):
+class ProductTerm(Tensor):
     """The product of two chunks, with an axis of extent 1 for each index that is summed.
 
     Its sum is sparse, where that of another tensor is dense: what is added are matrices, not the elements of one. With
@@ -43,11 +43,11 @@ class Term(Tensor):
         return _rebuilt, (self.layout, dict(self.sizes), dict(self.arrays))
 
 
-def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Term:
-    return Term(canonical(layout), sizes, arrays)
+def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> ProductTerm:
+    return ProductTerm(canonical(layout), sizes, arrays)
 
 
 def as_term(value: Any) -> Any:
     """What a function of chunks gives, as a term of the sum where it is a sparse tensor with the fill value 0."""
     is_sparse = isinstance(value, Tensor) and value.layout.fill_text == "0"
-    return Term(value.layout, value.sizes, value.arrays) if is_sparse else value
+    return ProductTerm(value.layout, value.sizes, value.arrays) if is_sparse else value

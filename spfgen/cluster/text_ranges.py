@@ -136,7 +136,7 @@ class SplitLines:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredBlock:
     """A block, of what all ranges have for it."""
 
     text: TextFile
@@ -201,7 +201,7 @@ def graph_of(text: TextFile, bounds: tuple[Bounds, ...], layout: Any, size: int,
     counts = [(f"piece-{name}", k) for k in range(len(ranges))]
     for place, box in boxes(bounds).items():
         pieces = [(f"piece-{name}", k, *place) for k in range(len(ranges))]
-        tasks[name, *place] = (Gathered(text, box, layout), counts, pieces)
+        tasks[name, *place] = (GatheredBlock(text, box, layout), counts, pieces)
     return tasks
 
 

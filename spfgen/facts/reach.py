@@ -22,7 +22,7 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldValues:
     """What an index array holds: values of a type, between bounds over sizes where it declares any."""
 
     least: int
@@ -53,7 +53,7 @@ class Limits:
     """All that a kernel computes, in its order; what its index arrays hold. Sizes up to `safe` need no look."""
 
     steps: tuple[RangeStep, ...] = ()
-    arrays: tuple[tuple[str, Held], ...] = ()
+    arrays: tuple[tuple[str, HeldValues], ...] = ()
     safe: int = MOST
 
     def beyond(
@@ -90,7 +90,7 @@ class _Reach:
     """`ranges` of what is known so far; `broken` are the expressions met that do not fit."""
 
     ranges: dict[str, Interval]
-    arrays: Mapping[str, Held]
+    arrays: Mapping[str, HeldValues]
     values: Callable[[str], Interval] | None
     broken: list[tuple[Expr, int]] = field(default_factory=list)
 

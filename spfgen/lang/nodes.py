@@ -222,7 +222,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class ForcedFind:
+class FindClause:
     """`find B.p : hash`: every find of that position of the tensor is by this algorithm (a name of lang/types.py).
 
     `tensor` is None where the person wrote a name alone, which is refused when the layouts are known."""
@@ -385,7 +385,7 @@ class Kernel:
     sizes: tuple[str, ...]
     statements: tuple[Any, ...]
     order: tuple[Loop, ...] = ()
-    finds: tuple[ForcedFind, ...] = ()
+    finds: tuple[FindClause, ...] = ()
     doc: str = ""
     span: Span | None = _span()
     directives: tuple[Directive | LoopsRelation, ...] = ()

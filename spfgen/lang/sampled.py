@@ -28,7 +28,7 @@ MOST_STEPS = 1 << 30
 """Points that a recurrence computes: all of its points again for each."""
 
 
-class TooLarge(ValueError):
+class TooManyPoints(ValueError):
     """What is asked for needs more points than that."""
 
 
@@ -118,7 +118,7 @@ class SampledPoints:
 
 @dataclass
 class Sampled(Interpreter):
-    """The same meaning for large operands. Raises TooLarge where more than `most` points are needed at a time."""
+    """The same meaning for large operands. Raises TooManyPoints where more than `most` points are needed at a time."""
 
     most: int = MOST
     lists: dict[str, tuple[Any, tuple[Array, ...]]] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Sampled(Interpreter):
 
     def limited(self, points: int) -> None:
         if points > self.most:
-            raise TooLarge(f"{points} points at a time are more than {self.most}")
+            raise TooManyPoints(f"{points} points at a time are more than {self.most}")
 
     def count(self, indices: Sequence[str]) -> int:
         return prod(max(0, high - low) for low, high in map(self.range_of, indices))
@@ -139,14 +139,14 @@ class Sampled(Interpreter):
 
     def statement(self, step: n.Statement, frame: Frame, scalars: dict[str, Any]) -> None:
         if isinstance(self.tensors[step.target.tensor], IndexedEntries):
-            raise TooLarge(f"{step.target.tensor} is not a dense array")
+            raise TooManyPoints(f"{step.target.tensor} is not a dense array")
         self.limited(self.count(self.free(step.target, frame)))
         super().statement(step, frame, scalars)
 
     def recurrence(self, step: n.Statement, value: Any, frame: Frame, inner: Frame, scalars: dict[str, Any]) -> None:
         points = prod(inner.shape)
         if points * points > MOST_STEPS:
-            raise TooLarge(f"{step.target.tensor}: a recurrence of {points} points")
+            raise TooManyPoints(f"{step.target.tensor}: a recurrence of {points} points")
         super().recurrence(step, value, frame, inner, scalars)
 
     def with_free(self, value: Any, frame: Frame, where: Any) -> Frame:
@@ -155,10 +155,10 @@ class Sampled(Interpreter):
 
     def values_at(self, step: n.Statement, places: Sequence[Array], before: Array, scalars: Mapping[str, Any]) -> Array:
         """What an equation gives to these places (an array for each subscript) of its target, which have the values
-        `before`. Raises TooLarge where that is not known without all others."""
+        `before`. Raises TooManyPoints where that is not known without all others."""
         name = step.target.tensor
         if any(v.tensor == name and v != step.target for v in nodes_of(step.value) if isinstance(v, n.Access)):
-            raise TooLarge(f"{name} is read where other points write it")
+            raise TooManyPoints(f"{name} is read where other points write it")
         with np.errstate(all="ignore"):
             return self.computed_at(step, places, before, scalars)
 
@@ -187,7 +187,7 @@ class Sampled(Interpreter):
         kind = "add" if op == "subtract" else op
         several = self.free(step.value, frame)
         if several and (identity_of(kind, step.function, before.dtype) is None or kind in UNLIKE_ITS_IDENTITY):
-            raise TooLarge(f"{step.target.tensor} is updated in an order")
+            raise TooManyPoints(f"{step.target.tensor} is updated in an order")
         function = step.function
         operand = self.summed(step.value, frame, scalars, step.op if kind == "add" else kind, function, step.where)
         return operand, converted(np.asarray(self.apply(op, function, (before, operand.value))), before.dtype)
@@ -215,12 +215,12 @@ class Sampled(Interpreter):
         if isinstance(subscript, n.Range):
             return (subscript.index,), self.slice_of(subscript, extent).start, subscript.step
         if not isinstance(subscript, Expr):
-            raise TooLarge("which points write a place is not known")
+            raise TooManyPoints("which points write a place is not known")
         names = tuple(variables(subscript) - self.sizes.keys())
         first, second, third = (int(self.expr(subscript, dict.fromkeys(names, k))) for k in (0, 1, 2))
         is_line = first != second and third - second == second - first
         if len(names) > 1 or (names and not is_line) or not _is_affine(subscript):
-            raise TooLarge("which points write a place is not known")
+            raise TooManyPoints("which points write a place is not known")
         return names, first, second - first
 
     # --- sums along what is stored --------------------------------------------------------------------------

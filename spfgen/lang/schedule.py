@@ -11,7 +11,7 @@ from lark import Tree
 from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import TRUE, calls, rename, show
 from spfgen.lang.expressions import Reader, word_in
-from spfgen.lang.nodes import Directive, ForcedFind, Kernel, Loop, LoopsRelation
+from spfgen.lang.nodes import Directive, FindClause, Kernel, Loop, LoopsRelation
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Schedule:
     """The clauses of a schedule, in their order; `deterministic`: results do not depend on the number of threads."""
 
     order: tuple[Loop, ...] = ()
-    finds: tuple[ForcedFind, ...] = ()
+    finds: tuple[FindClause, ...] = ()
     directives: tuple[Directive | LoopsRelation, ...] = ()
     deterministic: bool = False
 
@@ -27,7 +27,7 @@ class Schedule:
 def read_schedule(reader: Reader, clauses: Sequence[Any]) -> Schedule:
     """The clauses of all schedules of a kernel. Raises SpecError."""
     order: list[Loop] = []
-    finds: list[ForcedFind] = []
+    finds: list[FindClause] = []
     directives: list[Directive | LoopsRelation] = []
     deterministic = False
     for clause in (c for c in clauses if isinstance(c, Tree)):
@@ -63,10 +63,10 @@ def _loop(reader: Reader, tree: Tree[Any]) -> Loop:
     return Loop(str(first), reader.name(second), reader.span(tree))
 
 
-def _find(reader: Reader, tree: Tree[Any]) -> ForcedFind:
+def _find(reader: Reader, tree: Tree[Any]) -> FindClause:
     position, algorithm = tree.children
     loop = _loop(reader, position)
-    return ForcedFind(loop.tensor, loop.name, str(algorithm), reader.span(tree))
+    return FindClause(loop.tensor, loop.name, str(algorithm), reader.span(tree))
 
 
 def _directives(reader: Reader, tree: Tree[Any]) -> Iterator[Directive]:
@@ -115,7 +115,7 @@ def _relation(reader: Reader, tree: Tree[Any]) -> LoopsRelation:
     return LoopsRelation(sides[0], sides[1], rename(formula, names), reader.span(tree))
 
 
-def show_loop(loop: Loop | ForcedFind) -> str:
+def show_loop(loop: Loop | FindClause) -> str:
     """The loop as it is written."""
     name = loop.name if isinstance(loop, Loop) else loop.position
     return f"{loop.tensor}.{name}" if loop.tensor else name

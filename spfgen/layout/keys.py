@@ -57,7 +57,7 @@ class KeyField:
 
 
 @dataclass(frozen=True)
-class Level:
+class KeyLevel:
     """A rank: the first `group` fields say the group, the first `end` fields group and keys."""
 
     rank: Rank
@@ -72,7 +72,7 @@ class KeyPlan:
 
     plan: PackPlan
     fields: tuple[KeyField, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[KeyLevel, ...]
     computed: tuple[Computed, ...]
     checks: tuple[Constraint, ...]
     after: tuple[Computed, ...] = ()
@@ -164,11 +164,11 @@ def _inside(layout: Layout) -> list[Constraint]:
 
 def _fields(
     encoded: Encoded, steps: list[Computed | Ranked], orders: Mapping[Rank, KeyOrder]
-) -> tuple[tuple[KeyField, ...], tuple[Level, ...], tuple[Computed, ...]] | str:
+) -> tuple[tuple[KeyField, ...], tuple[KeyLevel, ...], tuple[Computed, ...]] | str:
     """The digits in the order of importance."""
     computed = {s.position: s for s in steps if isinstance(s, Computed)}
     fields: list[KeyField] = []
-    levels: list[Level] = []
+    levels: list[KeyLevel] = []
     for step in steps:
         if not isinstance(step, Ranked):
             continue
@@ -196,7 +196,7 @@ def _fields(
             if field is None:
                 return f"`{rank.keys[number]}` has no bounds"
             fields.append(field)
-        levels.append(Level(rank, group, len(fields)))
+        levels.append(KeyLevel(rank, group, len(fields)))
     for position, rule in computed.items():
         if any(f.name == position for f in fields) or not rule.numerator.names() & {*encoded.layout.coordinates}:
             continue

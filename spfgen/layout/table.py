@@ -17,7 +17,7 @@ import numpy as np
 from spfgen import folder
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Expr, Var, show
-from spfgen.layout.keys import KeyPlan, Level, key_plan
+from spfgen.layout.keys import KeyLevel, KeyPlan, key_plan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders
 from spfgen.layout.points import Array, affine_value
@@ -233,7 +233,7 @@ class _Numbers:
         return call.function if call.arguments == (Var(key.fields[0].name),) and level.group == 1 else None
 
     @staticmethod
-    def _resets(level: Level) -> bool:
+    def _resets(level: KeyLevel) -> bool:
         return level.rank.kind == "slots" and level.group > 0
 
     def _level(self, number: int) -> Iterator[int]:

@@ -11,7 +11,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute, variables
 from spfgen.ir import children
 from spfgen.plan.analyse.cost import CountedSize
-from spfgen.plan.choices import THREADS, Choice
+from spfgen.plan.choices import THREADS, Decision
 from spfgen.plan.nodes import PLANS, Clear, Find, Plan, Scan
 from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
@@ -78,7 +78,7 @@ class Context:
         words = {m.word for m in self.marks if m.word != "order" or m.dim not in tiles}
         return words <= {"parallel", "serial", "tile", "split"} and {*self.order} <= tiles and not self.forced
 
-    def makes(self, choice: Choice) -> bool:
+    def makes(self, choice: Decision) -> bool:
         """Whether a choice is made at this level."""
         return choice.level <= self.level
 

@@ -48,7 +48,7 @@ from spfgen.plan.nodes import (
     stores_in,
     with_body,
 )
-from spfgen.plan.transform.legal import Shared, refused
+from spfgen.plan.transform.legal import SharedPlaces, refused
 from spfgen.plan.transform.passes import VALUE, Given, Nests, Within, passed, passes_of
 from spfgen.plan.verify.compared import note_apart
 from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
@@ -418,7 +418,7 @@ class _Fusion:
                 note_apart(wanted.instance, loop.dim)
         return is_shared
 
-    def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
+    def sharing(self, scan: Scan, mark: Mark) -> list[SharedPlaces]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""
         point, loop = self.point, mark.dim
         inside = {n.target.tensor for n in stores_in(scan.body)}
@@ -426,7 +426,7 @@ class _Fusion:
         shared = []
         if point.target.tensor in inside:
             self.order.check_free(mark, "be vectorized")
-            shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
+            shared.append(SharedPlaces(meetings(point, self.order.steps, loop), self.order.steps, False))
         for part in (p for p in self.found if p.instance.target.tensor in inside):
             own_loop = step_of(part, loop, self.found_nests)
             if own_loop is None:
@@ -434,7 +434,7 @@ class _Fusion:
                 raise Unsupported(f"`{loop}` cannot be vectorized: several sums run in it", mark.span, (hint,))
             written = point.target if part.place == INSIDE else None  # the value is known before what comes after
             meeting = meetings(part.instance, part.steps, own_loop, written)
-            shared.append(Shared(meeting, part.steps, part.instance.target.tensor in self.sums))
+            shared.append(SharedPlaces(meeting, part.steps, part.instance.target.tensor in self.sums))
         return shared
 
     def value(self, value: Value) -> Plan:

@@ -22,7 +22,7 @@ Kinds = tuple[tuple[str, str], ...]
 """The types of index arrays."""
 
 
-class NoPlace(Exception):
+class CopyFailed(Exception):
     """The C has no place for an entry, or no number for it, or no memory."""
 
 
@@ -34,20 +34,20 @@ class CopyKernel:
     source: Layout
 
     def __call__(self, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int) -> Packed:
-        """The arrays of the other layout. Raises NoPlace."""
+        """The arrays of the other layout. Raises CopyFailed."""
         given = Tensor(self.source, dict(sizes), dict(arrays))
         try:
             bound = self.kernel.bound({"A": given}, None, threads, "never")
             bound.otherwise = _without_place
             bound()
         except SpfgenError as error:
-            raise NoPlace from error
+            raise CopyFailed from error
         packed = bound.tensors["B"]
         return Packed(dict(packed.sizes), dict(packed.arrays))
 
 
 def _without_place(status: int) -> Any:
-    raise NoPlace(status)
+    raise CopyFailed(status)
 
 
 def copy_of(

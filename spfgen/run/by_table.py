@@ -20,7 +20,7 @@ from spfgen.layout.points import Array
 from spfgen.layout.table import PackingTable, Shaped, table_of
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.layout_signature import form_of, remember
-from spfgen.run.conversion import Fall, Room, room_of
+from spfgen.run.conversion import Fall, TargetArrays, room_of
 
 ROW = 34
 """Numbers of an array for C: its address, the bytes of an element, its extents."""
@@ -181,14 +181,14 @@ def _room(
     dtype: np.dtype[Any],
     totals: Sequence[int],
     widths: Sequence[int],
-) -> Room | None:
+) -> TargetArrays | None:
     """What the arrays are like; None where sizes do not follow. Raises Fall."""
     name = (kinds, dtype.char, *totals, *widths)
     if name not in shaped.rooms:
         key = shaped.table.key
         sizes = solved_sizes(key, shaped.numbers.sizes, totals, widths)
         remember(shaped.rooms, name, None if sizes is None else room_of(key, kinds, dtype.name, sizes, totals))
-    room: Room | None = shaped.rooms[name]
+    room: TargetArrays | None = shaped.rooms[name]
     return room
 
 

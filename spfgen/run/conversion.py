@@ -20,7 +20,7 @@ from spfgen.layout.keys import KeyPlan, key_plan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, shape_of
-from spfgen.run.by_kernel import CopyKernel, NoPlace, copy_of
+from spfgen.run.by_kernel import CopyFailed, CopyKernel, copy_of
 from spfgen.run.calls.functions import empty, zeros
 from spfgen.run.calls.layout_signature import form_of
 from spfgen.run.later import is_ready
@@ -99,7 +99,7 @@ def compiled(
     types, others = tuple(zip(names, source_types, strict=False)), tuple(zip(wanted, kinds, strict=True))
     try:
         return copy_of(source, types, target, others, source_types[len(names)], not packs and pads(source), combining)
-    except (SpfgenError, NoPlace) as error:
+    except (SpfgenError, CopyFailed) as error:
         raise Fall from error
 
 
@@ -118,7 +118,7 @@ def pads(layout: Layout) -> bool:
 
 
 @dataclass(frozen=True)
-class Room:
+class TargetArrays:
     """What the target needs for so many entries: all `sizes`, and of each array its name, shape, type and what it holds
     at places that no entry has; None where there are none."""
 
@@ -152,7 +152,7 @@ def room_of(
     value_type: str,
     sizes: dict[str, int],
     totals: Sequence[int],
-) -> Room:
+) -> TargetArrays:
     """Raises Fall when a position might not fit its type, of the `kinds` of index arrays."""
     layout = key.plan.encoded.layout
     arrays = list[tuple[str, tuple[int, ...], np.dtype[Any], Any]]()
@@ -165,4 +165,4 @@ def room_of(
     shape, dtype = shape_of(value.extents, sizes), np.dtype(value_type)
     is_full = not key.pads and prod(shape) in totals
     arrays.append((value.name, shape, dtype, None if is_full else typed_fill(layout.fill, dtype)))
-    return Room(sizes, tuple(arrays))
+    return TargetArrays(sizes, tuple(arrays))

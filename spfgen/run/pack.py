@@ -25,7 +25,7 @@ from spfgen.layout.keys import NoKey
 from spfgen.layout.nodes import Layout, coordinate_list, numbered_list
 from spfgen.layout.pack import Packed, pack
 from spfgen.layout.points import Array, to_coordinates
-from spfgen.run.by_kernel import NoPlace
+from spfgen.run.by_kernel import CopyFailed
 from spfgen.run.by_table import by_table
 from spfgen.run.calls.functions import Function, address, loaded
 from spfgen.run.calls.layout_signature import LayoutSignature, form_of, refilled
@@ -206,7 +206,7 @@ def _combined(
     copy = prepared(source, refilled(target, worst), types, kinds, packs=True, combining=combining, entries=entries)
     try:
         packed = copy(sizes, given, team(threads, len(values)))
-    except NoPlace as error:
+    except CopyFailed as error:
         raise Fall from error
     if by_number:
         name = target.values[0].name
@@ -259,7 +259,7 @@ def _converted(
         raise Fall
     try:
         return copy(sizes, contiguous, team(threads, stored))
-    except NoPlace as error:
+    except CopyFailed as error:
         raise Fall from error
 
 

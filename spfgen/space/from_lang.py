@@ -25,7 +25,7 @@ from spfgen.space.implicit_updates import added_up, without_values
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Asked, Change, Program, ProgramSizes, Steps, Tensor
-from spfgen.space.normal import Inside, Normal
+from spfgen.space.normal import InsideTensors, Normal
 from spfgen.space.outside import Outside
 from spfgen.space.pattern_overflow import doubts
 from spfgen.space.recurrences import in_order
@@ -284,7 +284,7 @@ def _bounding(node: Any) -> Iterator[lang.Access]:
     match node:
         case lang.Access():
             yield node
-        case Chosen(Inside(), _, otherwise):
+        case Chosen(InsideTensors(), _, otherwise):
             yield from _bounding(otherwise)
         case _:
             for child in children(node):

@@ -164,7 +164,7 @@ class Normal:
                 for argument in reversed(values[:-1]):
                     gathers: list[Gathered] = []
                     plain = ungathered(argument, gathers)
-                    result = Chosen(Inside(plain), plain, result, value.span)
+                    result = Chosen(InsideTensors(plain), plain, result, value.span)
                     for gather in reversed(gathers):
                         result = replace(gather, value=result, checked=False)
                 return result
@@ -241,7 +241,7 @@ def _told(steps: Sequence[Any], telling: lang.Set) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside(Formula):
+class InsideTensors(Formula):
     """That all accesses of a value lie within their tensors; a formula once the extents are known."""
 
     value: Any
@@ -263,7 +263,7 @@ def ungathered(value: Any, gathers: list[Gathered]) -> Any:
     match value:
         case Gathered(_, at, inner):
             plain = ungathered(at, gathers)
-            gathers.append(replace(value, at=Chosen(Inside(plain), plain, lang.Constant(-1))))
+            gathers.append(replace(value, at=Chosen(InsideTensors(plain), plain, lang.Constant(-1))))
             return ungathered(inner, gathers)
         case lang.Apply(_, arguments):
             return replace(value, arguments=tuple(ungathered(a, gathers) for a in arguments))

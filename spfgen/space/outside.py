@@ -23,7 +23,7 @@ from spfgen.lang.signs import PLACES
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.conditions import COMPARED, negated
-from spfgen.space.normal import Inside
+from spfgen.space.normal import InsideTensors
 from spfgen.space.steps import Chosen, Counted, Gathered, Linked
 from spfgen.space.typed import Holds, Types
 
@@ -90,7 +90,7 @@ class Outside:
                 case lang.Reduce():
                     reduced = self.reduced(node)
                     return None if reduced == node else reduced
-                case Chosen(Inside(value), then, otherwise, span):
+                case Chosen(InsideTensors(value), then, otherwise, span):
                     _, asked = self.of(value, Around(Stands.WHOLE))
                     if isinstance(asked, Holds):
                         return replace(node, condition=asked.condition)

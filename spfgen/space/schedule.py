@@ -155,7 +155,7 @@ class _Reader:
         self.marks.append(Mark(directive.word, dim, directive.number or 0, tuple(inner), directive.span))
 
 
-def _wrong_position(kernel: lang.Kernel, find: lang.ForcedFind, tensors: Mapping[str, Tensor]) -> Iterator[SpecError]:
+def _wrong_position(kernel: lang.Kernel, find: lang.FindClause, tensors: Mapping[str, Tensor]) -> Iterator[SpecError]:
     """What is to be found is no position of a tensor."""
     if find.tensor is None:
         name = find.position
@@ -175,7 +175,7 @@ def _wrong_position(kernel: lang.Kernel, find: lang.ForcedFind, tensors: Mapping
         yield SpecError(message, word_in(find.span, text), [h for h in hints if h])
 
 
-def _wrong_algorithm(find: lang.ForcedFind) -> Iterator[SpecError]:
+def _wrong_algorithm(find: lang.FindClause) -> Iterator[SpecError]:
     if find.algorithm not in FINDS:
         hints = (did_you_mean(find.algorithm, FINDS), f"algorithms: {', '.join(FINDS)}")
         message = f"expected an algorithm that finds positions, but `{find.algorithm}` is not one"

@@ -68,7 +68,7 @@ class Program:
         finds = []
         for place, algorithm in self.finds.items():
             tensor, _, position = place.rpartition(".")
-            finds.append(lang.ForcedFind(tensor, position, algorithm))
+            finds.append(lang.FindClause(tensor, position, algorithm))
         statements = parse_statements(self.text)
         kernel = with_schedule(
             lang.Kernel(name, tuple(declarations), self.sizes, statements), parse_schedule(self.schedule)

@@ -8,7 +8,7 @@ from typing import Any
 
 from spfgen.facts.formula import ONE, TRUE, ZERO, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var
 from spfgen.ir import walk
-from spfgen.layout.keys import KeyPlan, Level
+from spfgen.layout.keys import KeyLevel, KeyPlan
 from spfgen.plan.assemble.by_key import Tree
 from spfgen.plan.assemble.carried_by_key import Places
 from spfgen.plan.assemble.nodes import (
@@ -22,12 +22,12 @@ from spfgen.plan.assemble.nodes import (
     Into,
     Keep,
     Let,
+    MaxOverPoints,
     Offsets,
     Ranks,
     Repeat,
-    Room,
-    Rows,
     Running,
+    SelectRows,
     Sort,
     Vec,
     When,
@@ -101,7 +101,7 @@ def _of_step(step: AssemblyStep, vectors: Sequence[str]) -> Iterator[tuple[str, 
             yield from ((EXTENTS, (replace(step, extents=e),)) for e in _exchanged(extents))
         case Into():
             yield from ((kind, (s,)) for kind, s in _of_into(step, vectors))
-        case Rows(when=when):
+        case SelectRows(when=when):
             yield OCCUPIED, (replace(step, when=TRUE),)
             yield OCCUPIED, (replace(step, when=Not(when)),)
         case Keep() | Fail():
@@ -119,7 +119,7 @@ def _of_step(step: AssemblyStep, vectors: Sequence[str]) -> Iterator[tuple[str, 
                 SHIFTED,
                 (replace(step, value=Bin("-", step.value, ONE)),) if isinstance(step.value, Expr) else (step,),
             )
-        case Room(vector=vector) if vector:
+        case MaxOverPoints(vector=vector) if vector:
             yield COUNTS, ()
 
 
@@ -229,7 +229,7 @@ def _of_plan(key: KeyPlan) -> Iterator[tuple[str, KeyPlan]]:
         yield MARK, replace(key, plan=replace(key.plan, sentinels=marks))
 
 
-def _of_level(level: Level, digits: int) -> Iterator[Level]:
+def _of_level(level: KeyLevel, digits: int) -> Iterator[KeyLevel]:
     for group, end in ((level.group - 1, level.end), (level.group + 1, level.end),
                        (level.group, level.end - 1), (level.group, level.end + 1)):  # fmt: skip
         if 0 <= group <= end <= digits:

@@ -127,7 +127,7 @@ def _row(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     row = plan.target
     kind = low.kinds[row.tensor]
     count = joined("*", [low.expr(e, scope) for e in row.extents])
-    space = hoist.workspace(low, memory.Workspace(low.names.new(row.tensor), kind.c, count), scope)
+    space = hoist.workspace(low, memory.WorkspaceArray(low.names.new(row.tensor), kind.c, count), scope)
     lines, pointer = hoist.own_part(low, space, scope)
     assert isinstance(pointer, c.Name)
     low.array_names[row.tensor, row.array] = pointer.name
@@ -142,5 +142,5 @@ def _workspace(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     name = low.names.new(target.tensor)
     low.array_names[target.tensor, target.array] = name
     count = joined("*", [low.expr(e, scope) for e in target.extents])
-    low.workspaces.append(memory.Workspace(name, low.kinds[target.tensor].c, count, when=scope.when))
+    low.workspaces.append(memory.WorkspaceArray(name, low.kinds[target.tensor].c, count, when=scope.when))
     return low.plan(plan.body, scope)

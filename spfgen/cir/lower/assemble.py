@@ -36,10 +36,10 @@ from spfgen.plan.assemble.nodes import (
     ROW,
     Assembly,
     AssemblyStep,
-    Blocks,
+    CheckFacts,
+    CheckShared,
     Choose,
     Differs,
-    Facts,
     Fail,
     Filler,
     Fold,
@@ -47,17 +47,17 @@ from spfgen.plan.assemble.nodes import (
     Into,
     Keep,
     Let,
+    MaxOverPoints,
     Movable,
     Move,
+    NumberBlocks,
     Offsets,
     Patterns,
     Ranks,
     Repeat,
-    Room,
-    Rows,
     Running,
     SameValue,
-    Shared,
+    SelectRows,
     Sort,
     Store,
     UpperBound,
@@ -267,7 +267,7 @@ class _Writer:
                 return [
                     c.Do(c.Call("spfgen_running", (self.vector(vector), self.length(length), self.expr(width), *flags)))
                 ]
-            case Rows():
+            case SelectRows():
                 return self.rows(step)
             case Keep():
                 return self.keep(step)
@@ -293,7 +293,7 @@ class _Writer:
     def of_chunks(self, step: AssemblyStep) -> list[c.Stmt] | None:
         """Entries are put into chunks."""
         match step:
-            case Blocks(name, length, group, low, high):
+            case NumberBlocks(name, length, group, low, high):
                 given = [c.Name(self.names[v]) for v in (group, low, high)]
                 return self.called(name, "spfgen_blocks", [self.expr(length), *given])
             case Patterns(name, length, group, content, groups):
@@ -311,15 +311,15 @@ class _Writer:
         match step:
             case Filler():
                 return self.filler(step)
-            case Room():
+            case MaxOverPoints():
                 return self.room(step)
             case Insert(array, vector, extents):
                 return self.insert(array, vector, extents, step.because)
             case Store():
                 return self.store(step)
-            case Shared():
+            case CheckShared():
                 return self.shared(step)
-            case Facts():
+            case CheckFacts():
                 return self.facts(step)
         return None
 
@@ -370,7 +370,7 @@ class _Writer:
             lines.append(c.Assign(total, "=", c.Select(better, value, total)))
         return [c.Assign(total, "=", self.expr(step.initial)), loop("q", c.Int(0), self.length(step.length), lines)]
 
-    def rows(self, step: Rows) -> list[c.Stmt]:
+    def rows(self, step: SelectRows) -> list[c.Stmt]:
         rows, count = self.vector(step.name), self.scalar(step.count)
         noted = [c.Assign(c.Load(rows, count), "=", c.Name("q")), c.Assign(count, "+=", c.Int(1))]
         body = [c.If(self.condition(step.when), c.Block(tuple(noted)))]
@@ -482,7 +482,7 @@ class _Writer:
 
     # --- checks -------------------------------------------------------------------------------------------
 
-    def shared(self, step: Shared) -> list[c.Stmt]:
+    def shared(self, step: CheckShared) -> list[c.Stmt]:
         """As many entries as there are places that hold something; with a fill value that is not 0, no place twice."""
         layout, kind = self.layout, self.target.value_type
         told, filled = c.Name(self.names["told"]), c.Name(self.names["filled"])
@@ -552,7 +552,7 @@ class _Writer:
         return [c.Braces(c.Block((*value_arrays, *alone, c.Do(c.Cast("void", c.Name("part"))),
                                  c.Do(c.Cast("void", c.Name("parts"))), *nest)))]  # fmt: skip
 
-    def room(self, step: Room) -> list[c.Stmt]:
+    def room(self, step: MaxOverPoints) -> list[c.Stmt]:
         """Loops over the points of the relation, whatever is stored there."""
         layout = self.layout
         encoded = encode(layout)
@@ -592,7 +592,7 @@ class _Writer:
     def _vector_of(self, array: str) -> str:
         return next(s.vector for s in self.assembly.steps if isinstance(s, Insert) and s.array == array)
 
-    def facts(self, step: Facts) -> list[c.Stmt]:
+    def facts(self, step: CheckFacts) -> list[c.Stmt]:
         """The checks of the layout, on arrays of 64-bit integers."""
         layout = self.layout
         checks = checks_of(layout)

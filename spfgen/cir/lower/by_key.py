@@ -44,7 +44,7 @@ from spfgen.cir.tree.operators import literal
 from spfgen.cir.tree.simplify import simplify
 from spfgen.facts.formula import Expr, Var, variables
 from spfgen.lang.types import KEYWORDS, TYPES
-from spfgen.layout.keys import Level
+from spfgen.layout.keys import KeyLevel
 from spfgen.layout.nodes import IndexArray, ValueArray
 from spfgen.layout.pack_rules import shift
 from spfgen.plan.assemble.by_key import KeyAssembly
@@ -639,7 +639,7 @@ class _Whole:
         for size in self.layout.sizes:
             self.lines.append(c.Assign(c.Field(c.Name("made"), field_name(size)), "=", self.sizes[size]))
 
-    def capacity(self, level: Level, needed: c.Expr) -> None:
+    def capacity(self, level: KeyLevel, needed: c.Expr) -> None:
         """The rank has room for so many positions; sizes in its bounds that are not known yet become large enough."""
         rank, names, known = level.rank, self.names(), self.known()
         rooms = [names.floor(e, a) for a, e in rank.highs if e.names() <= known]

@@ -10,7 +10,7 @@ from spfgen.cir.lower import from_steps
 from spfgen.cir.lower.layout import FIELD, KIND
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import MEMORY_ERROR, Workspace
+from spfgen.cir.lower.workspaces import MEMORY_ERROR, WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import any_of, in_braces
@@ -85,7 +85,7 @@ def gather(low: Lowering, plan: RowWorkspace, scope: Scope) -> list[c.Stmt]:
     tensor = low.program.tensor(plan.tensor)
     rank, size = _shape(tensor)
     ordered = c.Name("false" if tensor.entries.any_order else "true")
-    rows = Workspace(low.names.new(f"{plan.tensor}_rows"), ROW, c.Int(1), each_thread=scope.thread is not None,
+    rows = WorkspaceArray(low.names.new(f"{plan.tensor}_rows"), ROW, c.Int(1), each_thread=scope.thread is not None,
                      when=scope.when)  # fmt: skip
     low.workspaces.append(rows)
     low.rows.append(rows)
@@ -153,7 +153,7 @@ def divided(
             continue
         tensor = low.program.tensor(name)
         parts = c.Name(low.names.new(f"{name}_parts"))
-        low.workspaces.append(Workspace(parts.name, KIND, count, when=scope.when))
+        low.workspaces.append(WorkspaceArray(parts.name, KIND, count, when=scope.when))
         mine = c.Name(low.names.new(f"{name}_own"))
         entries = scope.entries.get(name) or low.entries[name]
         part = c.Call("spfgen_appended_part", (entries, parts, count, number))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from spfgen.cir.lower.scope import Built, FindState, Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.cir.tree.elements import zero
@@ -293,16 +293,16 @@ def scattered(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
     return [c.If(_inside(scope.tables[find.place], wanted, None), c.Block(tuple(hit())))]
 
 
-def table_workspaces(low: Lowering, table: FindTable, scope: Scope) -> dict[str, Workspace]:
+def table_workspaces(low: Lowering, table: FindTable, scope: Scope) -> dict[str, WorkspaceArray]:
     """The arrays that a table needs, by role."""
     extent = low.expr(table.extent, scope)
     tensor, array = table.call.function.split(".", 1)
     stored = joined("*", [low.layout_expr(e, tensor) for e in low.program.tensor(tensor).layout.index(array).extents])
     stem = low.array_names[tensor, array]
-    result: dict[str, Workspace] = {}
+    result: dict[str, WorkspaceArray] = {}
 
     def add(role: str, kind: str, count: c.Expr, fill: c.Expr | None = None) -> None:
-        result[role] = Workspace(low.names.new(f"{stem}_{role}"), kind, count, fill)
+        result[role] = WorkspaceArray(low.names.new(f"{stem}_{role}"), kind, count, fill)
 
     match table.kind:
         case "hash map":

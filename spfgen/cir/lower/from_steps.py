@@ -7,7 +7,7 @@ from typing import Any
 
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp, operators
 from spfgen.cir.tree.build import in_braces
@@ -73,7 +73,7 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
                 length = low.expr(extent, scope)
                 count = length if count == c.Int(1) else c.Bin("*", count, length)
             value = None if fill is None else operators.literal(fill, TYPES[kind])
-            low.workspaces.append(Workspace(low.names[name], TYPES[kind].c, count, value))
+            low.workspaces.append(WorkspaceArray(low.names[name], TYPES[kind].c, count, value))
             low.array_names[name, OWN] = low.names[name]
             low.types[name], low.kinds[name] = kind, TYPES[kind]
             return []

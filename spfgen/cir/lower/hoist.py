@@ -7,7 +7,7 @@ from dataclasses import replace
 from spfgen.cir.lower import finds
 from spfgen.cir.lower.scope import Built, FindState, Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, joined
 from spfgen.cir.tree.print import print_expr
@@ -32,7 +32,7 @@ def find_state(
     stem = low.names[plan.name]
     if plan.extents:
         count = joined("*", [low.expr(e, scope) for e in plan.extents])
-        array = workspace(low, Workspace(low.names.new(f"{stem}s"), INT, count), scope)
+        array = workspace(low, WorkspaceArray(low.names.new(f"{stem}s"), INT, count), scope)
         lines, pointer = own_part(low, array, scope)
         if not once:
             counter = low.names.new(f"{stem}_place")
@@ -50,13 +50,13 @@ def find_state(
     return [c.Declare(INT, stem, start)], FindState(stem, "", False, seated)
 
 
-def workspace(low: Lowering, wanted: Workspace, scope: Scope) -> Workspace:
+def workspace(low: Lowering, wanted: WorkspaceArray, scope: Scope) -> WorkspaceArray:
     placed = replace(wanted, each_thread=scope.thread is not None, when=scope.when)
     low.workspaces.append(placed)
     return placed
 
 
-def own_part(low: Lowering, space: Workspace, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
+def own_part(low: Lowering, space: WorkspaceArray, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
     """The thread's part of a workspace."""
     if scope.thread is None:
         return [], c.Name(space.name)

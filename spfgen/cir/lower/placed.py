@@ -27,7 +27,7 @@ from spfgen.cir.lower.layout import field_name, final_structs
 from spfgen.cir.lower.placing import Lanes, Placing
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.pack import is_stored, target_names
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
@@ -252,7 +252,7 @@ class _Grouped(_Target):
         first, lanes = _run(low, self, "count", scope)
         second, _ = _run(low, self, "insert", scope)
         count = c.Call("spfgen_times", (lanes, self.groups)) if lanes != c.Int(1) else self.groups
-        low.workspaces.append(Workspace(self.counters.name, self.counter, count, when=scope.when))
+        low.workspaces.append(WorkspaceArray(self.counters.name, self.counter, count, when=scope.when))
         self.begun(low)
         room, gathered = low.rooms[plan.tensor]
         made_room = c.Call(room, (self.entries, self.counters, self.groups, self.stride, c.Cast("int", lanes)))
@@ -363,7 +363,7 @@ class _Keyed(_Worded):
         first, lanes = _run(low, self, "count", scope)
         second, _ = _run(low, self, "insert", scope)
         count = self.stride if lanes == c.Int(1) else c.Bin("*", lanes, self.stride)
-        low.workspaces.append(Workspace(self.counters.name, INT, count, when=scope.when))
+        low.workspaces.append(WorkspaceArray(self.counters.name, INT, count, when=scope.when))
         kind = TYPES[self.tensor.value_type].c
         given = (self.entries, self.counters, c.Cast("int", lanes), self.stride, c.Call("sizeof", (c.Name(kind),)))
         words = c.Field(self.entries, "keys")
@@ -413,7 +413,7 @@ class _Marked(_Worded):
         self.begun(low)
         first, lanes = _run(low, self, "count", scope)
         second, _ = _run(low, self, "insert", scope)
-        low.workspaces.append(Workspace(self.counters.name, "spfgen_marks", lanes, when=scope.when))
+        low.workspaces.append(WorkspaceArray(self.counters.name, "spfgen_marks", lanes, when=scope.when))
         number = c.Cast("int", lanes)
         low.released.append(c.Do(c.Call("spfgen_marks_free", (self.counters, number))))
         room, _ = low.rooms[self.plan.tensor]

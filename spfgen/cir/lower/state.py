@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from spfgen.cir.lower.layout import field_name, structs
 from spfgen.cir.lower.scope import Accumulator, Scope
 from spfgen.cir.lower.values import ValueLowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import operators
 from spfgen.cir.tree.build import INT, joined
@@ -57,7 +57,7 @@ class Lowering(ValueLowering, ABC):
         self.plans = plans
         self.steps = True
         """Whether what is written has steps: their values say in which types they are made."""
-        self.workspaces: list[Workspace] = []
+        self.workspaces: list[WorkspaceArray] = []
         self.choices: list[c.Stmt] = []
         self.functions = Functions(self.names.new)
         self.tables: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Lowering(ValueLowering, ABC):
         """The functions that make room for entries that go to their place at once, and that bring buckets in order."""
         self.statuses: list[c.Name] = []
         """The variables that say how that went."""
-        self.rows: list[Workspace] = []
+        self.rows: list[WorkspaceArray] = []
         """The workspaces of rows."""
         self.released: list[c.Stmt] = []
         """What gives back what other workspaces hold."""

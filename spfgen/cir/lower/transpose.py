@@ -5,7 +5,7 @@ from __future__ import annotations
 from spfgen import tuning
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT, joined, linear_index, loop
@@ -20,7 +20,7 @@ def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:
     key = (copy.tensor, copy.array)
     extents = [low.expr(e, scope) for e in given.extents]
     low.workspaces.append(
-        Workspace(array.name, kind.c, joined("*", extents), cleared=False, when=scope.when, filled=True)
+        WorkspaceArray(array.name, kind.c, joined("*", extents), cleared=False, when=scope.when, filled=True)
     )
     low.arrays[f"{given.tensor}.{given.array}"] = None
     whole = c.Name(low.array_names[given.tensor, given.array])

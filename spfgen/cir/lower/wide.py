@@ -6,7 +6,7 @@ To cast at each addition would give other results where the target is bool, or o
 from __future__ import annotations
 
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.elements import converted
@@ -41,7 +41,7 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
         for extent in value.extents:
             factor = lowering.layout_expr(extent, tensor.name)
             count = factor if count == c.Int(1) else c.Bin("*", count, factor)
-        lowering.workspaces.append(Workspace(wide, kind.c, count))
+        lowering.workspaces.append(WorkspaceArray(wide, kind.c, count))
         lowering.array_names[tensor.name, value.name] = wide
         inside, outside = (c.Load(c.Name(name), c.Name(counter)) for name in (wide, narrow_array))
         copies = ((first, inside, converted(outside, target_type, kind)),

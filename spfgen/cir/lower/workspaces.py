@@ -12,7 +12,7 @@ MEMORY_ERROR = "SPFGEN_ERROR_MEMORY"
 
 
 @dataclass(frozen=True)
-class Workspace:
+class WorkspaceArray:
     """`count` elements of a C type, all zero bytes, or all `fill`, or anything where not `cleared`; as many again for
     each thread where `each_thread`. All of it is used where it is `filled`."""
 
@@ -26,7 +26,7 @@ class Workspace:
     filled: bool = False
 
 
-def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
+def taken(workspaces: Sequence[WorkspaceArray]) -> list[c.Stmt]:
     """Allocation of all, with one way out when there is not enough memory."""
     lines: list[c.Stmt] = []
     for w in workspaces:
@@ -57,7 +57,7 @@ def _counted(count: c.Expr) -> c.Expr:
     return count
 
 
-def _filled(w: Workspace) -> c.Stmt:
+def _filled(w: WorkspaceArray) -> c.Stmt:
     counter = f"{w.name}_place"
     count = c.Bin("*", w.count, c.Name("threads")) if w.each_thread else w.count
     assert w.fill is not None
@@ -66,5 +66,5 @@ def _filled(w: Workspace) -> c.Stmt:
     return loop if w.when is None else c.If(w.when, c.Block((loop,)))
 
 
-def given_back(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
+def given_back(workspaces: Sequence[WorkspaceArray]) -> list[c.Stmt]:
     return [c.Do(c.Call("free", (c.Name(w.name),))) for w in workspaces]

@@ -33,7 +33,7 @@ class KernelFacts:
 
 
 @dataclass(frozen=True)
-class Pass:
+class CPass:
     """A rewrite, what it is `about`, and the level of optimisation from which on it is made (lang/optimization.py)."""
 
     name: str
@@ -64,40 +64,40 @@ def _statements(
 
 
 PASSES = (
-    Pass(
+    CPass(
         "forwarding",
         "passes a stored value to the next iteration in a register",
         _statements(lambda lines, known: with_forwarding(lines, known.values, known.names)),
         2,
     ),
-    Pass(
+    CPass(
         "scalar replacement",
         "reads the end of a segment, where the next one begins, once",
         _statements(lambda lines, known: with_scalar_replacement(lines, known.indices, known.names)),
         2,
     ),
-    Pass(
+    CPass(
         "outline",
         "makes functions of the nests that lowering has marked for it",
         lambda groups, _: [[f] for functions in groups for f in outlined(functions[-1])],
         0,
     ),
-    Pass(
+    CPass(
         "simplify C",
         "folds constants; removes empty blocks and unused names",
         _of_each(_last(lambda f: [simplify(f)])),
         0,
     ),
-    Pass(
+    CPass(
         "tile functions",
         "makes two functions of tiles of several widths: one for a tile, one for all widths",
         _of_each(lambda functions: [w for f in functions for w in with_tile_functions(f)]),
         2,
     ),
-    Pass(
+    CPass(
         "serial path", "starts no team of threads for one thread", _of_each(_last(lambda f: [*with_serial_path(f)])), 2
     ),
-    Pass(
+    CPass(
         "trip counts",
         "specializes a part of a loop for the width of a tile",
         _of_each(lambda functions: [*specialized(functions[:-1], functions[-1]), functions[-1]]),

@@ -61,7 +61,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class BinaryOperator:
     """How a binary operator binds.
 
     All binary operators of C group to the left. `regroup` says that `a op (b op c)` always equals
@@ -75,25 +75,25 @@ class Operator:
     regroup: bool = False
 
 
-OPERATORS: dict[str, Operator] = {
-    "*": Operator(13, frozenset("*")),
-    "/": Operator(13, _NOTHING),
-    "%": Operator(13, _NOTHING),
-    "+": Operator(12, _ARITHMETIC),
-    "-": Operator(12, _ARITHMETIC),
-    "<<": Operator(11, _NOTHING),
-    ">>": Operator(11, _NOTHING),
-    "<": Operator(10, _ARITHMETIC),
-    "<=": Operator(10, _ARITHMETIC),
-    ">": Operator(10, _ARITHMETIC),
-    ">=": Operator(10, _ARITHMETIC),
-    "==": Operator(9, _ARITHMETIC),
-    "!=": Operator(9, _ARITHMETIC),
-    "&": Operator(8, frozenset("&")),
-    "^": Operator(7, frozenset("^")),
-    "|": Operator(6, frozenset("|")),
-    "&&": Operator(5, _ARITHMETIC | _COMPARISON | {"&&"}, regroup=True),
-    "||": Operator(4, _ARITHMETIC | _COMPARISON | {"||"}, regroup=True),
+OPERATORS: dict[str, BinaryOperator] = {
+    "*": BinaryOperator(13, frozenset("*")),
+    "/": BinaryOperator(13, _NOTHING),
+    "%": BinaryOperator(13, _NOTHING),
+    "+": BinaryOperator(12, _ARITHMETIC),
+    "-": BinaryOperator(12, _ARITHMETIC),
+    "<<": BinaryOperator(11, _NOTHING),
+    ">>": BinaryOperator(11, _NOTHING),
+    "<": BinaryOperator(10, _ARITHMETIC),
+    "<=": BinaryOperator(10, _ARITHMETIC),
+    ">": BinaryOperator(10, _ARITHMETIC),
+    ">=": BinaryOperator(10, _ARITHMETIC),
+    "==": BinaryOperator(9, _ARITHMETIC),
+    "!=": BinaryOperator(9, _ARITHMETIC),
+    "&": BinaryOperator(8, frozenset("&")),
+    "^": BinaryOperator(7, frozenset("^")),
+    "|": BinaryOperator(6, frozenset("|")),
+    "&&": BinaryOperator(5, _ARITHMETIC | _COMPARISON | {"&&"}, regroup=True),
+    "||": BinaryOperator(4, _ARITHMETIC | _COMPARISON | {"||"}, regroup=True),
 }
 UNARY_OPERATORS = frozenset("-!~&*")
 ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "|=", "&="})
@@ -138,7 +138,7 @@ def _at_least(precedence: int, e: Expr) -> str:
     return text if binding >= precedence else f"({text})"
 
 
-def _operator(op: str) -> Operator:
+def _operator(op: str) -> BinaryOperator:
     if op not in OPERATORS:
         raise InternalError(f"expected a binary operator of C, but got {op!r}")
     return OPERATORS[op]

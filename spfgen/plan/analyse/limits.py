@@ -23,7 +23,7 @@ from spfgen.facts.formula import (
     substitute,
     variables,
 )
-from spfgen.facts.reach import LEAST, MOST, Held, Limits, RangeStep
+from spfgen.facts.reach import LEAST, MOST, HeldValues, Limits, RangeStep
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import IndexArray
@@ -47,7 +47,7 @@ def limits_of(program: Program, plans: Iterable[Plan]) -> Limits:
     return Limits(limits.steps, limits.arrays, next(fits, 0))
 
 
-def _arrays(program: Program) -> Iterator[tuple[str, Held]]:
+def _arrays(program: Program) -> Iterator[tuple[str, HeldValues]]:
     """What each index array holds, by the name of the tensor that owns it."""
     known: set[str] = set()
     for tensor in program.tensors:
@@ -58,19 +58,19 @@ def _arrays(program: Program) -> Iterator[tuple[str, Held]]:
                 yield function, _held(tensor, program, tensor.layout.index(array), kinds[array])
 
 
-def _tables(plans: Iterable[Plan]) -> Iterator[tuple[str, Held]]:
+def _tables(plans: Iterable[Plan]) -> Iterator[tuple[str, HeldValues]]:
     """What the coordinates of each table of entries are."""
     for node in (n for p in plans for n in walk(p, PLANS) if isinstance(n, Collect)):
         extents = reduce(lambda a, b: Bin("max", a, b), node.extents, cast("Expr", ONE))
-        yield f"{node.name}.{AT}", Held(0, MOST, (ZERO,), (Bin("-", extents, ONE),))
+        yield f"{node.name}.{AT}", HeldValues(0, MOST, (ZERO,), (Bin("-", extents, ONE),))
 
 
-def _held(tensor: Tensor, program: Program, array: IndexArray, kind: str) -> Held:
+def _held(tensor: Tensor, program: Program, array: IndexArray, kind: str) -> HeldValues:
     bits = 8 * TYPES[kind].bytes - 1
     bounds = [b for p in array.ranges if isinstance(p.formula, Forall) for b in _bounds(array, p.formula)]
     sizes = size_values(tensor, program.sizes.fixed)
     low, high = (tuple(substitute(e, sizes) for is_low, e in bounds if is_low == wanted) for wanted in (True, False))
-    return Held(max(-(2**bits), LEAST), min(2**bits - 1, MOST), low, high)
+    return HeldValues(max(-(2**bits), LEAST), min(2**bits - 1, MOST), low, high)
 
 
 def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:

@@ -11,7 +11,7 @@ from spfgen.errors import Unsupported
 from spfgen.facts.formula import ONE, Bin, Var
 from spfgen.facts.formula import calls as calls_in
 from spfgen.lang.types import INDEX_TYPES
-from spfgen.layout.keys import KeyField, KeyPlan, Level, key_plan
+from spfgen.layout.keys import KeyField, KeyLevel, KeyPlan, key_plan
 from spfgen.layout.pack import key_orders
 from spfgen.layout.points import affine_value
 from spfgen.sets.affine import Affine
@@ -162,7 +162,7 @@ class _Level:
     size: str
 
 
-def _level(key: KeyPlan, level: Level, place: str, count: str) -> _Level | None:
+def _level(key: KeyPlan, level: KeyLevel, place: str, count: str) -> _Level | None:
     """A level that has one array for each of its coordinates, each as long as it has positions, and where those of each
     `place` begin, of which there are so many; None where it is more than that."""
     layout, calls, rank = key.plan.encoded.layout, key.plan.encoded.calls, level.rank

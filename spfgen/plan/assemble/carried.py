@@ -45,10 +45,10 @@ from spfgen.plan.assemble.nodes import (
     ROW,
     Assembly,
     AssemblyStep,
-    Blocks,
+    CheckFacts,
+    CheckShared,
     Choose,
     Differs,
-    Facts,
     Fail,
     Filler,
     Fold,
@@ -56,17 +56,17 @@ from spfgen.plan.assemble.nodes import (
     Into,
     Keep,
     Let,
+    MaxOverPoints,
     Movable,
     Move,
+    NumberBlocks,
     Offsets,
     Patterns,
     Ranks,
     Repeat,
-    Room,
-    Rows,
     Running,
     SameValue,
-    Shared,
+    SelectRows,
     Sort,
     Store,
     UpperBound,
@@ -104,7 +104,7 @@ class Table:
 
 
 @dataclass
-class Held:
+class AssembledArrays:
     """Sizes, and arrays by name."""
 
     sizes: dict[str, int]
@@ -112,13 +112,13 @@ class Held:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Held)
+            isinstance(other, AssembledArrays)
             and self.sizes == other.sizes
             and all(np.array_equal(a, other.arrays[n]) for n, a in self.arrays.items())
         )
 
 
-def carried_out(assembly: Assembly, table: Table) -> Held:
+def carried_out(assembly: Assembly, table: Table) -> AssembledArrays:
     """The arrays of these entries. Raises Refused where there is no place for them, Misstep."""
     refused = Refused("")
     for one in (assembly, *assembly.fallbacks):
@@ -153,11 +153,11 @@ class _Carried:
     def count(self) -> int:
         return len(self.values)
 
-    def held(self) -> Held:
+    def held(self) -> AssembledArrays:
         try:
             self.all(self.assembly.steps)
             sizes = {n: self.scalars[n] for n in (*self.layout.parameters, *self.layout.sizes)}
-            return Held(sizes, {n: self.arrays[n] for n in self.layout.arrays})
+            return AssembledArrays(sizes, {n: self.arrays[n] for n in self.layout.arrays})
         except KeyError as missing:
             raise Misstep(f"`{missing.args[0]}` is read before it is made") from None
 
@@ -322,11 +322,11 @@ class _Carried:
             row = row[::-1] if step.backwards else row
             row[...] = end.accumulate(row)
 
-    def rows(self, step: Rows) -> None:
+    def rows(self, step: SelectRows) -> None:
         self.vectors[step.name] = np.flatnonzero(self.holds(step.when, np.arange(self.length(step.length))))
         self.scalars[step.count] = len(self.vectors[step.name])
 
-    def blocks(self, step: Blocks) -> None:
+    def blocks(self, step: NumberBlocks) -> None:
         group, low, high = self.given([step.group, step.low, step.high], self.length(step.length))
         self.vectors[step.name] = np.asarray(numbered_blocks([group], [low, high]))
 
@@ -406,7 +406,7 @@ class _Carried:
     def sizes(self) -> dict[str, int]:
         return {n: self.scalars[n] for n in (*self.layout.parameters, *self.layout.sizes) if n in self.scalars}
 
-    def room(self, step: Room) -> None:
+    def room(self, step: MaxOverPoints) -> None:
         encoded, layout, sizes = encode(self.layout), self.layout, self.sizes()
         arrays = {n: self.vectors[v].reshape(shape_of(layout.index(n).extents, sizes)) for n, v in step.arrays.items()}
         if not step.vector:
@@ -452,15 +452,15 @@ class _Carried:
             raise Refused("entries at one place have several values")
         self.arrays[step.array] = own.reshape(shape)
 
-    def made(self) -> Held:
+    def made(self) -> AssembledArrays:
         """What the arrays are by now, those that are inserted later as well."""
         sizes = self.sizes()
         later = {s.array: s for s in self.assembly.steps if isinstance(s, Insert)}
         for step in later.values():
             self.insert(step)
-        return Held(sizes, self.arrays)
+        return AssembledArrays(sizes, self.arrays)
 
-    def shared(self, step: Shared) -> None:
+    def shared(self, step: CheckShared) -> None:
         layout, held = self.layout, self.made()
         points = enumerate_points(layout, held.sizes, held.arrays)
         full = np.zeros(points.count, dtype=bool)
@@ -477,7 +477,7 @@ class _Carried:
         if found > told or (self.assembly.axis is not None and found != told):
             raise Refused(step.because)
 
-    def facts(self, step: Facts) -> None:
+    def facts(self, step: CheckFacts) -> None:
         held = self.made()
         try:
             check_arrays(self.layout, held.sizes, held.arrays, thorough=True)
@@ -492,9 +492,9 @@ def differ_anywhere(one: Array, other: Array) -> bool:
 
 STEPS: dict[type[AssemblyStep], Callable[[_Carried, Any], None]] = {
     Let: _Carried.let, Vec: _Carried.vec, Into: _Carried.into, Fold: _Carried.fold, Ranks: _Carried.ranks,
-    Sort: _Carried.sort, Offsets: _Carried.offsets, Running: _Carried.running, Rows: _Carried.rows,
+    Sort: _Carried.sort, Offsets: _Carried.offsets, Running: _Carried.running, SelectRows: _Carried.rows,
     Keep: _Carried.keep, Move: _Carried.move, Fail: _Carried.fail, When: _Carried.when, Repeat: _Carried.repeat,
-    Blocks: _Carried.blocks, Patterns: _Carried.patterns, Filler: _Carried.filler, Movable: _Carried.movable,
-    Room: _Carried.room, Insert: _Carried.insert, Store: _Carried.store, Shared: _Carried.shared,
-    Facts: _Carried.facts,
+    NumberBlocks: _Carried.blocks, Patterns: _Carried.patterns, Filler: _Carried.filler, Movable: _Carried.movable,
+    MaxOverPoints: _Carried.room, Insert: _Carried.insert, Store: _Carried.store, CheckShared: _Carried.shared,
+    CheckFacts: _Carried.facts,
 }  # fmt: skip

@@ -9,16 +9,16 @@ import numpy as np
 
 from spfgen.facts.formula import Expr
 from spfgen.layout.fill import differs_as_number, filled
-from spfgen.layout.keys import KeyPlan, Level, solved_sizes
+from spfgen.layout.keys import KeyLevel, KeyPlan, solved_sizes
 from spfgen.layout.points import Array, affine_value, constraint_holds, flat_place, inside, row_ranks, rows_of, shape_of
 from spfgen.plan.assemble.by_key import Tree
-from spfgen.plan.assemble.carried import Held, Misstep, Refused, Table, differ_anywhere
+from spfgen.plan.assemble.carried import AssembledArrays, Misstep, Refused, Table, differ_anywhere
 
 Places = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 """The number of a group, as a place in an array with these extents (forms.py)."""
 
 
-def carried_by_key(key: KeyPlan, table: Table) -> Held:
+def carried_by_key(key: KeyPlan, table: Table) -> AssembledArrays:
     """The arrays of these entries, whose keys are sorted. Raises Refused where there is no place for them, Misstep."""
     try:
         return _ByKey(key, table).held()
@@ -48,7 +48,7 @@ class _ByKey:
     def count(self) -> int:
         return len(self.values)
 
-    def held(self) -> Held:
+    def held(self) -> AssembledArrays:
         digits = [self.digit(k) for k in range(len(self.key.fields))]
         along = np.lexsort(digits[::-1]) if digits else np.arange(self.count)
         self.values, digits = self.values[along], [d[along] for d in digits]
@@ -73,7 +73,7 @@ class _ByKey:
         if differ_anywhere(own[place], self.values):
             raise Misstep(f"two entries have one place in `{value.name}`")
         self.arrays[value.name] = own.reshape(shape_of(value.extents, sizes))
-        return Held({n: sizes[n] for n in (*self.layout.parameters, *self.layout.sizes)}, self.arrays)
+        return AssembledArrays({n: sizes[n] for n in (*self.layout.parameters, *self.layout.sizes)}, self.arrays)
 
     def digit(self, number: int) -> Array:
         """A digit of all entries, from 0 on."""
@@ -84,7 +84,7 @@ class _ByKey:
             raise Misstep(f"the digit `{field.name}` is not within its bounds, {low} and {high}")
         return high - own if field.down else own - low
 
-    def ranked(self, level: Level, digits: list[Array]) -> tuple[int, int]:
+    def ranked(self, level: KeyLevel, digits: list[Array]) -> tuple[int, int]:
         """The position of each entry becomes known; how many there are, and at most in a group."""
         rank = level.rank
         ranks, first = row_ranks(digits[: level.end], self.count)
@@ -96,7 +96,7 @@ class _ByKey:
         self.known[rank.position] = rank.low + (in_group if slots else ranks)
         return len(first), int(in_group.max(initial=-1)) + 1
 
-    def written(self, level: Level) -> None:
+    def written(self, level: KeyLevel) -> None:
         """The keys at the positions of a level."""
         for name in level.rank.keys:
             call = self.calls[name]
@@ -107,7 +107,7 @@ class _ByKey:
             if (array[place] != said).any():
                 raise Misstep(f"two entries say what `{call.function}` holds at one place")
 
-    def begun(self, level: Level, total: int) -> None:
+    def begun(self, level: KeyLevel, total: int) -> None:
         """Where the groups of a level begin, and end."""
         rank = level.rank
         if not rank.begin:
@@ -143,7 +143,7 @@ class _InGroups(_ByKey):
         super().__init__(key, table)
         self.groups = groups
 
-    def begun(self, level: Level, total: int) -> None:
+    def begun(self, level: KeyLevel, total: int) -> None:
         arguments, extents = self.groups
         shape = shape_of(extents, self.sizes)
         group = self.flat("the groups", shape, arguments)
@@ -160,12 +160,12 @@ class _InGroups(_ByKey):
             array[...] = begins
 
 
-def carried_in_groups(key: KeyPlan, groups: Places, table: Table) -> Held:
+def carried_in_groups(key: KeyPlan, groups: Places, table: Table) -> AssembledArrays:
     """The same of entries that go to their place at once."""
     return _InGroups(key, groups, table).held()
 
 
-def carried_as_tree(tree: Tree, key: KeyPlan, table: Table) -> Held:
+def carried_as_tree(tree: Tree, key: KeyPlan, table: Table) -> AssembledArrays:
     """The same of entries that come in the order of a tree, level by level; the last coordinate falls where it may."""
     layout, count = key.plan.encoded.layout, len(table.values)
     columns = [table.columns[layout.coordinates[k]] for k in tree.order]
@@ -189,4 +189,4 @@ def carried_as_tree(tree: Tree, key: KeyPlan, table: Table) -> Held:
         above, groups, before = np.cumsum(new) - 1, len(first), end
     if sizes[tree.sizes[-1]] != count:
         raise Misstep("two entries have one position")
-    return Held(sizes, {**arrays, layout.values[0].name: table.values[along]})
+    return AssembledArrays(sizes, {**arrays, layout.values[0].name: table.values[along]})

@@ -25,13 +25,13 @@ from spfgen.layout.pack_orders import samples_of
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.layout.validate import check_arrays
 from spfgen.plan.assemble.by_key import Tree
-from spfgen.plan.assemble.carried import Held, Misstep, Refused, Table, carried_out
+from spfgen.plan.assemble.carried import AssembledArrays, Misstep, Refused, Table, carried_out
 from spfgen.plan.assemble.carried_by_key import Places, carried_as_tree, carried_by_key, carried_in_groups
 from spfgen.plan.assemble.nodes import Assembly
 
 CHOSEN = (1, 2, 3, 5)
 """Which of the samples."""
-Way = Callable[[Table], Held]
+Way = Callable[[Table], AssembledArrays]
 
 
 class Wrong(Exception):
@@ -58,7 +58,7 @@ def ways_by_key(key: KeyPlan, tree: Tree | None, groups: Places | None) -> list[
 
 def _check(layout: Layout, ways: Sequence[Way], axis: int | None = None) -> None:
     for table in tables_of(layout):
-        known: list[Held] = []
+        known: list[AssembledArrays] = []
         for way in ways:
             try:
                 made = way(table if axis is None else by_ends(table, layout, axis))
@@ -109,7 +109,7 @@ def by_ends(table: Table, layout: Layout, axis: int) -> Table:
     return Table(table.sizes, {n: c[rows] for n, c in columns.items()}, values[rows], linked)
 
 
-def check_held(layout: Layout, table: Table, made: Held) -> None:
+def check_held(layout: Layout, table: Table, made: AssembledArrays) -> None:
     """Raises Wrong where the arrays break what is declared, or hold anything but the entries."""
     try:
         check_arrays(layout, made.sizes, made.arrays, thorough=True)

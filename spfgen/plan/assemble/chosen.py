@@ -15,9 +15,9 @@ from spfgen.plan.assemble.hints import hint_vectors
 from spfgen.plan.assemble.nodes import (
     Choose,
     Into,
+    MaxOverPoints,
     Offsets,
     Repeat,
-    Room,
     Sort,
     at,
     compare,
@@ -155,7 +155,7 @@ def make_places(s: AssemblyBuilder, rank: Rank, order: KeyOrder) -> None:
     room = s.copy("room", size, ZERO)
     groups = tuple((s.copy("group", size, ZERO), w) for w in rank.within or ())
     arrays = {n: v for n, (v, _) in s.arrays.items()}
-    s.steps.append(Room(room, shape, places, values, arrays, "", groups))
+    s.steps.append(MaxOverPoints(room, shape, places, values, arrays, "", groups))
     room = with_declared_room(s, index.name, shape, room)
     begins = s.copy("begins", size, at(room))
     total = s.new("all")

@@ -11,8 +11,8 @@ from spfgen.plan.assemble.nodes import (
     Choose,
     Into,
     Offsets,
-    Rows,
     Running,
+    SelectRows,
     at,
     compare,
     minus,
@@ -87,7 +87,7 @@ def _unused(s: AssemblyBuilder, limits: tuple[Expr, Expr], array: str, written: 
     )
     s.steps.append(Into(taken, size, minus(at(vector), low), ONE, "set", inside))
     free, number = s.new("free"), s.new("free count")
-    s.steps.append(Rows(free, number, count, compare(at(taken), "=", 0)))
+    s.steps.append(SelectRows(free, number, count, compare(at(taken), "=", 0)))
     turn = s.copy("turn", size, compare(at(written), "=", 0))
     s.steps.append(Offsets(turn, size, s.new("all")))
     mine = And((compare(at(written), "=", 0), compare(at(turn), "<", Var(number))))

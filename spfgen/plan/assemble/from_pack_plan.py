@@ -29,10 +29,10 @@ from spfgen.plan.assemble.nodes import (
     PIECE,
     ROW,
     Assembly,
+    CheckFacts,
+    CheckShared,
     Choose,
-    Facts,
     Insert,
-    Shared,
     Store,
     Vec,
     at,
@@ -255,12 +255,12 @@ def _store(s: AssemblyBuilder, plan: PackPlan, is_chosen: bool) -> None:
         before.append(places[value.name])
         s.steps.append(Store(value.name, COUNT, place, tuple(turns)))
     if s.by_ends or not (plan.injective or is_alone(layout)):
-        s.steps.append(Shared("places that several coordinates share hold the entries, and nothing else"))
+        s.steps.append(CheckShared("places that several coordinates share hold the entries, and nothing else"))
     for index in layout.indexes:
         if index.name in s.arrays:
             s.steps.append(Insert(index.name, *s.arrays[index.name]))
     if is_chosen:
-        s.steps.append(Facts("what packing has chosen keeps what the layout declares"))
+        s.steps.append(CheckFacts("what packing has chosen keeps what the layout declares"))
 
 
 def _condition(s: AssemblyBuilder, formula: Formula) -> Formula:

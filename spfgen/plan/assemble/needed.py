@@ -11,27 +11,27 @@ from spfgen.plan.assemble.nodes import (
     NUMBER,
     PIECE,
     AssemblyStep,
-    Blocks,
     Filler,
     Fold,
     Insert,
     Into,
     Keep,
+    MaxOverPoints,
     Movable,
+    NumberBlocks,
     Offsets,
     Patterns,
     Ranks,
     Repeat,
-    Room,
-    Rows,
     Running,
+    SelectRows,
     Sort,
     UpperBound,
     Vec,
     When,
 )
 
-MAKERS = (Vec, Fold, Ranks, Sort, Rows, Blocks, Patterns, Filler, Movable)
+MAKERS = (Vec, Fold, Ranks, Sort, SelectRows, NumberBlocks, Patterns, Filler, Movable)
 """What only makes something that has a name; a Let may be a size of the layout, which is part of the result."""
 
 
@@ -63,7 +63,7 @@ def _read(step: AssemblyStep, read: set[str]) -> None:
                 _names(part, read)
         case Offsets(_, length) | Running(_, length):
             _names(length, read)
-        case Room(_, shape, places, values):
+        case MaxOverPoints(_, shape, places, values):
             for part in (*shape, *values):
                 _names(part, read)
             of_groups = (v for _, v in step.groups)
@@ -87,7 +87,7 @@ def _given(step: AssemblyStep) -> tuple[str, ...]:
     match step:
         case Ranks(columns=columns) | Sort(columns=columns):
             return columns
-        case Blocks(_, _, group, low, high):
+        case NumberBlocks(_, _, group, low, high):
             return (group, low, high)
         case Patterns(_, _, group, content):
             return (group, content)
@@ -97,7 +97,7 @@ def _given(step: AssemblyStep) -> tuple[str, ...]:
             return (group, slot, more, sizes)
         case Insert(_, vector):
             return (vector,)
-        case Room(_, arrays=arrays):
+        case MaxOverPoints(_, arrays=arrays):
             return tuple(arrays.values())
     return tuple(n for n in (getattr(step, "mask", ""), getattr(step, "places", "")) if n) + tuple(
         v for v, _ in getattr(step, "turned", ())
@@ -108,7 +108,7 @@ def _made(step: AssemblyStep) -> tuple[str, ...]:
     match step:
         case Ranks(rank, first, total) | Filler(rank, first, total):
             return (rank, first, total)
-        case Rows(name, count):
+        case SelectRows(name, count):
             return (name, count)
         case Sort(name) | Movable(name):
             return (name,)

@@ -163,7 +163,7 @@ class Running(AssemblyStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(AssemblyStep):
+class SelectRows(AssemblyStep):
     """The numbers of the rows for which the condition holds."""
 
     name: str
@@ -213,7 +213,7 @@ class Repeat(AssemblyStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks(AssemblyStep):
+class NumberBlocks(AssemblyStep):
     """The number of the block of each row, in the order of groups: the smallest ranges such that [low, high] of each
     row lies in one."""
 
@@ -266,7 +266,7 @@ class Movable(AssemblyStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Room(AssemblyStep):
+class MaxOverPoints(AssemblyStep):
     """Over all points of the relation, as far as `arrays` (their vectors) say it: the element of `vector` at the
     `places` becomes one more than the most of `values`; without a vector, `most` is one more than the place reaches.
     `groups`: vectors whose element there becomes a value."""
@@ -302,14 +302,14 @@ class Store(AssemblyStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Shared(AssemblyStep):
+class CheckShared(AssemblyStep):
     """The arrays hold no entries but those that were given, each once."""
 
     because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(AssemblyStep):
+class CheckFacts(AssemblyStep):
     """The arrays satisfy what the layout declares."""
 
     because: str = ""
@@ -342,7 +342,7 @@ class Assembly:
                     yield f"insert {array}", why or f"its elements are {shape or 'one'}"
                 case Store(array):
                     yield f"insert {array}", "the values"
-                case Shared(because=why) | Facts(because=why):
+                case CheckShared(because=why) | CheckFacts(because=why):
                     yield "check", why
 
 

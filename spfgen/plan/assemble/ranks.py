@@ -17,13 +17,13 @@ from spfgen.plan.assemble.nodes import (
     LINKED,
     MORE,
     ROW,
-    Blocks,
     Choose,
     Differs,
     Filler,
     Into,
     Movable,
     Move,
+    NumberBlocks,
     Offsets,
     Ranks,
     Repeat,
@@ -146,7 +146,7 @@ def _blocks(s: AssemblyBuilder, rows: ChosenRows, groups: list[str]) -> str:
     high = s.vec("high", rows.count, largest([at(k) for k in rows.keys], ZERO))
     group = numbered(s, rows.count, groups)[0] if groups else s.vec("group", rows.count, ZERO)
     name = s.new("block")
-    s.steps.append(Blocks(name, rows.count, group, low, high))
+    s.steps.append(NumberBlocks(name, rows.count, group, low, high))
     return name
 
 

@@ -39,8 +39,8 @@ from spfgen.plan.assemble.nodes import (
     Into,
     Keep,
     Let,
-    Room,
-    Rows,
+    MaxOverPoints,
+    SelectRows,
     Vec,
     When,
     at,
@@ -196,7 +196,7 @@ class AssemblyBuilder:
         row: Expr = ROW
         if mine is not None:
             name, number = self.new("rows"), self.new("rows count")
-            self.steps.append(Rows(name, number, COUNT, mine))
+            self.steps.append(SelectRows(name, number, COUNT, mine))
             count, row = Var(number), at(name)
         width = max(len(r.values) for r in rules.values())
         keys = []
@@ -360,7 +360,7 @@ class AssemblyBuilder:
     def scan_most(self, name: str, value: Affine) -> None:
         """One more than the most that a value reaches over all points of the relation, with the arrays so far."""
         arrays = {n: v for n, (v, _) in self.arrays.items()}
-        self.steps.append(Room("", (), (value,), (), arrays, name))
+        self.steps.append(MaxOverPoints("", (), (value,), (), arrays, name))
 
     def has_capacity(self, rank: Rank) -> bool:
         """Whether sizes that are known say how many slots there are."""

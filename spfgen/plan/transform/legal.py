@@ -96,7 +96,7 @@ def refused(steps: Sequence[Step], mark: Mark, meeting: Meeting, what: str) -> S
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedPlaces:
     """What iterations of a loop of these steps share in a statement inside; `summed` if they add to a variable."""
 
     meeting: Meeting
@@ -104,16 +104,16 @@ class Shared:
     summed: bool
 
 
-Sharing = Callable[[Scan, Mark], list[Shared]]
+Sharing = Callable[[Scan, Mark], list[SharedPlaces]]
 """What iterations of a loop share in each statement inside. May raise SpecError for a mark that this forbids."""
 
 
 def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
     """The nest with what the schedule says of its loops. Raises SpecError where that is not legal."""
 
-    def sharing(scan: Scan, mark: Mark) -> list[Shared]:
+    def sharing(scan: Scan, mark: Mark) -> list[SharedPlaces]:
         summed = any(is_sum(n) and any(m is scan for m in walk(n.body)) for n in walk(nest))
-        return [Shared(meetings(instance, steps, mark.dim), steps, summed)]
+        return [SharedPlaces(meetings(instance, steps, mark.dim), steps, summed)]
 
     return annotated_by(sharing, nest, context)
 

@@ -29,7 +29,7 @@ Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelCall:
     """`operands`: by name the place of a value among those of the graph, or an array that holds a number."""
 
     key: Hashable
@@ -41,7 +41,7 @@ class Kernel:
 
 
 @dataclass
-class Steps:
+class GraphSteps:
     """Places are among the operands, the numbers of Python, and the values of earlier steps. `times`: how often it is
     done before it is planned again, None for ever; so often is `left`."""
 
@@ -70,7 +70,7 @@ class Steps:
         return value
 
 
-_PLANS: dict[Hashable, Kernel | Steps] = {}
+_PLANS: dict[Hashable, KernelCall | GraphSteps] = {}
 
 
 class GraphRecord:
@@ -88,7 +88,7 @@ class GraphRecord:
     def times(self) -> int:
         """How often to go node by node before it is planned again."""
         plan = _PLANS.get(self.key)
-        known = plan.times if isinstance(plan, Steps) else None
+        known = plan.times if isinstance(plan, GraphSteps) else None
         return AGAIN if known is None else min(2 * known, AGAIN_AT_MOST)
 
     def kernel_key(self) -> Hashable:
@@ -101,7 +101,7 @@ class GraphRecord:
             statement, places = fused(node), self._places()
             assert statement is not None
             operands = [(n, places.get(id(v), v)) for n, v in statement.operands.items()]
-            remember(_PLANS, self.key, Kernel(self.kernel_key(), tuple(operands)))
+            remember(_PLANS, self.key, KernelCall(self.kernel_key(), tuple(operands)))
 
     def remember_steps(self, node: Node, times: int | None) -> None:
         """Node by node, of a graph over the same operands."""
@@ -142,7 +142,7 @@ class GraphRecord:
         last = {place: k for k, (_, places) in enumerate(calls) for place in places if place >= given}
         ends = [tuple([p for p, at in last.items() if at == k]) for k in range(len(calls))]
         steps = tuple([(*call, end) for call, end in zip(calls, ends, strict=True)])
-        remember(_PLANS, self.key, Steps(tuple(numbers), steps, times))
+        remember(_PLANS, self.key, GraphSteps(tuple(numbers), steps, times))
 
 
 def _of_part(key: Hashable, checked: Sequence[tuple[int, Hashable]], *values: Any) -> Any:

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class TooLarge(UsageError, OverflowError):
+class NumberTooLarge(UsageError, OverflowError):
     """A number that a type does not hold; an OverflowError too, as numpy's."""
 
 
@@ -26,7 +26,7 @@ KINDS = (
     (IndexError, OutOfRange),
     (TypeError, ConversionError),
     (ValueError, ArgumentError),
-    (OverflowError, TooLarge),
+    (OverflowError, NumberTooLarge),
 )
 
 

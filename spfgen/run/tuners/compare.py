@@ -15,7 +15,7 @@ from spfgen.lang.blocks import all_steps
 from spfgen.lang.nodes import Statement
 from spfgen.lang.oracle.tree import accesses_of
 from spfgen.lang.oracle.values import Frame
-from spfgen.lang.sampled import MOST, Sampled, TooLarge, entries_of
+from spfgen.lang.sampled import MOST, Sampled, TooManyPoints, entries_of
 from spfgen.run.calls.call import size_value
 from spfgen.run.coordinates import Coordinates
 from spfgen.run.tensor import Array, Tensor
@@ -80,7 +80,7 @@ def _compared(run: Sampled, steps: Sequence[Any], tensors: Mapping[str, Tensor])
     for k, step in enumerate(steps):
         read = [a for s in all_steps([step]) for a in accesses_of(s) if a != getattr(step, "target", None)]
         if any(a.tensor in samples for a in read):
-            raise TooLarge("what is compared at some places only is read before all is written to it")
+            raise TooManyPoints("what is compared at some places only is read before all is written to it")
         sample = _carried_out(run, step, scalars, samples, tensors)
         if sample is None:
             continue
@@ -111,14 +111,14 @@ def _carried_out(
         try:
             run.step(step, Frame(), scalars)
             return None
-        except TooLarge:
+        except TooManyPoints:
             if name not in tensors:
                 raise
     sample = samples.get(name) or _sample(run.tensors[name], tensors[name], step.within)
     while True:
         try:
             return ResultSample(sample.places, run.values_at(step, sample.places, sample.values, scalars))
-        except TooLarge:
+        except TooManyPoints:
             if sample.values.size <= 1:
                 raise
             sample = ResultSample(tuple(p[::4] for p in sample.places), sample.values[::4])

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
-from spfgen.cir.rewrite.passes import PASSES, KernelFacts, Pass
+from spfgen.cir.rewrite.passes import PASSES, CPass, KernelFacts
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.names import Names
 from spfgen.ir import walk
@@ -33,7 +33,7 @@ class Unknown(c.Stmt):
 
 
 @pytest.mark.parametrize("step", PASSES, ids=lambda p: p.name)
-def test_what_a_pass_does_not_know_it_leaves_alone(step: Pass) -> None:
+def test_what_a_pass_does_not_know_it_leaves_alone(step: CPass) -> None:
     inner = c.Block((c.Return(c.Int(0)),))
     function = c.Function("int", "kernel", (), c.Block((Unknown(inner),)))
     program = spfgen.compile(STATEMENT, A="csr", X="dense", Y="dense").generated.program

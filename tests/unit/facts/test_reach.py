@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, evaluate
-from spfgen.facts.reach import MOST, Held, Limits, RangeStep, interval
+from spfgen.facts.reach import MOST, HeldValues, Limits, RangeStep, interval
 
 N, A, B = Var("n"), Var("a"), Var("b")
 
@@ -54,10 +54,10 @@ def test_names_have_the_range_of_what_they_are() -> None:
     assert loop.beyond({"n": (2**62 + 1,) * 2, "m": (2**62,) * 2}) is None
     assert loop.beyond({"n": (2**62 + 1,) * 2, "m": (2**62 + 1,) * 2}) is not None
     loaded = (RangeStep((Call("f", (Num(0),)),), "a"), twice)
-    declared = Held(-(2**63), MOST, (Num(0),), (Bin("-", N, Num(1)),))
+    declared = HeldValues(-(2**63), MOST, (Num(0),), (Bin("-", N, Num(1)),))
     assert Limits(loaded, (("f", declared),)).beyond({"n": (2**62,) * 2}) is None
     assert Limits(loaded, (("f", declared),)).beyond({"n": (2**62 + 1,) * 2}) is not None
-    unknown = Limits(loaded, (("f", Held(-(2**63), MOST)),))
+    unknown = Limits(loaded, (("f", HeldValues(-(2**63), MOST)),))
     assert unknown.beyond({}) is not None
     assert unknown.beyond({}, lambda _: (0, 2**62 - 1)) is None
-    assert Limits(loaded, (("f", Held(-(2**31), 2**31 - 1)),)).beyond({}) is None
+    assert Limits(loaded, (("f", HeldValues(-(2**31), 2**31 - 1)),)).beyond({}) is None

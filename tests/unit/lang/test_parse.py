@@ -8,7 +8,7 @@ from spfgen.errors import Span, SpecError, SpecErrors
 from spfgen.facts.formula import Bin, Num, Var, show
 from spfgen.lang.expressions import Reader, did_you_mean, raise_all, word_in
 from spfgen.lang.fills import fill_text
-from spfgen.lang.nodes import Access, Apply, Constant, ForcedFind, LayoutAlias, LayoutDecl, Loop
+from spfgen.lang.nodes import Access, Apply, Constant, FindClause, LayoutAlias, LayoutDecl, Loop
 from spfgen.lang.parse import parse_file, parse_layout_use, parse_statements
 from spfgen.lang.spec import parse_tree
 
@@ -77,9 +77,9 @@ def test_a_schedule_says_how_positions_are_found() -> None:
     kernel = parse_file(text).kernels[0]
     assert kernel.order == (Loop(None, "i"),)
     assert kernel.finds == (
-        ForcedFind("A", "p_1", "hash"),
-        ForcedFind("find", "find", "loop"),
-        ForcedFind(None, "i", "magic"),
+        FindClause("A", "p_1", "hash"),
+        FindClause("find", "find", "loop"),
+        FindClause(None, "i", "magic"),
     )
     spans = [f.span for f in kernel.finds]
     assert [(s.line, s.column, s.end_column) for s in spans if s] == [(2, 33, 47), (2, 54, 68), (3, 25, 34)]

@@ -11,7 +11,7 @@ from scipy import sparse
 from spfgen.lang.interpret import interpret
 from spfgen.lang.oracle.values import Frame
 from spfgen.lang.parse import parse_statements
-from spfgen.lang.sampled import IndexedEntries, Sampled, TooLarge, entries_of
+from spfgen.lang.sampled import IndexedEntries, Sampled, TooManyPoints, entries_of
 
 N = 30
 TEXTS = [
@@ -83,7 +83,7 @@ def test_a_sum_takes_the_points_of_what_is_stored() -> None:
     run.step(step, Frame(), {})
     assert run.tensors["s"] == 29
     run, step = prepared("s = z[k]/A[i, j]", given)
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooManyPoints):
         run.step(step, Frame(), {})
 
 
@@ -108,5 +108,5 @@ def test_shapes_beyond_64_bits() -> None:
 def test_what_cannot_be_known_at_some_places(text: str) -> None:
     given = {"A": np.ones((N, N)), "x": np.zeros(N, np.int64), "y": np.ones(N)}
     run, step = prepared(text, {n: v for n, v in given.items() if f"{n}[" in text})
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooManyPoints):
         run.values_at(step, [np.arange(5)], np.ones(5), {})

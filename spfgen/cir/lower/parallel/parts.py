@@ -10,7 +10,7 @@ from spfgen import tuning
 from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.state import Lowering
-from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.lower.workspaces import WorkspaceArray
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT
@@ -194,7 +194,7 @@ def monoid_of(plan: Plan) -> Monoid | None:
 def memory(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:
     """Memory that need not be cleared."""
     array = low.names.new(name)
-    low.workspaces.append(Workspace(array, kind, count, each_thread=each_thread, cleared=False, when=scope.when))
+    low.workspaces.append(WorkspaceArray(array, kind, count, each_thread=each_thread, cleared=False, when=scope.when))
     return c.Name(array)
 
 

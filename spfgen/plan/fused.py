@@ -55,7 +55,7 @@ from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
 from spfgen.plan.verify.parallel import check_parallel
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
-from spfgen.space.nodes import Group, Instance, Mark, Operand, Read, Value
+from spfgen.space.nodes import Group, Instance, Mark, Monoid, Operand, Read, Value
 
 INSIDE, AFTER, BEFORE = "inside", "after", "before"
 IN_ORDER = ("serial", "vectorize", "unroll", "fuse", "prefetch")
@@ -87,8 +87,13 @@ def plan_value(group: Group, context: Context, separate: Separate) -> Plan:
         first.append(Clear(group.target, "not every place is reached exactly once"))
     whole = Block((*first, plan)) if first else plan
     for target in reversed(kept.values()):
-        whole = Accumulate(target, "", whole, Workspace())
+        whole = Accumulate(target, "", whole, Workspace(), monoid=_monoid(group, target.tensor))
     return whole
+
+
+def _monoid(group: Group, tensor: str) -> Monoid | None:
+    """How values come to a temporary."""
+    return next(i.monoid for i in group.instances if i.target.tensor == tensor)
 
 
 def _facts(group: Group) -> Facts:
@@ -344,7 +349,7 @@ class _Fusion:
             if target.tensor in kept or target.tensor in self.sums:
                 continue
             if order.rows and target.place:
-                self.rows[target.tensor] = order.row(self.point.target)
+                self.rows[target.tensor] = replace(order.row(self.point.target), array=target.array)
             else:
                 self.sums.append(target.tensor)
 
@@ -380,9 +385,9 @@ class _Fusion:
         targets = {p.instance.target.tensor: p.instance.target for p in self.found}
         for tensor in reversed(self.sums):
             target = replace(targets[tensor], place=(), extents=(), subscripts=())
-            plan = Accumulate(target, "", plan, start=starts.get(tensor))
+            plan = Accumulate(target, "", plan, start=starts.get(tensor), monoid=_monoid(self.group, tensor))
         for tensor, row in reversed(self.rows.items()):
-            plan = Accumulate(replace(row, tensor=tensor), "", plan, Row())
+            plan = Accumulate(replace(row, tensor=tensor), "", plan, Row(), monoid=_monoid(self.group, tensor))
         return plan
 
     def checked(self, plan: Plan, value: Value) -> Plan:

@@ -637,12 +637,20 @@ class _Interpreter:
             case Variable():
                 self.variable(plan, env)
             case Row() | Workspace():
-                with self.made({(plan.target.tensor, plan.target.array): self.zeros(plan, plan.target, env)}):
-                    self.plan(plan.body, env)
+                self.kept(plan, env)
             case RegisterTile() as tile:
                 self.tile(plan, tile, env)
             case Registers() as registers:
                 self.registers(plan, registers, env)
+
+    def kept(self, plan: Accumulate, env: Env) -> None:
+        """Totals in memory, which the body reads."""
+        if plan.monoid is not None:
+            self.kinds[plan.target.tensor] = plan.monoid.type
+        totals = self.zeros(plan, plan.target, env)
+        totals[...] = self.nothing(plan)
+        with self.made({(plan.target.tensor, plan.target.array): totals}):
+            self.plan(plan.body, env)
 
     def tile(self, plan: Accumulate, tile: RegisterTile, env: Env) -> None:
         """Tiles of each width, one after another, or one of all."""
@@ -676,7 +684,9 @@ class _Interpreter:
     def variable(self, plan: Accumulate, env: Env) -> None:
         """A temporary: the body reads what it has added."""
         tensor, start = plan.target.tensor, plan.start
-        first = self.zero(tensor) if start is None else self.value(plan, start, self.kinds[tensor], env)
+        if plan.monoid is not None:
+            self.kinds[tensor] = plan.monoid.type
+        first = self.nothing(plan) if start is None else self.value(plan, start, self.kinds[tensor], env)
         sums = Sums((tensor, ""), {(): first}, len(self.watches))
         with _entry(self.variables, tensor, _Variable(sums, start is not None)):
             self.plan(plan.body, env)
@@ -843,6 +853,8 @@ class _Interpreter:
         memory.values[place] = _converted(value if op == "=" else together(memory.values[place]), memory.values.dtype)
 
     def read(self, plan: Plan, operand: Operand, env: Env) -> Number:
+        if operand.tensor in self.variables:
+            return self.variables[operand.tensor].sums.places[()]
         memory = self.memories.get((operand.tensor, operand.array))
         if memory is None:
             raise WrongPlan(plan, f"there is no array {operand.tensor}.{operand.array}")
@@ -886,7 +898,7 @@ class _Interpreter:
             case Constant(number):
                 return _converted(number, kind)
             case Read(operand) if operand.tensor in self.variables:
-                return _converted(self.variables[operand.tensor].sums.places[()], kind)
+                return _converted(self.read(plan, operand, env), kind)
             case Read(operand):
                 return _converted(self.read(plan, operand, env), kind)
             case Apply(op, arguments):

@@ -52,6 +52,13 @@ def _type(low: Lowering, plan: Accumulate) -> ElementType:
     return low.compute_type(plan.body, plan.target) if plan.monoid is None else TYPES[plan.monoid.type]
 
 
+def _kept_type(low: Lowering, plan: Accumulate) -> ElementType:
+    """The type of totals that the body reads."""
+    if plan.monoid is not None:
+        low.types[plan.target.tensor], low.kinds[plan.target.tensor] = plan.monoid.type, TYPES[plan.monoid.type]
+    return low.kinds[plan.target.tensor]
+
+
 def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     kind = _type(low, plan)
     name = low.names.new(f"{plan.target.tensor}_sum" if plan.finish is None else plan.finish.name)
@@ -84,10 +91,10 @@ def _scatters(plan: Plan) -> bool:
 
 def _temporary(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     tensor, start = plan.target.tensor, plan.start
-    kind = low.kinds[tensor]
+    kind = _kept_type(low, plan)
     name = low.names.new(tensor)
-    first = zero(kind) if start is None else low.value(start, scope, kind)
-    kept = Accumulator(c.Name(name), kind, falls=start is not None)
+    first = low.nothing(kind, plan.monoid) if start is None else low.value(start, scope, kind)
+    kept = Accumulator(c.Name(name), kind, falls=start is not None, monoid=plan.monoid)
     inner = replace(scope, accumulators={**scope.accumulators, (tensor, None): kept})
     return [c.Declare(kind.c, name, first), *low.plan(plan.body, inner)]
 
@@ -123,24 +130,25 @@ def _registers(low: Lowering, plan: Accumulate, registers: Registers, scope: Sco
 
 
 def _row(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
-    """A row of sums for each thread, which becomes 0."""
+    """A row of totals for each thread, in which nothing is combined yet."""
     row = plan.target
-    kind = low.kinds[row.tensor]
+    kind = _kept_type(low, plan)
     count = joined("*", [low.expr(e, scope) for e in row.extents])
     space = hoist.workspace(low, memory.WorkspaceArray(low.names.new(row.tensor), kind.c, count), scope)
     lines, pointer = hoist.own_part(low, space, scope)
     assert isinstance(pointer, c.Name)
     low.array_names[row.tensor, row.array] = pointer.name
     counter = low.names.new("p")
-    cleared = c.Assign(c.Load(pointer, c.Name(counter)), "=", zero(kind))
+    cleared = c.Assign(c.Load(pointer, c.Name(counter)), "=", low.nothing(kind, plan.monoid))
     return [*lines, loop(counter, c.Int(0), count, [cleared]), *low.plan(plan.body, scope)]
 
 
 def _workspace(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
-    """The sums of all places in a workspace that is 0 at first."""
-    target = plan.target
+    """The totals of all places in a workspace, in which nothing is combined yet."""
+    target, kind = plan.target, _kept_type(low, plan)
     name = low.names.new(target.tensor)
     low.array_names[target.tensor, target.array] = name
     count = joined("*", [low.expr(e, scope) for e in target.extents])
-    low.workspaces.append(memory.WorkspaceArray(name, low.kinds[target.tensor].c, count, when=scope.when))
+    fill = None if plan.monoid is None else low.nothing(kind, plan.monoid)
+    low.workspaces.append(memory.WorkspaceArray(name, kind.c, count, fill, when=scope.when))
     return low.plan(plan.body, scope)

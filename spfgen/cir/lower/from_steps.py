@@ -193,7 +193,8 @@ def _leaf(low: Lowering, value: Any, scope: Scope) -> tuple[c.Expr, ElementType]
         case Holds(condition):
             return low.condition(condition, scope), TYPES["bool"]
         case Read(operand):
-            return low.place(operand, scope), low.kinds[operand.tensor]
+            kept = scope.temporary(operand.tensor)
+            return low.place(operand, scope) if kept is None else kept.place, low.kinds[operand.tensor]
         case _Known(expr, kind):
             return expr, kind
     raise InternalError(f"no C for {value!r}")

@@ -142,8 +142,8 @@ def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) 
 def chosen(part: SumNest, placed: Any, outer: int, context: Context) -> SumNest:
     """The part with its nest: algorithms of finds chosen, and checked. `placed` makes the node of a step."""
     instance, steps = part.instance, part.steps
-    does = stored_at(instance, known_at(instance, steps), "+=")
-    total = (outer, partial(Accumulate, does.target, "+="))
+    does = stored_at(instance, known_at(instance, steps), instance.op)
+    total = (outer, partial(Accumulate, does.target, instance.op, monoid=instance.monoid))
     fixed = [s.dim for s in steps[:outer]] if part.need is None else None
     nest = choose_once(instance, build_nest(instance, steps, does, context, placed, total, fixed), steps, context)
     # Its sum gets all its places later where they change within it (fused.py).

@@ -136,7 +136,7 @@ class Accumulate(Nested):
             return f"{self._combines('sum', 'combine')} {self._where}"
         if self.start is not None:
             return f"subtract from {self.target.tensor}, initially {show_value(self.start)}"
-        return f"sum into {', '.join(map(show_operand, self._alike()[1]))}"
+        return f"{self._combines('sum', 'combine')} into {', '.join(map(show_operand, self._alike()[1]))}"
 
     def _combines(self, adds: str, others: str) -> str:
         return adds if self.monoid is None else f"{others} by {self.monoid.operator.op}"

@@ -20,13 +20,15 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.choices import ONE_REDUCTION
 from spfgen.plan.context import Context
 from spfgen.plan.from_space import plan_instance, plan_reduction
+from spfgen.plan.fused import plan_value
 from spfgen.plan.nodes import PLANS, Assign, Block, Finish, Let, Plan, Scan, Store, chain
 from spfgen.plan.steps.annihilator_exit import ends, shortened
-from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, number_of
+from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
 from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.plan.transform.simplify import without_unused
-from spfgen.space.nodes import Instance, Monoid, Read, value_of
+from spfgen.space.local_tensors import OWN, own_tensor
+from spfgen.space.nodes import Group, Instance, Monoid, Read, value_of
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Counted, Equation, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
@@ -115,57 +117,76 @@ def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> l
         plans = plan_reduction(replace(instance, finish=total.name), finish, _context(planner, instance))
         if plans is not None:
             return plans
-    return _in_memory(planner, eq, node, instances, counts, env)
+    return _in_value(planner, eq, node, instances, counts, env)
 
 
-def _context(planner: Equations, instance: Instance) -> Context:
-    """What the schedule says of a nest."""
-    planner.named |= names_in_text(instance, planner.steps.called)
-    return replace(scheduled_nests((instance,), planner.context, planner.steps.called), types=planner.kinds)
+def _context(planner: Equations, *instances: Instance) -> Context:
+    """What the schedule says of nests."""
+    for instance in instances:
+        planner.named |= names_in_text(instance, planner.steps.called)
+    return replace(scheduled_nests(instances, planner.context, planner.steps.called), types=planner.kinds)
 
 
-def _in_memory(
+def _in_value(
     planner: Equations, eq: Equation, node: lang.Reduce, instances: Sequence[Instance], counts: Combined, env: Env
 ) -> list[Plan] | None:
-    """Totals in the places of the result, which begin as what changes nothing; then what is made of each. None where
-    the result could not hold them."""
+    """What is made of totals, as a value over them (fused.py): those of a row, or of all places, are in memory. None
+    where the value needs more than totals and what has a value everywhere."""
     target = lang.Access(eq.target, eq.subscripts, eq.span)
-    kind = planner.types.reduced(node)
-    if planner.kinds[eq.target] != kind.name or planner.context.named or not instances:
-        return None
-    neutral = number_of(planner.types.identity(node), kind.name)
-    parts = planner.filled(eq, target, neutral, env)
-    for instance in instances:
-        parts += plan_instance(instance, _context(planner, instance), store=False)
-    total: Any = target
+    kinds: dict[str, str] = {}
+
+    def kept(name: str, of: Sequence[Instance]) -> tuple[lang.Access, list[Instance]]:
+        """Totals in memory, and what is combined in them."""
+        total = lang.Access(planner.fresh(name), eq.subscripts)
+        kinds.update((total.tensor, i.monoid.type) for i in of if i.monoid is not None)
+        return total, [replace(i, target=replace(i.target, tensor=total.tensor, array=OWN)) for i in of]
+
+    total, combined = kept(accumulator(node.op), instances)
+    whole: Any = total
     if counts.rest is not None:
-        name = planner.fresh("visited")
-        planner.own(name, "int64", 0, planner.tensors[eq.target].extents)
-        visited = lang.Access(name, eq.subscripts)
-        parts += _counted(planner, visited, node, counts)
-        assert counts.points is not None
-        points = lang.Index(counts.points)
-        left = lang.Apply("subtract", (points, visited))
-        fill_part = cast(planner.power(node, counts.rest, left, kind.name), kind.name)
-        whole = cast(replace(operator_of_reduction(node), arguments=(total, fill_part)), kind.name)
-        total = lang.Apply("where", (lang.Apply("less", (visited, points)), whole, total))
-    value = rewrite(lambda n: total if n == node else None, eq.value)
-    return parts if value == target else [*parts, *planner.equation(replace(eq, value=value), env)]
+        visited, counted = kept("visited", _counted(planner, eq, node, counts))
+        combined += counted
+        whole = _with_rest(planner, node, total, visited, counts)
+    value = rewrite(lambda n: whole if n == node else None, eq.value)
+    others = [a for a in dict.fromkeys(accesses_of(value)) if a.tensor not in kinds]
+    if not kinds or any(a.tensor not in planner.dense or planner.inside(a) for a in others):
+        return None
+    points = [*planner.instances(others, eq.indices, (), replace(env, parallel=True), target)]
+    if len(points) != 1:
+        return None
+    (point,) = points
+    at_hand = {key_of(a): value_of(o) for a, o in zip(others, point.reads, strict=True)}
+    at_hand |= {key_of(replace(target, tensor=n)): Read(replace(point.target, tensor=n, array=OWN)) for n in kinds}
+    planner.kinds |= kinds
+    planner.tensors |= {n: own_tensor(n, k, planner.tensors[eq.target].extents) for n, k in kinds.items()}
+    lines, value = planner.point_value(value, env.knowing(eq.indices).having(at_hand))
+    if lines:
+        return None
+    point = replace(point, value=cast(value, planner.kinds[eq.target]))
+    context = _context(planner, *combined, point)
+    return [plan_value(Group(eq.text, "=", eq.target, tuple(combined), point, eq.span), context, plan_instance)]
 
 
-def _counted(planner: Equations, visited: lang.Access, node: lang.Reduce, counts: Combined) -> list[Plan]:
-    """How many values are combined in each place."""
+def _with_rest(
+    planner: Equations, node: lang.Reduce, total: lang.Access, visited: lang.Access, counts: Combined
+) -> lang.Apply:
+    """A total with the points at which nothing is stored."""
+    assert counts.points is not None
+    kind, points = planner.types.reduced(node).name, lang.Index(counts.points)
+    fill_part = cast(planner.power(node, counts.rest, lang.Apply("subtract", (points, visited)), kind), kind)
+    whole = cast(replace(operator_of_reduction(node), arguments=(total, fill_part)), kind)
+    return lang.Apply("where", (lang.Apply("less", (visited, points)), whole, total))
+
+
+def _counted(planner: Equations, eq: Equation, node: lang.Reduce, counts: Combined) -> list[Instance]:
+    """The points whose values are combined, each as a one."""
     assert counts.regions is not None
-    one = cast(lang.Constant(1), "int64")
     monoid = Monoid(lang.Apply("add", ()), "int64", 0)
-    names = [s.name for s in visited.subscripts if isinstance(s, Var)]
-    unknown = [*names, *node.indices]
     (region,) = counts.regions
     where = (*counts.conditions, *(c for c in region.where if c not in counts.conditions))
-    nests: list[Plan] = []
-    for instance in planner.instances(region.accesses, unknown, where, Env(), visited):
-        nests += plan_instance(replace(instance, value=one, monoid=monoid), _context(planner, instance), store=False)
-    return nests
+    target = lang.Access(eq.target, eq.subscripts, eq.span)
+    points = planner.instances(region.accesses, [*eq.indices, *node.indices], where, Env(), target)
+    return [replace(i, value=cast(lang.Constant(1), "int64"), monoid=monoid) for i in points]
 
 
 def _accesses(planner: Equations, node: lang.Reduce, region: Region) -> list[lang.Access] | None:

@@ -46,6 +46,7 @@ from spfgen.plan.nodes import (
     Segment,
     Store,
     UpdateEntry,
+    Workspace,
 )
 from spfgen.space.local_tensors import AT, COUNT, HELD, OWN
 from spfgen.space.nodes import Operand, Program, Read
@@ -270,6 +271,13 @@ class _Checker:
             case Accumulate(storage=RegisterTile()):
                 assert plan.meaning is not None
                 return self.nest(plan.meaning, scope)
+            case Accumulate(target, "", body):
+                array = target.tensor, target.array
+                inner = replace(scope, arrays=scope.arrays | {array})
+                if not isinstance(plan.storage, Workspace):
+                    inner = replace(inner, totals={**scope.totals, target.tensor: len(scope.parallel)})
+                behind = self.statement(body, inner)
+                return replace(behind, arrays=behind.arrays - {array})
             case Accumulate(target, body=body, finish=finish):
                 inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})
                 behind = self.statement(body, inner)

@@ -126,6 +126,11 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 _same_monoid(path, plan)
                 nodes = tuple(rewrite(lambda n: target if n == added else None, n) for n in path.nodes)
                 yield replace(path, nodes=(*nodes, stored), does=replace(path.does, target=target))
+        case Accumulate(target, "", body):
+            for path in paths(body, above, when):
+                if path.does.target.tensor == target.tensor:
+                    _same_monoid(path, plan)
+                yield path
         case _ if plan.meaning is not None:
             yield from paths(plan.meaning, above, when)
         case _:

@@ -1,7 +1,8 @@
 """The nodes that rewrites have changed: the plan of steps before and after them, compared.
 
 Names do not count: what a name stands for is read in its place. Nor does what only makes a loop fast, or how often
-something stands there, if it is more often than before: loops are cut, and have the same body then.
+something stands there, if it is more often than before: loops are cut, and have the same body then. But no scalar may
+be kept for more loops than before: it would begin an iteration with what another one has left.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from spfgen.facts.formula import Compare, Num, Var, conjunction
-from spfgen.ir import walk
+from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply, Constant, Index
 from spfgen.plan.nodes import (
     Assign,
@@ -25,6 +26,7 @@ from spfgen.plan.nodes import (
     Load,
     Plan,
     Products,
+    Repeat,
     Scan,
     Version,
     Versions,
@@ -45,7 +47,29 @@ def changed(before: Plan, after: Plan) -> int:
     """How many nodes the plan has that the one before has not, and how many of that one it lacks."""
     forms = _Forms()
     was, now = (_Facts(forms, plan).counted() for plan in (before, after))
-    return sum(n for fact, n in now.items() if fact not in was) + sum((was - now).values())
+    loops, more_loops = _kept(before), _kept(after)
+    longer = sum(more_loops[name] > n for name, n in loops.items())
+    return sum(n for fact, n in now.items() if fact not in was) + sum((was - now).values()) + longer
+
+
+def _kept(plan: Plan) -> Counter[str]:
+    """Over how many loops each scalar keeps what it is assigned."""
+    begun: dict[str, int] = {}
+    kept: Counter[str] = Counter()
+
+    def visit(node: Any, loops: int) -> None:
+        inside = loops + isinstance(node, Scan | Repeat)
+        for scalar in (node, *(node.private if isinstance(node, Scan) else ())):
+            if isinstance(scalar, Let):
+                begun[scalar.name] = inside
+        if isinstance(node, Assign) and node.name in begun:
+            kept[node.name] = max(kept[node.name], loops - begun[node.name])
+        for part in children(node):
+            if isinstance(part, Plan | Version):
+                visit(part, inside)
+
+    visit(plan, 0)
+    return kept
 
 
 @dataclass

@@ -18,6 +18,7 @@ from spfgen.plan.steps import rewrites
 from spfgen.plan.transform.passes import Pass
 from spfgen.plan.verify.unchanged import changed
 from spfgen.plan.verify.whole import check_plan
+from tests.meta.mutate import KEPT, mutants
 
 MERGE = ("C[i,j] = maximum(A[i,j], B[i,j])", {"A": "csr", "B": "csr", "C": "csr"})
 LOOKED_UP = ("R[i,j] = maximum(A[i,j]*x[j], B[i,j])", {"A": "csr", "B": "dcsr", "x": "dense", "R": "dense"})
@@ -92,3 +93,12 @@ def test_what_passes_change_on_purpose_is_not_claimed() -> None:
     assert compared.rewritten == ["index-set splitting"]
     assert compared.changed
     assert f"{compared.changed} nodes that rewrites have changed (index-set splitting)" in kernel.explain()
+
+
+def test_scalars_are_kept_no_longer_than_planned() -> None:
+    """A total that begins before the loop around has what the last iteration left."""
+    generated = made(*HALVES)
+    (before,), (after,) = generated.compared.planned, generated.plans
+    kept = [m.plan for m in mutants(after) if m.kind == KEPT]
+    assert kept
+    assert all(changed(before, plan) > changed(before, after) for plan in kept)

@@ -271,17 +271,8 @@ class _Checker:
             case Accumulate(storage=RegisterTile()):
                 assert plan.meaning is not None
                 return self.nest(plan.meaning, scope)
-            case Accumulate(target, "", body):
-                array = target.tensor, target.array
-                inner = replace(scope, arrays=scope.arrays | {array})
-                if not isinstance(plan.storage, Workspace):
-                    inner = replace(inner, totals={**scope.totals, target.tensor: len(scope.parallel)})
-                behind = self.statement(body, inner)
-                return replace(behind, arrays=behind.arrays - {array})
-            case Accumulate(target, body=body, finish=finish):
-                inner = replace(scope, totals={**scope.totals, target.tensor: len(scope.parallel)})
-                behind = self.statement(body, inner)
-                return behind if finish is None else self.made(behind, self.statement(finish, scope))
+            case Accumulate():
+                return self.accumulated(plan, scope)
             case Load(dim, call, body):
                 self.known(plan, scope, call)
                 return self.statement(body, self.new(plan, scope, [dim], [call]))
@@ -322,6 +313,17 @@ class _Checker:
         for part in inside:
             scope = self.made(scope, self.statement(part, inner))
         return scope
+
+    def accumulated(self, plan: Accumulate, scope: PlanScope) -> PlanScope:
+        """Totals; those that come to no other place are there for the body alone."""
+        array = plan.target.tensor, plan.target.array
+        inner = scope if plan.op else replace(scope, arrays=scope.arrays | {array})
+        if not isinstance(plan.storage, Workspace):
+            inner = replace(inner, totals={**scope.totals, plan.target.tensor: len(scope.parallel)})
+        behind = self.statement(plan.body, inner)
+        if not plan.op:
+            return replace(behind, arrays=behind.arrays - {array})
+        return behind if plan.finish is None else self.made(behind, self.statement(plan.finish, scope))
 
     def found(self, plan: Find, scope: PlanScope) -> PlanScope:
         self.known(plan, scope, *plan.low, *plan.high, *plan.at)

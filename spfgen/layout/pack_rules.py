@@ -24,56 +24,70 @@ class Computed:
 
 @dataclass(frozen=True)
 class Rank:
-    """The position is a rank of its keys (names of calls). Every other field says within what it is counted.
+    """How positions are counted, or what an array holds, by its `kind`:
 
-    kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
-            "counts": in [begin, begin + other);  "slots": counted in each group, a*position <= e for all `highs`
-            (a, e), or without any, below what an array says that is made later;
-            "padded": in [f(e), f(e + 1)) counted from f(e) in each group of the keys' other arguments; f(e + 1) - f(e)
-            is the most that a group with these e has;
-            "write": there is no position, the array is written at places that are known; "most", "least": the same, it
-            is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
-            "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
-            "given": an `array` of which only facts speak.
-            "start": the same, position `run` counts from the elements: they leave room for the values, what is added;
-            "digits": the same, the value has the digits `places`, which are the values, or UNSAID; those that no entry
-            says are `rests`;
-            "chunk": counted up to the end of `highs` in each group, and then again: the column "rounds of" it says how
-            often it began again.
-    least   sizes that the first position is not below either (values behind a diagonal).
-    low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
-            for "ends" before other - past: index arrays of Fortran begin with 1.
-    groups  for "slots": the values that say the group, where they are not the other arguments of the keys; for "places"
-            the arguments of the call. `within`: what is counted, or a run, begins anew where these change.
-    later   the arrays of the keys are written once their places are known.
-    ended   an array that is made later says up to where there are positions: those behind need no key.
-    extra   columns that are keys, too, behind the calls.
-    run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
-            "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
-            Several values that lie in one run (blocks on the diagonal): the runs are the smallest that hold them.
+    "pointer"   positions lie in [f(e), f(e + 1)), `begin` is f(e);
+    "ends"      in [begin, other);
+    "counts"    in [begin, begin + other);
+    "slots"     they are counted in each group, up to `highs`, or up to what an array says that is made later;
+    "padded"    in [f(e), f(e + 1)), counted from f(e) in each group of the keys' other arguments: f(e + 1) - f(e) is
+                the most that a group with these e has;
+    "covered"   in [f(q), f(q + 1)), `begin` is f(q): runs, and what lies between runs is one, too;
+    "chunk"     they are counted up to the end of `highs` in each group, and then again: the column "rounds of" the
+                position says how often it began again.
+
+    Without a position:
+
+    "write"     the array is written at places that are known;
+    "most", "least"  the same, with the largest or the smallest of the values;
+    "room"      the value is what f(e + 1) - f(e) must be at least;
+    "start"     position `run` counts from the elements: they leave room for the values, what is added;
+    "digits"    the value has digits, some of which an entry says;
+    "places"    only places of values speak of the `array`: an element leaves room for what counts from it;
+    "given"     only facts speak of the `array`.
     """
 
     position: str
     keys: tuple[str, ...]
+    """What is numbered, by the names of calls."""
     kind: str
     begin: str = ""
+    """The call that says where positions begin."""
     other: str = ""
+    """The call that says where they end, or how many there are."""
     low: int = 0
+    """The first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...)."""
     base: int = 0
+    """What the array begins with: 1 in Fortran."""
     past: int = 0
+    """Positions of "ends" lie before other - past."""
     highs: tuple[tuple[int, Affine], ...] = ()
+    """Pairs (a, e): a*position <= e."""
     groups: tuple[Affine, ...] | None = None
+    """The values that say the group of "slots", where they are not the keys' other arguments; for "places" the
+    arguments of the call."""
     later: bool = False
+    """The arrays of the keys are written once their places are known."""
     run: str = ""
+    """Positions are runs of neighbouring values of that name, not of calls. Where several values lie in one run (blocks
+    on the diagonal), the runs are the smallest that hold them."""
     same: bool = False
+    """The stored values of a run are equal."""
     hint: tuple[Expr, ...] = ()
+    """What counts before the keys (a `pack` clause)."""
     array: str = ""
     least: tuple[Affine, ...] = ()
+    """Sizes that the first position is not below either (values behind a diagonal)."""
     extra: tuple[str, ...] = ()
+    """Columns that are keys, too, behind the calls."""
     places: tuple[int, ...] = ()
+    """What the digits count; the values are the digits, or UNSAID."""
     rests: tuple[int, ...] = ()
+    """The digits that no entry says."""
     within: tuple[Affine, ...] | None = None
+    """What is counted, or a run, begins anew where these change."""
     ended: bool = False
+    """An array that is made later says up to where there are positions: those behind need no key."""
 
 
 UNSAID = (Affine((), -1), 1)

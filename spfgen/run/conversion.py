@@ -28,7 +28,7 @@ from spfgen.run.later import is_ready
 MOST_KNOWN = 256
 
 
-class Fall(Exception):
+class NotApplicable(Exception):
     """The way through C is not for this data, or does not pay yet."""
 
 
@@ -61,8 +61,8 @@ def prepared(
     """The conversion of `source` with arrays of these types to `target` with index arrays of these `kinds`; `packs`:
     the source is what a user gave, all of which is an entry; `combining`: see `copy_of`.
 
-    Raises Fall as long as it is not compiled (run/later.py says when) and so many `entries` need not wait for it, and
-    where there is none; NoKey; DataError when the fill value is none of the values' type.
+    Raises NotApplicable as long as it is not compiled (run/later.py says when) and so many `entries` need not wait for
+    it, and where there is none; NoKey; DataError when the fill value is none of the values' type.
     """
     name = (id(source), id(target), *[t.char for t in types], kinds, packs, combining)
     known = _KNOWN.get(name)
@@ -78,7 +78,7 @@ def prepared(
 
         least, at_once = tuning.PACK_BY_NUMPY, tuning.CONVERT_COMPILED
         if not is_ready(name, mark, lambda: ("conversion", task), entries, least, at_once):
-            raise Fall
+            raise NotApplicable
         check_fill(target, types[len(source.indexes)])
         known.copy = compiled(*task)
     return known.copy
@@ -92,15 +92,15 @@ def compiled(
     packs: bool,
     combining: str = "",
 ) -> CopyKernel:
-    """Raises Fall where places are known without a kernel, or what is stored nowhere differs; NoKey."""
+    """Raises NotApplicable where places are known without a kernel, or what is stored nowhere differs; NoKey."""
     if not key_plan(target, key_orders(target)).levels or fill_text(source.fill) != fill_text(target.fill):
-        raise Fall
+        raise NotApplicable
     names, wanted = [a.name for a in source.indexes], [a.name for a in target.indexes]
     types, others = tuple(zip(names, source_types, strict=False)), tuple(zip(wanted, kinds, strict=True))
     try:
         return copy_of(source, types, target, others, source_types[len(names)], not packs and pads(source), combining)
     except (SpfgenError, CopyFailed) as error:
-        raise Fall from error
+        raise NotApplicable from error
 
 
 def pads(layout: Layout) -> bool:
@@ -153,12 +153,12 @@ def room_of(
     sizes: dict[str, int],
     totals: Sequence[int],
 ) -> TargetArrays:
-    """Raises Fall when a position might not fit its type, of the `kinds` of index arrays."""
+    """Raises NotApplicable when a position might not fit its type, of the `kinds` of index arrays."""
     layout = key.plan.encoded.layout
     arrays = list[tuple[str, tuple[int, ...], np.dtype[Any], Any]]()
     for name, kind in kinds:
         if max(totals, default=0) > np.iinfo(kind).max:
-            raise Fall
+            raise NotApplicable
         shape = shape_of(layout.index(name).extents, sizes)
         arrays.append((name, shape, np.dtype(kind), None if prod(shape) in totals else key.rest(name, sizes)))
     (value,) = layout.values

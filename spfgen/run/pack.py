@@ -26,10 +26,10 @@ from spfgen.layout.nodes import Layout, coordinate_list, numbered_list
 from spfgen.layout.pack import Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.by_kernel import CopyFailed
-from spfgen.run.by_table import by_table
 from spfgen.run.calls.functions import Function, address, loaded
 from spfgen.run.calls.layout_signature import LayoutSignature, form_of, refilled
-from spfgen.run.conversion import Fall, pads, prepared
+from spfgen.run.conversion import NotApplicable, pads, prepared
+from spfgen.run.packing_interpreter import by_table
 from spfgen.run.threads import threads_allowed, threads_by_default
 
 
@@ -56,7 +56,7 @@ def pack_entries(
         if small_result is not None:
             form.in_order += count if count >= small else 0
             return small_result
-    with suppress(Fall, NoKey, ToolError):
+    with suppress(NotApplicable, NoKey, ToolError):
         return _packed(layout, shape, coords, values, index_types or {}, duplicates, threads, small)
     wide = tuple(np.asarray(c).astype(np.int64, copy=False) for c in coords)
     return pack(layout, shape, wide, values, index_types, duplicates)
@@ -77,7 +77,7 @@ def convert_arrays(
     What a layout stores only because it stores whole blocks, diagonals or everything is left out where it is the fill
     value; explicit entries are kept. Entries stored twice are added. Raises as layout.pack.pack does.
     """
-    with suppress(Fall, NoKey, ToolError):
+    with suppress(NotApplicable, NoKey, ToolError):
         return _converted(source, sizes, arrays, target, index_types or {}, threads, small)
     coords, values = coordinates(source, sizes, arrays, threads=threads, small=small)
     if pads(source):
@@ -164,11 +164,11 @@ def _packed(
 ) -> Packed:
     """From arrays of coordinates, which are a layout as any other."""
     if len(shape) != layout.rank or len(coords) != layout.rank or not layout.rank or values.ndim != 1:
-        raise Fall
+        raise NotApplicable
     columns = [np.asarray(c) for c in coords]
     columns = [c if c.dtype.name in INDEX_TYPES else c.astype(np.int64) for c in columns]
     if any(c.shape != values.shape for c in columns):
-        raise Fall
+        raise NotApplicable
     source = _list_for(layout)
     arrays = dict(zip(source.arrays, (*columns, values), strict=True))
     sizes = dict(zip(source.parameters, map(int, shape), strict=True)) | {source.sizes[0]: len(values)}
@@ -189,13 +189,13 @@ def _combined(
     duplicates: Duplicates,
 ) -> Packed:
     """Of entries at one coordinate the least or largest value, or the first or last one: that of the least or largest
-    number. Raises Fall, NoKey, ToolError."""
+    number. Raises NotApplicable, NoKey, ToolError."""
     *_, values = arrays.values()
     combining = {"first": "min", "last": "max"}.get(duplicates) if isinstance(duplicates, str) else None
     by_number = combining is not None
     combining = combining or ("max" if duplicates is np.maximum else "min" if duplicates is np.minimum else None)
     if combining is None or pads(target) or values.dtype.kind not in "fiu":
-        raise Fall
+        raise NotApplicable
     keys = np.arange(len(values)) if by_number else np.ascontiguousarray(values)
     worst = _worst(keys.dtype, combining)
     source = refilled(numbered_list(len(arrays) - 1), worst)
@@ -207,7 +207,7 @@ def _combined(
     try:
         packed = copy(sizes, given, team(threads, len(values)))
     except CopyFailed as error:
-        raise Fall from error
+        raise NotApplicable from error
     if by_number:
         name = target.values[0].name
         packed.arrays[name] = values[packed.arrays[name]]
@@ -245,22 +245,22 @@ def _converted(
 ) -> Packed:
     """`expected` is the number of entries, where an entry that is left out is one outside of the extents.
 
-    Raises Fall, NoKey, ToolError.
+    Raises NotApplicable, NoKey, ToolError.
     """
     stored = _stored(source, arrays)
     if source.value_transforms or target.value_transforms:
-        raise Fall
+        raise NotApplicable
     contiguous = _contiguous(form_of(source), arrays)
     types = tuple([a.dtype for a in contiguous.values()])
     kinds = tuple([str(index_types.get(a.name, a.types[0])) for a in target.indexes])
     entries = stored if small else tuning.CONVERT_COMPILED
     copy = prepared(source, target, types, kinds, packs=expected is not None, entries=entries)
     if expected is not None and not _is_inside(source, sizes, contiguous):
-        raise Fall
+        raise NotApplicable
     try:
         return copy(sizes, contiguous, team(threads, stored))
     except CopyFailed as error:
-        raise Fall from error
+        raise NotApplicable from error
 
 
 def _is_inside(source: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:

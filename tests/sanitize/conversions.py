@@ -16,9 +16,9 @@ from spfgen.cir.lower.files import runtime
 from spfgen.run import compile as compiling
 from spfgen.run import conversion
 from spfgen.run import pack as packing
-from spfgen.run.by_table import by_table
 from spfgen.run.calls import functions
 from spfgen.run.examining.sanitized import FLAGS
+from spfgen.run.packing_interpreter import by_table
 
 Array = np.ndarray[Any, Any]
 SHAPES = ((0, 5), (12, 9), (40, 300))

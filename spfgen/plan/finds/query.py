@@ -55,28 +55,30 @@ class Order:
 
 @dataclass(frozen=True)
 class Query:
-    """A find in its surroundings.
-
-    `steps` are those outside of it, outermost first; `before` is what holds there; `single` are the dimensions among
-    them that are found at most once (no loops), with what they depend on, and `defined` the bounds of segments; `trips`
-    says how often each loop among the steps runs, `length` how many positions the find has to tell apart;
-    `types` are the value types of the tensors; `parallel` is the loop around it that runs on several threads, `falling`
-    are loops that run downwards.
-    """
+    """A find in its surroundings."""
 
     instance: Instance
     find: Find
     steps: tuple[Step, ...]
+    """Those outside of it, the outermost first."""
     before: Piece
+    """What holds there."""
     domain: Piece
     single: Mapping[str, frozenset[str]]
+    """The dimensions among the steps that are found at most once (no loops), with what they depend on."""
     defined: Mapping[str, frozenset[str]]
+    """The bounds of segments, with what they depend on."""
     counts: Counts
     trips: dict[str, Expr]
+    """How often each loop among the steps runs."""
     length: Expr
+    """How many positions the find has to tell apart."""
     types: Mapping[str, str]
+    """The value types of the tensors."""
     parallel: str = ""
+    """The loop around it that runs on several threads."""
     falling: frozenset[str] = frozenset()
+    """Loops that run downwards."""
     orders: dict[str, Order] = field(default_factory=dict)
 
     @cached_property

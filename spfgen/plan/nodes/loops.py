@@ -122,34 +122,35 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How a parallel loop runs on several threads, and what is known of its work.
-
-    `weight` is what an iteration costs, where an array tells; `uneven`: iterations differ, but no array tells.
-    `adds` says how threads add to one place: not at all (""), all into one variable ("sum"), to `copies` of arrays
-    ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
-    that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
-    one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
-    both add to them. `work` is how long the loop takes in nanoseconds (None: not known), and `additions` how many there
-    are to places in memory. Where two threads share one place, a part sums what it has of it apart: `partial` says how
-    the loops, by their dimensions, add to that sum, as for a Scan.
-    `fixed`: the parts do not depend on the number of threads. `in_turn`: a thread that is done takes the next part, of
-    which there are more than threads. `clears` is the target, where it is to be cleared and
-    threads do so as they clear their copies of it.
-    """
+    """How a parallel loop runs on several threads, and what is known of its work."""
 
     work: Expr | None
+    """How long the loop takes in nanoseconds; None: not known."""
     weight: Weight | None = None
+    """What an iteration costs, where an array tells."""
     uneven: bool = False
+    """Iterations differ, but no array tells."""
     adds: str = ""
+    """How threads add to one place: not at all (""), all into one variable ("sum"), to copies of arrays ("copies"), or
+    place after place in order ("segments"): then two threads meet at one place only where a part ends."""
     atomic: bool = False
+    """Additions are atomic where the copies would be too large."""
     copies: tuple[Copy, ...] = ()
     slice: Slice | None = None
+    """The places of one key: those of an iteration that two threads share, where both add to them."""
     row: str = ""
+    """The loop inside that is split where one iteration takes long."""
     fixed: bool = False
+    """The parts do not depend on the number of threads."""
     clears: str = ""
+    """The target, where it is to be cleared and threads do so as they clear their copies of it."""
     additions: Expr | None = None
+    """How many there are to places in memory."""
     partial: tuple[tuple[str, str], ...] = ()
+    """Where two threads share a place, a part sums what it has of it apart: how the loops, by their dimensions, add to
+    that sum, as for a Scan."""
     in_turn: bool = False
+    """A thread that is done takes the next part, of which there are more than threads."""
 
     @property
     def label(self) -> str:

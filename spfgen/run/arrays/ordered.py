@@ -24,12 +24,12 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.order import in_order
 from spfgen.layout.pack import key_orders
 from spfgen.layout.proofs import stored_once
-from spfgen.run.by_table import table
 from spfgen.run.calls.bind import NARROW
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.layout_signature import form_of as signature_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
+from spfgen.run.packing_interpreter import table
 from spfgen.run.tensor import Array, Tensor, check_unchanged
 
 MOST_COLUMNS = 32

@@ -41,7 +41,7 @@ class LayoutSignature:
         self.pads: bool | None = None
         """See `conversion.pads`."""
         self.table: Any = False
-        """See `by_table.table`."""
+        """See `packing_interpreter.table`."""
         self.form: Any = False
         """See `arrays.ordered.form_of`."""
         self.rises: bool | None = None

@@ -20,7 +20,7 @@ from spfgen.layout.points import Array
 from spfgen.layout.table import PackingTable, Shaped, table_of
 from spfgen.run.calls.functions import address, has_shared, shared
 from spfgen.run.calls.layout_signature import form_of, remember
-from spfgen.run.conversion import Fall, TargetArrays, room_of
+from spfgen.run.conversion import NotApplicable, TargetArrays, room_of
 
 ROW = 34
 """Numbers of an array for C: its address, the bytes of an element, its extents."""
@@ -58,7 +58,7 @@ def by_table(
     try:
         entries = _ready(_Entries.of(shaped, coords, values), duplicates, most_sorted)
         return None if entries is None else _filled(entries, kinds)
-    except (Fall, ToolError):
+    except (NotApplicable, ToolError):
         return None
 
 
@@ -109,7 +109,7 @@ class _Entries:
         counts = np.empty(3 + 2 * len(shaped.table.key.levels), np.int64)
         words = (address(shaped.words), len(values), address(pointers), int(narrow), address(counts))
         if shared("table_look")(*words):
-            raise Fall
+            raise NotApplicable
         return _Entries(shaped, columns, values, pointers, tuple(counts.tolist()), counts)
 
     @property
@@ -150,13 +150,13 @@ def _order(entries: _Entries) -> Array:
     digits = np.empty((len(key.fields), count), np.int64)
     words = (address(entries.shaped.words), count, address(entries.pointers), entries.narrow, address(digits))
     if shared("table_digits")(*words):
-        raise Fall
+        raise NotApplicable
     order: Array = np.lexsort(digits[::-1])
     return order
 
 
 def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...]) -> Packed | None:
-    """The arrays. Raises Fall when a position might not fit its type."""
+    """The arrays. Raises NotApplicable when a position might not fit its type."""
     shaped, layout = entries.shaped, entries.shaped.table.layout
     room = _room(shaped, kinds, entries.values.dtype, entries.found[3::2], entries.found[4::2])
     if room is None:
@@ -170,7 +170,7 @@ def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...]) -> Packed | N
     values = np.ascontiguousarray(entries.values)
     words = (address(shaped.words), len(values), address(entries.pointers), entries.narrow, address(values))
     if shared("table_fill")(*words, address(rows), address(entries.counts)):
-        raise Fall
+        raise NotApplicable
     _end(shaped, filled.arrays, entries.found[3::2])
     return filled
 
@@ -182,7 +182,7 @@ def _room(
     totals: Sequence[int],
     widths: Sequence[int],
 ) -> TargetArrays | None:
-    """What the arrays are like; None where sizes do not follow. Raises Fall."""
+    """What the arrays are like; None where sizes do not follow. Raises NotApplicable."""
     name = (kinds, dtype.char, *totals, *widths)
     if name not in shaped.rooms:
         key = shaped.table.key

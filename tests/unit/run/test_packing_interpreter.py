@@ -12,7 +12,7 @@ from spfgen import folder
 from spfgen.errors import DataError
 from spfgen.layout.pack import Packed, pack
 from spfgen.layout.table import table_of
-from spfgen.run.by_table import by_table, table
+from spfgen.run.packing_interpreter import by_table, table
 from tests.unit.layout.test_pack import LAYOUTS, get, label
 
 TABLES = [x for x in LAYOUTS if table(x) is not None]

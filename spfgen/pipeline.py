@@ -186,7 +186,7 @@ def _assembled(
 ) -> Generated:
     """With results in their layouts, where their pattern is computed."""
     program = generated.program
-    if not any(t.is_made for t in program.tensors):
+    if not any(t.is_made or t.borrows for t in program.tensors):
         return generated
     from spfgen.cir.lower.interface import interface  # numpy, which is not needed before
 

@@ -77,6 +77,14 @@ class Tensor:
         return self.assembled is not None or self.copied
 
     @property
+    def borrows(self) -> bool:
+        """Whether all its index arrays and sizes are another tensor's: where it comes without arrays, it is made with
+        copies of them."""
+        own = [n for n in (*dict(self.arrays).values(), *self.sizes) if n.startswith(f"{self.name}.")]
+        is_result = self.shared_with is not None and self.is_output and not self.is_input and not self.copied
+        return is_result and bool(self.arrays or self.sizes) and not own
+
+    @property
     def entries(self) -> EntryList:
         """Of a result whose pattern is computed."""
         assert self.assembled is not None

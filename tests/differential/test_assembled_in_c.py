@@ -17,7 +17,7 @@ from spfgen.run.tensor import Tensor
 from tests.fuzz.programs import known_layouts
 
 Array = np.ndarray[Any, Any]
-MEMORY, PLACE = 3, 5
+MEMORY, PLACE, INDEX = 3, 5, 6
 
 
 class Memory(ctypes.Structure):
@@ -54,10 +54,11 @@ def called(
             for name, extent in zip(own.layout.parameters, shape, strict=True):
                 setattr(struct, field_name(name), extent)
         given.append(struct)
-    assert declared is not None
     pointers = [ctypes.byref(s) for s in given]
     function = getattr(library, f"{program.name}_in")
     status = function(*pointers, threads, None if memory is None else ctypes.byref(memory))
+    if declared is None:
+        return status, None, None
     if status:
         assert all(not getattr(result, field_name(a)) for a in declared.layout.arrays), "something is left behind"
         return status, result, None
@@ -240,3 +241,57 @@ def test_several_results() -> None:
     colptr = ctypes.cast(structs["B"].colptr, ctypes.POINTER(ctypes.c_int32))
     assert colptr[:4] == [0, 1, 2, 4]
     np.testing.assert_array_equal(y, values.sum(1))
+
+
+def sharing(use: str, own: str = "csr") -> Any:
+    text = (
+        f"kernel shared {{ tensor A : csr{use}  tensor x : dense  tensor C : {own} shares A  C[i, j] = A[i, j]*x[j] }}"
+    )
+    return spfgen.parse(text).kernels["shared"].compile()
+
+
+@pytest.mark.parametrize(("use", "own"), [("", "csr"), ("<float64, int64>", "csr"), ("", "csr<float32, int64>")])
+def test_results_with_the_pattern_of_an_operand(use: str, own: str) -> None:
+    """Without arrays they are made over copies; each allocation fails once."""
+    kernel = sharing(use, own)
+    values = np.array([[0, 1.0, 2], [0, 0, 0], [3, 0, 4]])
+    wide = np.int64 if use else np.int32
+    a = spfgen.pack(values, "csr")
+    a = Tensor(a.layout, a.sizes, {n: v.astype(wide) if n != "val" else v for n, v in a.arrays.items()})
+    operands = {"A": a, "x": spfgen.tensor("dense", shape=(3,), val=np.array([1.0, 0, 3]))}
+    for number in range(4):
+        memory = Counted(number)
+        status, result, found = called(kernel, operands, (0, 0), memory=memory.struct)
+        if number:
+            assert (status, memory.left) == (MEMORY, {})
+            continue
+        assert found is not None
+        found.validate()
+        np.testing.assert_array_equal(found.to_numpy(), values * [1, 0, 3])
+        assert found.sizes["nnz"] == 4  # x[1] is 0: the pattern is that of A
+        assert {*memory.left} == {getattr(result, name) for name in ("rowptr", "colidx", "val")}
+
+
+def test_indices_that_do_not_fit_a_shared_pattern() -> None:
+    arrays = {"rowptr": np.array([0, 1]), "colidx": np.array([2**40]), "val": np.ones(1)}
+    a = Tensor(spfgen.pack(np.zeros((1, 1)), "csr").layout, {"nrow": 1, "ncol": 2**41, "nnz": 1}, arrays)
+    text = "kernel wide { tensor A : csr<float64, int64>  tensor C : csr shares A  C[i, j] = 2*A[i, j] }"
+    memory = Counted(0)
+    kernel = spfgen.parse(text).kernels["wide"].compile()
+    assert called(kernel, {"A": a}, (0, 0), memory=memory.struct)[0] == INDEX
+    assert not memory.left
+    implicit = spfgen.parse(text.replace(" shares A", "")).kernels["wide"].compile()
+    assert called(implicit, {"A": a}, (0, 0), memory=memory.struct)[0] == INDEX
+
+
+def test_a_shared_result_that_comes_with_arrays() -> None:
+    """It is written in place."""
+    kernel = sharing("")
+    values = np.array([[0, 1.0, 2], [3, 0, 4]])
+    a = spfgen.pack(values, "csr")
+    operands = {"A": a, "x": spfgen.tensor("dense", shape=(3,), val=np.array([1.0, 2, 3]))}
+    given = Tensor(a.layout, a.sizes, {**a.arrays, "val": np.zeros(a.nnz)})
+    memory = Counted(0)
+    status, _, _ = called(kernel, {**operands, "C": given}, (), memory=memory.struct)
+    assert (status, memory.calls) == (0, 0)
+    np.testing.assert_array_equal(given.to_numpy(), values * [1, 2, 3])

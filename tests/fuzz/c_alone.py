@@ -108,7 +108,15 @@ WRITTEN = """{
 def made_of(trial: Trial) -> dict[int, Declared]:
     """The results that the C makes, as they are declared at last, by their numbers among the tensors."""
     tensors = trial.kernel.generated.program.tensors
-    return {k: finished(t) for k, t in enumerate(tensors) if t.is_made}
+    return {k: finished(t) for k, t in enumerate(tensors) if t.is_made or t.borrows}
+
+
+def words(declared: Declared, tensor: Tensor) -> tuple[list[int], list[Array]]:
+    """The struct that the program is given; a result that the C can make comes without arrays."""
+    if not declared.borrows:
+        return words_of(declared, tensor)
+    layout = declared.layout
+    return [*(tensor.sizes[n] or -1 for n in layout.parameters), *[0] * len((*layout.sizes, *layout.arrays))], []
 
 
 def source(trial: Trial, number: int) -> str:
@@ -119,9 +127,9 @@ def source(trial: Trial, number: int) -> str:
     own = f"kernel_{number}"
     renamed = f"#define {program.name} {own}\n#define {program.name}_in {own}_in\n"
     kinds = ["void *"] * len(program.tensors) + ["int64_t "] * len(program.parameters)
-    words = [f"word_{k}" for k in range(len(kinds))]
+    passed_words = [f"word_{k}" for k in range(len(kinds))]
     made, structs = made_of(trial), final_structs(program)
-    given = [f"result_{k}" if k in made else w for k, w in enumerate(words)]
+    given = [f"result_{k}" if k in made else w for k, w in enumerate(passed_words)]
     declared, written, freed, again, changed = [], [], [], [], []
     for k, tensor in made.items():
         struct, result = structs[tensor.name], f"result_{k}"
@@ -137,7 +145,7 @@ def source(trial: Trial, number: int) -> str:
         changed.append(f"memcmp({result}, &before_{k}, sizeof before_{k})")
     parts = {
         "door": f"door_{number}",
-        "types": ", ".join([*(k + w for k, w in zip(kinds, words, strict=True)), "int threads"]),
+        "types": ", ".join([*(k + w for k, w in zip(kinds, passed_words, strict=True)), "int threads"]),
         "call": f"{program.name}({', '.join([*given, 'threads'])})",
         "declared": "\n    ".join(declared),
         "written": "\n    ".join(written),
@@ -220,7 +228,7 @@ def _ran(
     data = []
     for call in calls:
         tensors = call.trial.kernel.generated.program.tensors
-        given = [words_of(t, call.bound.tensors[t.name]) for t in tensors]
+        given = [words(t, call.bound.tensors[t.name]) for t in tensors]
         data.append((call.number, call.threads, [*passed(call.bound).values()], given))
     write_calls(folder / "data", data)
     told = subprocess.run(
@@ -280,7 +288,7 @@ def _problem(call: Call, read: _Read, tally: dict[str, int]) -> str:
             arrays = {n: read.array(a) for n, a in bound.arrays.items()}
             found |= {} if status else {tensor.name: replace(bound, arrays=arrays)}
         elif not tensor.is_output:
-            read.at += sum(a.nbytes for a in words_of(tensor, bound)[1])
+            read.at += sum(a.nbytes for a in words(tensor, bound)[1])
     if status in (RANGE, PLACE, INDEX):
         return _refused(call, status, made)
     if status:

@@ -198,7 +198,7 @@ def _trial(
     except (Unsupported, DataError, UsageError):
         return None
     program = kernel.generated.program
-    if not whole or program.levels or not any(t.is_made for t in program.tensors):
+    if not whole or program.levels or not any(t.is_made or t.borrows for t in program.tensors):
         return None
     return Trial(told, layouts, kernel, whole, given, expected)
 

@@ -15,7 +15,7 @@ from spfgen.cir.lower.by_key import functions_by_key, functions_in_place
 from spfgen.cir.lower.copied import copying_function, of_sizes
 from spfgen.cir.lower.layout import FIELD, field_name, final_structs, free_name, structs
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import any_of, folded
+from spfgen.cir.tree.build import any_of, folded, joined
 from spfgen.cir.tree.names import parameters
 from spfgen.facts.formula import Var
 from spfgen.ir import fresh
@@ -67,7 +67,7 @@ def interface(
     functions: list[c.Function] = [kernel]
     placed = {t: n for p in plans for t, n in unwrapped(p).items()}
     makers: dict[str, str] = {}
-    copied = [t for t in program.tensors if t.copied]
+    copied = [t for t in program.tensors if t.copied or t.borrows]
     copies = [copying_function(program, t, shown, new(f"{program.name}_{t.name}")) for t in copied]
     for tensor in results:
         assembly = assemblies[tensor.name] = assembly_of(tensor)
@@ -97,7 +97,7 @@ def interface(
     inner = caller.function(function.doc)
     outer = _plain(program, inner)
     lists = tuple(dict.fromkeys(listed[t.name] for t in results))
-    freed = tuple(dict.fromkeys(shown[t.name] for t in program.tensors if t.is_made))
+    freed = tuple(dict.fromkeys(shown[t.name] for t in program.tensors if t.is_made or t.borrows))
     return Interface(shown, lists, (outer, inner), (*functions, *copies, inner, outer), freed, assemblies)
 
 
@@ -129,7 +129,7 @@ class _Caller:
         )  # fmt: skip
         self.names = parameters(program)
         self.taken = {name, *(p.name for p in kernel.params), *self.names.values()}
-        self.results = [t for t in program.tensors if t.is_made]
+        self.results = owners_first([t for t in program.tensors if t.is_made or t.borrows])
         self.assembled = [t for t in self.results if t.assembled is not None]
         self.lists = {t.name: self.new(f"{t.name}_list") for t in self.assembled}
         self.made = {t.name: self.new(f"{t.name}_made") for t in self.results}
@@ -149,7 +149,7 @@ class _Caller:
                 if tensor in self.results
                 else p.type
             )
-            params.append(c.Param(type_, p.name, "result: all of it is made" if tensor in self.results else p.doc))
+            params.append(c.Param(type_, p.name, self.role(tensor, p.doc)))
         params += self.kernel.params[len(self.program.tensors) :]
         params.append(c.Param(ALLOCATOR, self.memory, "where the arrays of results come from; NULL: malloc"))
         status = c.Name(self.status)
@@ -159,7 +159,7 @@ class _Caller:
         for tensor in self.results:
             lines += self.begun(tensor)
         lines.append(c.Declare("int", self.status, c.Name("SPFGEN_OK")))
-        lines += [self.after(status, self.copied(t)) for t in self.results if t.copied]
+        lines += [self.copied(t, status) for t in self.results if t.assembled is None]
         inside = {t.name: self.made[t.name] for t in self.results} | self.lists
         given: list[c.Expr] = [c.Name(inside.get(t.name, self.names[t.name])) for t in self.program.tensors]
         given += [c.Name(p.name) for p in self.kernel.params[len(self.program.tensors) :]]
@@ -187,10 +187,24 @@ class _Caller:
         """The call, unless one before it has failed."""
         return c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), c.Block((c.Assign(status, "=", call),)))
 
-    def copied(self, tensor: Tensor) -> c.Expr:
+    @staticmethod
+    def role(tensor: Tensor, otherwise: str) -> str:
+        if tensor.borrows:
+            return f"result: without arrays, it is made with the index arrays of {tensor.shared_with}"
+        return "result: all of it is made" if tensor.is_made else otherwise
+
+    def copied(self, tensor: Tensor, status: c.Expr) -> c.Stmt:
         """Makes a result over copies of index arrays."""
-        owner = c.Name(self.names[tensor.shared_with or ""])
-        return c.Call(self.makers[tensor.name], (owner, c.Name(self.made[tensor.name]), c.Name(self.memory)))
+        owner = tensor.shared_with or ""
+        given = c.Name(self.made.get(owner, self.names[owner]))
+        made = c.Call(self.makers[tensor.name], (given, c.Name(self.made[tensor.name]), c.Name(self.memory)))
+        copied = self.after(status, made)
+        return c.If(self.is_bare(tensor), c.Block((copied,))) if tensor.borrows else copied
+
+    def is_bare(self, tensor: Tensor) -> c.Expr:
+        """Whether the caller gives no arrays of it."""
+        result = c.Name(self.names[tensor.name])
+        return joined("&&", [c.Un("!", c.Field(result, field_name(a))) for a in tensor.layout.arrays])
 
     def after_errors(self, which: str) -> str:
         """What other results hold when a result cannot be assembled: they are complete by then, or on the way."""
@@ -215,13 +229,14 @@ class _Caller:
 
     def freed(self, tensor: Tensor) -> c.Stmt:
         free = free_name(self.shown[tensor.name]) + "_in"
-        return c.Do(c.Call(free, (c.Name(self.made[tensor.name]), c.Name(self.memory))))
+        freed = c.Do(c.Call(free, (c.Name(self.made[tensor.name]), c.Name(self.memory))))
+        return c.If(self.is_bare(tensor), c.Block((freed,))) if tensor.borrows else freed
 
     def begun(self, tensor: Tensor) -> list[c.Stmt]:
         """The list and the result, empty, with their extents."""
         result = c.Name(self.made[tensor.name])
-        if tensor.copied:
-            return self.empty(result, self.shown[tensor.name].name)
+        if tensor.assembled is None:
+            return self.begun_as_copy(tensor, result)
         own_list = c.Name(self.lists[tensor.name])
         lines = [
             *self.empty(own_list, self.listed[tensor.name].name),
@@ -243,6 +258,17 @@ class _Caller:
             *([c.Assign(c.Field(entries, "may_group"), "=", narrow)] if tensor.name in self.appends else []),
             *(self.placing(entries, result) if tensor.name in self.placed else []),
         ]
+
+    def begun_as_copy(self, tensor: Tensor, result: c.Name) -> list[c.Stmt]:
+        """The result with its extents, or as it comes."""
+        extents: list[c.Stmt] = [
+            c.Assign(c.Field(result, field_name(parameter)), "=", self.extent(tensor, parameter, extent))
+            for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True)
+        ]
+        if tensor.borrows:
+            as_given = c.Assign(c.Un("*", result), "=", c.Un("*", c.Name(self.names[tensor.name])))
+            extents = [c.If(self.is_bare(tensor), c.Block(tuple(extents)), c.Block((as_given,)))]
+        return [*self.empty(result, self.shown[tensor.name].name), *extents]
 
     @staticmethod
     def empty(name: c.Name, kind: str) -> list[c.Stmt]:
@@ -300,6 +326,17 @@ class _Caller:
                     self.at_most = True
                     return known[0]
         return None
+
+
+def owners_first(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Each after the one whose index arrays it has."""
+    names = {t.name for t in tensors}
+    waiting, result = list(tensors), list[Tensor]()
+    while waiting:
+        ready = [t for t in waiting if t.shared_with not in names - {r.name for r in result}]
+        result += ready
+        waiting = [t for t in waiting if t not in ready]
+    return result
 
 
 def _plain(program: Program, inner: c.Function) -> c.Function:

@@ -96,7 +96,7 @@ def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fil
         dense[coords] = nothing  # which leaves the sign of a zero that is added to it
         np.add.at(dense, coords, values)
     elif len(values):
-        dense[()] = np.add.reduce(values)
+        dense[()] = np.add.reduce(values, initial=nothing)
     return dense
 
 

@@ -170,3 +170,10 @@ def test_a_matrix_of_very_many_rows(layout) -> None:
     assert tensor[np.ix_([5, 7], [1, 2])].to_numpy().tolist() == [[1.0, 0.0], [0.0, 0.0]]
     with pytest.raises(IndexError, match="in dimension 0, but it is 1099511627776"):
         tensor[2**40, 0]
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr", "coo"])
+def test_an_element_keeps_the_sign_of_a_zero(layout) -> None:
+    tensor = spfgen.pack(([[0, 0], [0, 1]], [-0.0, 1.0]), layout, shape=(1, 2))
+    assert np.signbit(tensor[0, 0])
+    assert np.signbit(tensor[0][0])

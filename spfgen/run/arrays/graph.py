@@ -26,13 +26,14 @@ from spfgen.run.tensor import Tensor
 NUMBERS = (bool, int, float, complex)
 """Those of Python."""
 
-MOST_LEAVES = 32
+MOST_LEAVES = 64
 """What is computed of more operands is planned each time."""
 
 
 class Likeness:
     """What all nodes agree in that do the same to operands of the same layouts, types, shapes and, roughly, numbers of
-    entries; which of the operands are the same ones is part of it, and so are numbers. One object stands for it.
+    entries; which of the operands are the same ones is part of it. Of numbers of Python it is their types that are, and
+    which types of numpy have them. One object stands for it.
 
     `is_known`: whether such nodes are found to be alike; `has_samples`: whether how they are computed depends on what a
     factor holds (text.py)."""
@@ -107,7 +108,7 @@ def _leaves(parts: Sequence[Node]) -> tuple[tuple[Leaf, ...], tuple[int, ...]]:
     for other in parts[1:]:
         for leaf in other.leaves:
             for place, known in enumerate(leaves):
-                if known.value is leaf.value:
+                if known.value is leaf.value or known.identity == leaf.identity:
                     places.append(place)
                     break
             else:
@@ -122,16 +123,17 @@ class Leaf(Node):
 
     value: Any
     signature: Hashable = field(init=False)
+    identity: Hashable = field(init=False)
 
     def __post_init__(self) -> None:
-        self.__dict__["signature"] = signature_of(self.value)
+        self.__dict__.update(signature=signature_of(self.value), identity=identity_of(self.value))
         super().__post_init__()
 
     def said(self) -> Hashable:
         """None where kernels do not take the operand as it is."""
         value = self.value
         if type(value) in NUMBERS:
-            return (type(value), repr(value))
+            return (type(value), _least_type(value) if type(value) is int else None)
         if self.signature is None:
             return None
         return (self.signature, value.shape, value.nse.bit_length() if isinstance(value, Tensor) else 0)
@@ -146,10 +148,21 @@ class Leaf(Node):
         return shape_of(value), value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
     def _own_leaves(self) -> tuple[tuple[Leaf, ...], tuple[int, ...]]:
-        return (() if type(self.value) in NUMBERS else (self,)), ()
+        return (self,), ()
 
     def _kept(self) -> object:
         return self.value.layout if isinstance(self.value, Tensor) else None
+
+
+def _least_type(number: int) -> tuple[bool, int]:
+    """Which integer types of numpy have the number: whether it is below 0, how many bits it takes."""
+    bits = (~number if number < 0 else number).bit_length()
+    return number < 0, next((b for b in (7, 8, 15, 16, 31, 32, 63, 64) if bits <= b), 65)
+
+
+def identity_of(value: Any) -> Hashable:
+    """The same for the same array, or the same number of Python to the bit."""
+    return (type(value), repr(value)) if type(value) in NUMBERS else id(value)
 
 
 def signature_of(value: Any) -> Hashable:
@@ -171,11 +184,12 @@ class Call(Node):
         return self.operands
 
     def said(self) -> Hashable:
+        exponent = repr(literal(self.operands[1])) if self.function is np.power else ""  # it says what function it is
         if not self.options:
-            return (self.function, self.part)
+            return (self.function, self.part, exponent)
         if any(np.ndim(v) for _, v in self.options):
             return None
-        return (self.function, self.part, repr(self.options))
+        return (self.function, self.part, exponent, repr(self.options))
 
     def _inferred(self) -> tuple[tuple[int, ...], Any]:
         trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
@@ -447,7 +461,7 @@ def joined_up(nodes: Sequence[Node]) -> list[Node]:
 
 def _identity(node: Node) -> Hashable:
     """What two nodes agree in that are the same: of operands that they are the same objects."""
-    if isinstance(node, Leaf) and literal(node) is None:
-        return id(node.value)
+    if isinstance(node, Leaf):
+        return node.identity
     own_part = node.said()
     return id(node) if own_part is None else (type(node), own_part, *map(id, children(node)))

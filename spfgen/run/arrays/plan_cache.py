@@ -1,8 +1,9 @@
 """How lazy arrays like earlier ones were computed: to cut a graph into kernels takes longer than small kernels run.
 
-What is decided depends on what a graph does, on layouts, types and shapes of its operands, on numbers of Python, and on
-how many entries there are, roughly (`graph.Likeness`). What was done is kept as a plan: a kernel that is remembered
-(calls/call_cache.py), or steps, each of which is a function of values, or the plan of a part.
+What is decided depends on what a graph does, on layouts, types and shapes of its operands, and on how many entries
+there are, roughly (`graph.Likeness`). Numbers of Python are operands: there is no kernel where they say what the fill
+value is (`pieces.for_any_numbers`). What was done is kept as a plan: a kernel that is remembered (calls/call_cache.py),
+or steps, each of which is a function of values, or the plan of a part.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from spfgen.run.arrays.graph import Leaf, Node, children, in_order, literal, signature_of
+import numpy as np
+
+from spfgen.run.arrays.graph import Leaf, Node, children, identity_of, in_order, signature_of
 from spfgen.run.arrays.operations import operation
 from spfgen.run.arrays.text import fused, is_finite, sampled
 from spfgen.run.calls.call_cache import NOTHING, called, is_known
@@ -30,22 +33,26 @@ Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class KernelCall:
-    """`operands`: by name the place of a value among those of the graph, or an array that holds a number."""
+    """`operands`: by name the place of a value among those of the graph, or an array that holds a number; `numbers`:
+    the places of those of Python, with the types that they have there."""
 
     key: Hashable
     operands: tuple[tuple[str, Any], ...]
+    numbers: tuple[tuple[str, int, np.dtype[Any]], ...]
 
     def run(self, given: Sequence[Any]) -> Any:
         """The value; NOTHING where the kernel does not take these operands."""
-        return called(self.key, {n: given[v] if type(v) is int else v for n, v in self.operands})
+        operands = {n: given[v] if type(v) is int else v for n, v in self.operands}
+        for name, place, kind in self.numbers:
+            operands[name] = np.array(given[place], kind)
+        return called(self.key, operands)
 
 
 @dataclass
 class GraphSteps:
-    """Places are among the operands, the numbers of Python, and the values of earlier steps. `times`: how often it is
-    done before it is planned again, None for ever; so often is `left`."""
+    """Places are among the operands and the values of earlier steps. `times`: how often it is done before it is planned
+    again, None for ever; so often is `left`."""
 
-    numbers: tuple[Any, ...]
     steps: tuple[Step, ...]
     times: int | None = None
     left: int | None = field(init=False)
@@ -59,7 +66,7 @@ class GraphSteps:
             self.left -= 1
             if self.left <= 0:
                 return NOTHING
-        values, value = [*given, *self.numbers], NOTHING
+        values, value = [*given], NOTHING
         for call, places, ends in self.steps:
             value = call(*[values[p] for p in places])
             if value is NOTHING:
@@ -79,6 +86,7 @@ class GraphRecord:
     def __init__(self, node: Node, samples: Hashable) -> None:
         self.key = (mode(), node.likeness, samples)
         self.values = [leaf.value for leaf in node.leaves]
+        self.identities = [leaf.identity for leaf in node.leaves]
 
     def value(self) -> Any:
         """NOTHING where there is no plan."""
@@ -101,25 +109,24 @@ class GraphRecord:
             statement, places = fused(node), self._places()
             assert statement is not None
             operands = [(n, places.get(id(v), v)) for n, v in statement.operands.items()]
-            remember(_PLANS, self.key, KernelCall(self.kernel_key(), tuple(operands)))
+            numbers = [(n, places[x.identity], statement.operands[n].dtype) for n, x in statement.numbers.items()]
+            remember(_PLANS, self.key, KernelCall(self.kernel_key(), tuple(operands), tuple(numbers)))
 
     def remember_steps(self, node: Node, times: int | None) -> None:
         """Node by node, of a graph over the same operands."""
         places = self._places()
         order = in_order(node)
-        numbers = [n for n in order if literal(n) is not None]
-        known = {id(n): places[id(n.value)] for n in order if isinstance(n, Leaf) and literal(n) is None}
-        known |= {id(n): len(self.values) + k for k, n in enumerate(numbers)}
+        known = {id(n): places[n.identity] for n in order if isinstance(n, Leaf)}
         calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
         for one in order:
             if children(one):
                 calls.append((operation(one), tuple([known[id(c)] for c in children(one)])))
-                known[id(one)] = len(self.values) + len(numbers) + len(calls) - 1
-        self._remember([literal(n) for n in numbers], calls, times)
+                known[id(one)] = len(self.values) + len(calls) - 1
+        self._remember(calls, times)
 
     def remember_parts(self, parts: Sequence[Node], values: Sequence[Any]) -> None:
         """Part by part, of which the last is the whole; their leaves hold operands, and `values` of those before."""
-        places = {id(v): k for k, v in enumerate([*self.values, *values])}
+        places = self._places() | {identity_of(v): len(self.values) + k for k, v in enumerate(values)}
         if len(places) < len(self.values) + len(values):  # a part is not known by what it was
             return
         calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
@@ -127,22 +134,20 @@ class GraphRecord:
             record = seen(part)
             if record is None or record.key not in _PLANS or (calls and part.likeness.has_samples):
                 return
-            at = tuple([places[id(v)] for v in record.values])
+            at = tuple([places[x] for x in record.identities])
             checked = tuple([(k, signature_of(v)) for k, v in enumerate(record.values) if at[k] >= len(self.values)])
             calls.append((partial(_of_part, record.key, checked), at))
-        self._remember([], calls, None)
+        self._remember(calls, None)
 
-    def _places(self) -> dict[int, int]:
-        return {id(v): k for k, v in enumerate(self.values)}
+    def _places(self) -> dict[Hashable, int]:
+        return {x: k for k, x in enumerate(self.identities)}
 
-    def _remember(
-        self, numbers: Sequence[Any], calls: Sequence[tuple[Callable[..., Any], tuple[int, ...]]], times: int | None
-    ) -> None:
-        given = len(self.values) + len(numbers)
+    def _remember(self, calls: Sequence[tuple[Callable[..., Any], tuple[int, ...]]], times: int | None) -> None:
+        given = len(self.values)
         last = {place: k for k, (_, places) in enumerate(calls) for place in places if place >= given}
         ends = [tuple([p for p, at in last.items() if at == k]) for k in range(len(calls))]
         steps = tuple([(*call, end) for call, end in zip(calls, ends, strict=True)])
-        remember(_PLANS, self.key, GraphSteps(tuple(numbers), steps, times))
+        remember(_PLANS, self.key, GraphSteps(steps, times))
 
 
 def _of_part(key: Hashable, checked: Sequence[tuple[int, Hashable]], *values: Any) -> Any:

@@ -35,11 +35,13 @@ REDUCTIONS = {
 
 @dataclass
 class Fused:
-    """A statement, what it is called with, and the extents of indices that no operand has."""
+    """A statement, what it is called with, and the extents of indices that no operand has. Some of the operands are
+    `numbers` of Python, which are in the graph."""
 
     text: str = ""
     operands: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, Leaf] = field(default_factory=dict)
 
 
 class _NotSaid(Exception):
@@ -56,7 +58,7 @@ def fused(node: Node) -> Fused | None:
         return None
     target = f"{TARGET}[{', '.join(subscripts)}]" if subscripts else TARGET
     sizes = {i: n for i, n in writer.extents.items() if i not in writer.used}
-    return Fused(f"{target} = {_outermost(value)}", writer.operands, sizes)
+    return Fused(f"{target} = {_outermost(value)}", writer.operands, sizes, writer.numbers)
 
 
 def is_said(node: Node) -> bool:
@@ -84,6 +86,7 @@ class _Writer:
     def __init__(self) -> None:
         self.operands: dict[str, Any] = {}
         self.names: dict[int, str] = {}
+        self.numbers: dict[str, Leaf] = {}
         self.extents: dict[str, int] = {}
         self.used: set[str] = set()
         self._indices = (f"{letter}{number or ''}" for number in count() for letter in "ijklmnpqrst")
@@ -125,7 +128,8 @@ class _Writer:
 
     def _number(self, node: Call, place: int) -> str:
         """A number of Python, in the type that numpy computes with: an operand, so that others share the kernel."""
-        value = literal(node.operands[place])
+        leaf, value = node.operands[place], literal(node.operands[place])
+        assert isinstance(leaf, Leaf)
         assert value is not None
         if is_written(node, place):
             return _literal(value)
@@ -138,7 +142,7 @@ class _Writer:
         if kind == np.float16 or (type(value) is int and not fits(value, kind)):
             raise _NotSaid  # numpy compares with integers that the type does not have
         name = next(self._tensors)
-        self.operands[name] = np.array(value, kind)
+        self.operands[name], self.numbers[name] = np.array(value, kind), leaf
         return name
 
     def _broadcast(self, node: Node, shape: Sequence[int], subscripts: Sequence[str]) -> str:

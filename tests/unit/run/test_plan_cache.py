@@ -68,6 +68,52 @@ def test_numbers_and_operands_that_are_the_same_tell_graphs_apart() -> None:
         assert np.allclose((one @ (two @ np.ones(5))).compute(), wanted)
 
 
+OF_NUMBERS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "scaled": lambda a, b, v, t: (a * t) @ v,
+    "sum of two": lambda a, b, v, t: (a * t + b).sum(axis=1),
+    "twice": lambda a, b, v, t: (a * t + b * 2).sum(axis=0),
+    "fill": lambda a, b, v, t: (a - t) * (b - t),
+    "fill that may be 0": lambda a, b, v, t: (a + t - 2) * v,
+    "power": lambda a, b, v, t: (a * a) ** t + b,
+    "beside an array": lambda a, b, v, t: a @ v * t - v,
+    "extreme": lambda a, b, v, t: np.maximum(a, t) + b,
+}
+SOME = (3, 2, 2, -1, 0, 255, 256, 2**40, 2.5, 1e300, 0.0, -0.0, np.nan, np.inf, -np.inf, True, 1j)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", ["f8", "f4", "u1"])
+@pytest.mark.parametrize("chain", OF_NUMBERS.values(), ids=OF_NUMBERS)
+@pytest.mark.sampled(9)
+def test_numbers_are_operands_of_a_plan(chain, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(later.VARIABLE, "never")
+    first, second, v = (matrix(4, 1) * 9).astype(kind), (matrix(4, 2) * 9).astype(kind), np.arange(1, 5).astype(kind)
+    a, b = (spfgen.pack(m, "csr") for m in (first, second))
+    for t in SOME:
+        try:
+            wanted = chain(a, b, v, t)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                chain(spfgen.asarray(a), spfgen.asarray(b), v, t).compute()
+            continue
+        found = chain(spfgen.asarray(a), spfgen.asarray(b), v, t).compute()
+        assert (type(found), found.dtype) == (type(wanted), wanted.dtype)
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6)
+        if isinstance(found, spfgen.Tensor):
+            assert found.layout == wanted.layout
+
+
+def test_another_number_is_not_planned_again() -> None:
+    first, second, v = matrix(5, 1), matrix(5, 2), np.ones(5)
+    a, b = (spfgen.asarray(spfgen.pack(m, "csr")) for m in (first, second))
+    for name in ("scaled", "sum of two", "fill", "beside an array"):
+        OF_NUMBERS[name](a, b, v, 0.5).compute()
+        with patch.object(lazy, "_planned", side_effect=AssertionError):
+            for t in (0.25, -1.5):
+                wanted = OF_NUMBERS[name](first.toarray(), second.toarray(), v, t)
+                assert np.allclose(np.asarray(OF_NUMBERS[name](a, b, v, t).compute()), wanted)
+
+
 def test_sampled_products() -> None:
     """(A @ B) * M multiplies where M has entries alone; with an infinity in M it is as in numpy."""
     first, second, mask = matrix(6, 1) - 0.5 * matrix(6, 2), matrix(6, 3), matrix(6, 4)

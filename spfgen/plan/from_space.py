@@ -11,12 +11,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from spfgen import tuning
-from spfgen.facts.formula import Expr, variables
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
-from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.cover import covers_by_segments
 from spfgen.plan.analyse.depend import (
     INDEPENDENT,
@@ -29,8 +27,7 @@ from spfgen.plan.analyse.depend import (
 from spfgen.plan.analyse.injective import with_equal_positions
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, sources, wrapped
-from spfgen.plan.analyse.work import by_algorithm, work
-from spfgen.plan.build.drivers import driven, steps_in_order
+from spfgen.plan.build.drivers import driven, least_work, steps_in_order
 from spfgen.plan.build.gather import gathered
 from spfgen.plan.build.nest import build_nest, finished_once, known_at, stored_at
 from spfgen.plan.build.parts import steps_of
@@ -192,10 +189,15 @@ Arranged = tuple[Instance, list[Step], list[Version], bool]
 
 
 def _arranged(instance: Instance, context: Context, store: bool, finish: Finish | None) -> Arranged:
-    """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
-    with everything; where there is none, the one that then is least work."""
-    instance = with_equal_positions(instance)
-    least: tuple[Expr, Arranged] | None = None
+    """Who drives, and the nests in which what is to be found is."""
+    nests = _nests(with_equal_positions(instance), context, store, finish)
+    best = least_work(((a[0], [v.body for v in a[2]], a) for a in nests), context)
+    assert best is not None
+    return best
+
+
+def _nests(instance: Instance, context: Context, store: bool, finish: Finish | None) -> Iterator[Arranged]:
+    """Those of all orders, one after another."""
     for given, for_tiles in _orders(instance, context):
         blocked_nest = (
             None
@@ -206,21 +208,8 @@ def _arranged(instance: Instance, context: Context, store: bool, finish: Finish 
         check_order(arranged, steps, context)
         nest, stored = _nest(arranged, steps, store, context, finish)
         chosen = choose_finds(arranged, nest, steps, context)
-        if for_tiles and not all(_has_tile(arranged, v.body, context) for v in chosen):
-            continue
-        result = arranged, steps, chosen, stored
-        compared = {n.dim for v in chosen for n in walk(v.body, PLANS) if isinstance(n, Find) and n.key is None}
-        compares = not compared <= set(context.forced)
-        if least is None and not compares:
-            return result
-        price = work(Counts(arranged), chosen[0].body, by_algorithm).nanoseconds
-        if least is not None and not compares:  # which may be worse than to compare with few
-            much = mean_ratio(price, least[0], context.stored) > tuning.DRIVER_GAIN
-            return least[1] if much else result
-        if least is None or mean_ratio(least[0], price, context.stored) > 1:
-            least = price, result
-    assert least is not None
-    return least[1]
+        if not for_tiles or all(_has_tile(arranged, v.body, context) for v in chosen):
+            yield arranged, steps, chosen, stored
 
 
 def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:

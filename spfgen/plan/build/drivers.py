@@ -9,8 +9,9 @@ look-up, is far below that of the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from spfgen import tuning
 from spfgen.errors import SpfgenError
@@ -33,6 +34,7 @@ from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Instance, Operand
 
+T = TypeVar("T")
 _ORDERS = ("<", "<=", ">", ">=")
 MOST_DIMENSIONS = 48
 """Of points with more dimensions no other driver is tried: an order of 50 takes isl three seconds (three matrices of
@@ -136,6 +138,24 @@ class _Orders:
         intersected = _intersected(self.instance, steps, self.context)
         if intersected is not None:
             self.between.append((intersected, price))
+
+
+def least_work(candidates: Iterable[tuple[Instance, Sequence[Plan], T]], context: Context) -> T | None:
+    """What the nests of one order are for: of the first in which nothing is compared with everything, unless that is
+    much more work than to compare with few; where there is none, of that which is least work."""
+    least: tuple[Expr, T] | None = None
+    for instance, nests, result in candidates:
+        compared = {n.dim for nest in nests for n in walk(nest, PLANS) if isinstance(n, Find) and n.key is None}
+        compares = not compared <= set(context.forced)
+        if least is None and not compares:
+            return result
+        price = work(Counts(instance), nests[0], by_algorithm).nanoseconds
+        if least is not None and not compares:
+            much = mean_ratio(price, least[0], context.stored) > tuning.DRIVER_GAIN
+            return least[1] if much else result
+        if least is None or mean_ratio(least[0], price, context.stored) > 1:
+            least = price, result
+    return None if least is None else least[1]
 
 
 def _owned(instance: Instance, context: Context, usual: list[Step], operand: Operand) -> list[Step] | None:

@@ -28,7 +28,7 @@ from spfgen.plan.analyse.depend import distinct_by_facts, distinct_places
 from spfgen.plan.analyse.injective import with_equal_positions
 from spfgen.plan.analyse.lexicographic import is_in_order
 from spfgen.plan.analyse.scan import Step, sources, wrapped
-from spfgen.plan.build.drivers import driven
+from spfgen.plan.build.drivers import driven, least_work
 from spfgen.plan.build.nest import build_nest, known_at, stored_at
 from spfgen.plan.choices import LOOKUP_EXITS
 from spfgen.plan.context import Context
@@ -356,29 +356,29 @@ class NestPlanner(PlannerState):
         return replace(instance, target=target, value=Reads("add", tuple(value_of(o) for o in instance.reads)))
 
     def arranged(self, instance: Instance, env: Env, distinct: Sequence[Expr] | None) -> Plan:
-        """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with
-        everything."""
-        best: Plan | None = None
+        """Who drives, and the nest in which what is to be found is."""
         context = scheduled_nests((instance,), self.nest_context, self.steps.called)
         self.named |= names_in_text(instance, self.steps.called)
-        for steps in driven(instance, context, bool(env.known)):
-            if env.order and not is_in_order(instance, steps, env.order):
-                continue
-            parallel = self.parallel(instance, steps, distinct, env, context) if env.parallel else None
-            does = stored_at(instance, known_at(instance, steps), "+=")
-            placed = partial(wrapped, parallel=parallel)
-            body = build_nest(instance, steps, does, context, placed, around=env.known)
-            nest = choose_once(instance, body, steps, context)
-            if context.makes(LOOKUP_EXITS):
-                nest = with_early_exits(instance, nest)
-            if best is None or not _compares_all(nest):
-                best = nest
-                self.scanned |= {s.dim: (instance, tuple(steps)) for s in steps if s.dim}
-            if not _compares_all(nest):
-                break
+
+        def nests() -> Iterator[tuple[Instance, list[Plan], tuple[list[Step], Plan]]]:
+            for steps in driven(instance, context, bool(env.known)):
+                if env.order and not is_in_order(instance, steps, env.order):
+                    continue
+                parallel = self.parallel(instance, steps, distinct, env, context) if env.parallel else None
+                does = stored_at(instance, known_at(instance, steps), "+=")
+                placed = partial(wrapped, parallel=parallel)
+                body = build_nest(instance, steps, does, context, placed, around=env.known)
+                nest = choose_once(instance, body, steps, context)
+                if context.makes(LOOKUP_EXITS):
+                    nest = with_early_exits(instance, nest)
+                yield instance, [nest], (steps, nest)
+
+        best = least_work(nests(), context)
         if best is None:
             raise OutOfOrder
-        return best
+        steps, nest = best
+        self.scanned |= {s.dim: (instance, tuple(steps)) for s in steps if s.dim}
+        return nest
 
     def parallel(
         self, instance: Instance, steps: Sequence[Step], distinct: Sequence[Expr] | None, env: Env, context: Context
@@ -408,11 +408,6 @@ def _writing(instance: Instance, at: Sequence[Expr]) -> Instance:
     """The instance with these coordinates as what it writes."""
     place = tuple(at)
     return replace(instance, target=replace(instance.target, place=place, extents=tuple(ONE for _ in place)))
-
-
-def _compares_all(nest: Plan) -> bool:
-    """Whether a find in it compares all that there is."""
-    return any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan))
 
 
 def names_in(value: Any) -> set[str]:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, overload
+
+import numpy as np
 
 from spfgen.late_imports import LateImport
 from spfgen.public import Public
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 NAMESPACE: LateImport[Any] = LateImport("namespace")
 """spfgen.array"""
@@ -74,14 +72,13 @@ def _elementwise(name: str, reflected: bool = False) -> _Sign:
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
-    def operator(self: Operators[Any, Any], other: object) -> Any:
-        import numpy as np
+    function = getattr(np, name)
 
+    def operator(self: Operators[Any, Any], other: object) -> Any:
         if not self._goes_with(other):
             _check_imports(self, other)
             return NotImplemented
-        operands = (other, self) if reflected else (self, other)
-        return self._called(getattr(np, name), operands, {})
+        return self._called(function, (other, self) if reflected else (self, other), {})
 
     operator.__doc__ = f"numpy.{name}{' with the operands exchanged' if reflected else ''}."
     return operator
@@ -96,10 +93,10 @@ def _check_imports(*operands: object) -> None:
 
 
 def _unary(name: str) -> Callable[[S], S]:
-    def operator(self: S) -> S:
-        import numpy as np
+    function = getattr(np, name)
 
-        result: S = self._called(getattr(np, name), (self,), {})
+    def operator(self: S) -> S:
+        result: S = self._called(function, (self,), {})
         return result
 
     operator.__doc__ = f"numpy.{name}."
@@ -219,8 +216,6 @@ class Operators(Public, Generic[R, K]):
     @overload
     def __pow__(self, other: object) -> Any: ...
     def __pow__(self, other: object) -> Any:
-        import numpy as np
-
         if not self._goes_with(other):
             return NotImplemented
         if type(other) is int and other == 2:  # as numpy does it
@@ -287,8 +282,6 @@ class Operators(Public, Generic[R, K]):
         array([[ 0., -1.],
                [-2.,  0.]])
         """
-        import numpy as np
-
         if self.dtype.kind != "c":
             return self
 
@@ -481,8 +474,6 @@ class Operators(Public, Generic[R, K]):
         >>> A.dot([1.0, 2.0])
         array([1., 1.])
         """
-        import numpy as np
-
         rank = len(other.shape) if hasattr(other, "shape") else np.ndim(other)
         if 0 < rank <= 2 >= len(self.shape) > 0:
             return self @ other

@@ -34,7 +34,7 @@ from spfgen.run.arrays.segments import as_list, as_rows, segments_of
 from spfgen.run.arrays.tree_kernel import by_kernel
 from spfgen.run.arrays.words import in_words
 from spfgen.run.calls.bind import converted, is_number, is_pydata, is_scipy
-from spfgen.run.calls.call_cache import NOTHING, called, operation_key, share_call, signature
+from spfgen.run.calls.call_cache import NOTHING, operation_called, operation_key, share_call
 from spfgen.run.calls.detect_layout import NUMPY, tensor_of
 from spfgen.run.calls.layout_signature import refilled
 from spfgen.run.calls.validation_cache import trust
@@ -65,6 +65,8 @@ MUCH = 1_000_000
 
 def is_operand(value: object) -> bool:
     """Whether it is a tensor, an array, a number or a list of numbers."""
+    if type(value) in _ARRAYS:
+        return True
     if isinstance(value, Tensor | np.ndarray | np.generic) or is_number(value) or is_scipy(value) or is_pydata(value):
         return True
     if is_elsewhere(value):
@@ -99,8 +101,7 @@ def _known(function: np.ufunc, left: Any, right: Any) -> Any:
     """By a kernel that is remembered for these layouts and types; NOTHING where there is none."""
     if type(left) not in _ARRAYS or type(right) not in _ARRAYS:
         return NOTHING
-    names = _named(left, right)
-    return called((function, None, *names, *map(signature, names.values())), names)
+    return operation_called(function, _named(left, right))
 
 
 def _named(left: Any, right: Any) -> dict[str, Any]:
@@ -526,10 +527,10 @@ def _at_once(tensor: Tensor, name: str, axis: Any, keepdims: bool) -> Any:
     if type(axis) is not int or tensor.ndim != 2 or name not in OF_KERNELS or is_full(tensor.layout):
         return None
     operands = {"A": tensor}
-    key = operation_key((name, axis, keepdims), operands)
-    result = called(key, operands)
+    result = operation_called((name, axis, keepdims), operands)
     if result is not NOTHING:
         return result
+    key = operation_key((name, axis, keepdims), operands)
     with in_words(name):
         return by_kernel(Reduce(name, Leaf(tensor), axis, keepdims), small=True, times=1 / LATER, key=key)
 

@@ -11,7 +11,8 @@ import ctypes
 from array import array
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from spfgen.run.assembly import NARROW, Memory, ResultAssembly
 from spfgen.run.calls.bind import is_number
 from spfgen.run.calls.functions import address
 from spfgen.run.calls.layout_signature import form_of, remember
-from spfgen.run.tensor import Array, Tensor, check_unchanged
+from spfgen.run.tensor import Array, Tensor, TensorRecord, check_unchanged
 from spfgen.run.threads import threads_allowed
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ WORD = 8
 NOTHING = object()
 """What `called` returns where there is no such call, or where it must go the long way."""
 _CALLS: dict[Hashable, CachedCall] = {}
+NO_RECORDS: Mapping[str, TensorRecord] = MappingProxyType({})
+SIGNATURE = "signature"
+"""Under which the record of a tensor has it."""
 
 
 def signature(value: Any) -> Hashable:
@@ -51,6 +55,25 @@ def called(key: Hashable, operands: Mapping[str, Any]) -> Any:
     """The result of a call like an earlier one that was remembered under this key; else NOTHING."""
     call = _CALLS.get(key)
     return NOTHING if call is None else call(operands)
+
+
+def operation_called(name: Hashable, operands: Mapping[str, Any]) -> Any:
+    """The same under the key that `operation_key` gives; NOTHING, too, for tensors that are not what they were."""
+    kinds, records = list[Hashable](), dict[str, TensorRecord]()
+    for operand, value in operands.items():
+        if type(value) is Tensor:
+            try:
+                record = records[operand] = check_unchanged(value)
+            except DataError:
+                return NOTHING
+            kind = record.known.get(SIGNATURE)
+            if kind is None:
+                kind = record.known[SIGNATURE] = signature(value)
+            kinds.append(kind)
+        else:
+            kinds.append(signature(value))
+    call = _CALLS.get((name, None, *operands, *kinds))
+    return NOTHING if call is None else call(operands, records)
 
 
 def operation_key(name: Hashable, operands: Mapping[str, Any]) -> Hashable:
@@ -166,13 +189,11 @@ class CachedCall:
         self.names = set(operands)
         places = {name: k for k, (name, *_) in enumerate(bound.entry.structs)}
         self._structs = bound.entry.structs
-        lengths = [ctypes.sizeof(struct) // WORD for _, struct, *_ in self._structs]
-        self._offsets = [WORD * n for n in accumulate(lengths[:-1], initial=0)]
-        self._lengths = lengths
+        self._lengths = [ctypes.sizeof(struct) // WORD for _, struct, *_ in self._structs]
         self._levels = [None] if program.levels else []
         self._most = max((r.assembly.most for r in results if r.assembly is not None), default=None)
         more = len(self._levels) + (self._most is not None)
-        pointers = [ctypes.c_void_p] * len(lengths)
+        pointers = [ctypes.c_void_p] * len(self._lengths)
         kind = ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int, *[ctypes.c_void_p] * more)
         self._function = kind(ctypes.cast(bound.entry.function, ctypes.c_void_p).value)  # type: ignore[arg-type]
         structs = [struct for _, struct, *_ in self._structs]
@@ -184,6 +205,14 @@ class CachedCall:
         self._arrays = [(places[n], n) for n, v in operands.items() if isinstance(v, np.ndarray)]
         self._numbers = [(places[n], n, tensors[n].dtype) for n, v in operands.items() if is_number(v)]
         self._results = [(places[r.name], r, filling(r)) for r in results]
+        made = [
+            places[n]
+            for n in (*[n for _, n in self._arrays], *[n for _, n, _ in self._numbers], *[r.name for r in results])
+        ]
+        begins = accumulate([WORD * self._lengths[place] for place in made], initial=0)
+        self._made = list(zip(made, begins, strict=False))
+        """The places of structs that a call makes, where each begins among their words."""
+        self._alone = results[0] if len(results) == 1 and results[0].assembly is None else None
         agreeing = [[p for p in places if p[0] in operands] for places in program.sizes.readings.values()]
         self._agreeing = [(first, others) for first, *others in filter(None, agreeing)]
         self._largest = min(NARROW, program.limits.safe)
@@ -191,32 +220,35 @@ class CachedCall:
         self._extents: dict[Any, Any] = {}
         self._kept = kept, bound.entry.function
 
-    def __call__(self, operands: Mapping[str, Any]) -> Any:
-        """NOTHING where they are others than they seem, and where the C finds fault with them."""
-        parts: list[tuple[int, ...]] = [()] * len(self._lengths)
-        kept_alive, sizes = list[Array](), list[Any]()
+    def __call__(self, operands: Mapping[str, Any], records: Mapping[str, TensorRecord] = NO_RECORDS) -> Any:
+        """NOTHING where they are others than they seem, and where the C finds fault with them. `records`: those of
+        tensors that were looked at just now."""
+        pointers, words = [0] * len(self._lengths), list[int]()
+        kept_alive, held, sizes = list[Array](), list[Any](), list[Any]()
         for place, name, layout, key in self._tensors:
             value = operands[name]
             if value.layout is not layout:
                 return NOTHING
             try:
-                known = check_unchanged(value).known
+                known = (records.get(name) or check_unchanged(value)).known
             except DataError:
                 return NOTHING
             if key not in known:
                 if signature(value) != key[1]:
                     return NOTHING
                 known[key] = self._of_tensor(place, value)
-            of_operand, parts[place] = known[key]
+            of_operand, pointers[place], own_words = known[key]
             sizes.append(of_operand)
-        for place, name in self._arrays:
+            held.append(own_words)
+        for _, name in self._arrays:
             shape = operands[name].shape
-            parts[place] = (*shape, address(operands[name]))
+            words += shape
+            words.append(address(operands[name]))
             sizes.append(shape)
         try:
-            for place, name, kind in self._numbers:
+            for _, name, kind in self._numbers:
                 kept_alive.append(np.array(operands[name], kind))
-                parts[place] = (address(kept_alive[-1]),)
+                words.append(address(kept_alive[-1]))
             given = tuple(sizes)
             extents = self._extents.get(given)
             if extents is None:
@@ -225,22 +257,24 @@ class CachedCall:
             if not extents:
                 return NOTHING
             for (place, result, fill), (of_operand, shape) in zip(self._results, extents, strict=True):
+                words += of_operand
                 if result.assembly is None:
                     kept_alive.append(
                         np.zeros(shape, result.dtype) if fill is None else np.full(shape, fill, result.dtype)
                     )
-                    parts[place] = (*of_operand, address(kept_alive[-1]))
+                    words.append(address(kept_alive[-1]))
                 else:
-                    parts[place] = (*of_operand, *[0] * (self._lengths[place] - len(of_operand)))
+                    words += [0] * (self._lengths[place] - len(of_operand))
         except (MemoryError, ValueError, OverflowError):
             return NOTHING
-        return self._run(array("q", [*chain.from_iterable(parts)]), kept_alive)
+        return self._run(pointers, array("q", words), kept_alive)
 
-    def _of_tensor(self, place: int, value: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """(its sizes, the words of its struct)."""
+    def _of_tensor(self, place: int, value: Tensor) -> tuple[tuple[int, ...], int, array[int]]:
+        """(its sizes, where its struct is, which the C does not change, the words of that)."""
         *_, fields, names = self._structs[place]
         sizes = tuple([value.sizes[n] for n in fields])
-        return sizes, (*sizes, *[address(value.arrays[a]) for a in names])
+        words = array("q", [*sizes, *[address(value.arrays[a]) for a in names]])
+        return sizes, words.buffer_info()[0], words
 
     def _extents_of(self, operands: Mapping[str, Any]) -> list[Any]:
         """Those of the results; none where extents of one index differ, or one is too large for these types."""
@@ -255,22 +289,28 @@ class CachedCall:
                 return []
         return [r.extents(sizes) for _, r, _ in self._results]
 
-    def _run(self, words: array[int], kept_alive: Sequence[Array]) -> Any:
+    def _run(self, pointers: list[int], words: array[int], kept_alive: Sequence[Array]) -> Any:
         more: list[Any] = [*self._levels]
         if self._most is not None:
             more.append(ctypes.byref(Memory(max_workspace=self._most)))
         threads, base = threads_allowed(self._threads), words.buffer_info()[0]
-        if self._function(*[base + offset for offset in self._offsets], threads, *more):
+        for place, begin in self._made:
+            pointers[place] = base + begin
+        if self._function(*pointers, threads, *more):
             return NOTHING
-        arrays = iter(kept_alive[len(self._numbers) :])
+        if self._alone is not None:
+            return self._alone.array(kept_alive[-1])
+        arrays, begins = iter(kept_alive[len(self._numbers) :]), dict(self._made)
         results = [
-            (r.name, r.taken(self._struct(place, words), threads) if r.assembly is not None else r.array(next(arrays)))
+            (
+                r.name,
+                r.array(next(arrays))
+                if r.assembly is None
+                else r.taken(self._structs[place][1].from_buffer(words, begins[place]), threads),
+            )
             for place, r, _ in self._results
         ]
         return results[0][1] if len(results) == 1 else dict(results)
-
-    def _struct(self, place: int, words: array[int]) -> ctypes.Structure:
-        return self._structs[place][1].from_buffer(words, self._offsets[place])
 
 
 def filling(result: _Result) -> Any:

@@ -37,7 +37,7 @@ Task = tuple[str, Any]
 
 def mode() -> str:
     """Raises UsageError when the environment says something else."""
-    return _mode(os.environ.get(VARIABLE, ""), folder.cache_setting())
+    return _mode(folder.variable(VARIABLE), folder.cache_setting())
 
 
 @lru_cache(maxsize=32)

@@ -65,7 +65,7 @@ class Node:
         leaves, places = _leaves(parts) if parts else self._own_leaves()
         key: Hashable = None
         if own_part is not None and len(leaves) <= MOST_LEAVES:
-            key = (type(self), own_part, places, *[p.likeness for p in parts])
+            key = (type(self), own_part, places, *[p.likeness for p in parts]) if parts else (Leaf, own_part)
         likeness = None if key is None else _KNOWN.get(key)
         if likeness is None:
             is_known = key is not None and all(p.likeness.is_known for p in parts)
@@ -126,12 +126,20 @@ class Leaf(Node):
     identity: Hashable = field(init=False)
 
     def __post_init__(self) -> None:
-        self.__dict__.update(signature=signature_of(self.value), identity=identity_of(self.value))
-        super().__post_init__()
+        value = self.value
+        of_value = self.__dict__
+        of_value["signature"], of_value["identity"] = signature_of(value), identity_of(value)
+        likeness = _KNOWN.get((Leaf, self.said())) if type(value) is np.ndarray else None
+        if likeness is None:
+            super().__post_init__()
+        else:
+            of_value.update(shape=likeness.shape, dtype=likeness.dtype, likeness=likeness, leaves=(self,))
 
     def said(self) -> Hashable:
         """None where kernels do not take the operand as it is."""
         value = self.value
+        if type(value) is np.ndarray:
+            return None if self.signature is None else (self.signature, value.shape)
         if type(value) in NUMBERS:
             return (type(value), _least_type(value) if type(value) is int else None)
         if self.signature is None:

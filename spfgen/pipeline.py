@@ -31,6 +31,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from spfgen.cir.lower.files import amalgamated, header_file, list_types, source_file
 from spfgen.cir.lower.from_plan import lower
@@ -70,6 +72,9 @@ from spfgen.space.local_tensors import own_tensor
 from spfgen.space.nodes import Program, Tensor
 from spfgen.version import __version__
 
+if TYPE_CHECKING:
+    from spfgen.cir.lower.interface import PatternMaker
+
 LOGGER = logging.getLogger(__name__)
 PASSES = (*passes.PASSES, *STEPS, *WHOLE, *c_passes.PASSES)
 """All passes that rewrite something, in their order, each with its name, what it is about, and its level: of plans of
@@ -104,6 +109,8 @@ class Generated:
     """Why results are not assembled in C, where they are not: then there is no C."""
     assemblies: Mapping[str, Assembled] = field(default_factory=dict, compare=False, repr=False)
     """How results whose pattern is computed are assembled."""
+    bare: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """Results that may come without arrays: then the C makes them."""
 
     @property
     def whole(self) -> str:
@@ -128,7 +135,8 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         check_program(program)
         check_declared(kernel, program)
         plans = make_plans(program, "" if last else stop_after)
-        generated = print_kernel(program, plans, unique(answers), last)
+        patterns = {} if last or stop_after else _patterns(kernel, layouts, program)
+        generated = print_kernel(program, plans, unique(answers), last, patterns)
         generated = replace(generated, left_out=tuple(left), compared=compared)
     for excess in excesses(plans, program):
         LOGGER.debug("`%s`: %s", kernel.name, excess)
@@ -147,9 +155,30 @@ def _to_report(kernel: Kernel) -> tuple[str, ...]:
 
 
 def print_kernel(
-    program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = (), stop_after: str = ""
+    program: Program,
+    plans: tuple[Plan, ...],
+    obligations: tuple[Answer, ...] = (),
+    stop_after: str = "",
+    patterns: Mapping[str, PatternMaker] = MappingProxyType({}),
 ) -> Generated:
-    """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do."""
+    """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do; `patterns` make the
+    results that others have the pattern of."""
+    program, functions, rooms = _functions(program, plans, stop_after)
+    # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
+    wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
+    comment = f"{program.name}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
+    source = source_file(program, functions, comment)
+    cir_check.check(source, KNOWN)
+    header = header_file(program, functions[-1:], f"{comment}{_largest(program)}")
+    generated = Generated(program, plans, functions[-1], print_file(source), print_file(header), obligations)
+    return _assembled(generated, functions, comment, rooms, patterns)
+
+
+def _functions(
+    program: Program, plans: tuple[Plan, ...], stop_after: str = ""
+) -> tuple[Program, list[Function], Mapping[str, tuple[str, str]]]:
+    """The C functions, the last of which is the kernel, with what the plans say of the program, and the functions that
+    make room for entries."""
     levels = sum(isinstance(n, LevelLoop) for p in plans for n in walk(p, PLANS))
     tensors = tuple(as_delivered(t, plans) for t in program.tensors)
     all_of = tuple(dict.fromkeys(name for plan in plans for name in filled(plan, program)))
@@ -161,15 +190,30 @@ def print_kernel(
         f for one in lowered.called for f in c_passes.passed(one, c_passes.KernelFacts(known.names), program.level)
     ]
     functions = [*called, *c_passes.passed(lowered.function, known, program.level, stop_after)]
-    function = functions[-1]
-    # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
-    wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
-    comment = f"{program.name}, made by spfgen {__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
-    source = source_file(program, functions, comment)
-    cir_check.check(source, KNOWN)
-    header = header_file(program, [function], f"{comment}{_largest(program)}")
-    generated = Generated(program, plans, function, print_file(source), print_file(header), obligations)
-    return _assembled(generated, functions, comment, lowered.rooms)
+    return program, functions, lowered.rooms
+
+
+def _patterns(kernel: Kernel, layouts: Mapping[str, Layout], program: Program) -> dict[str, PatternMaker]:
+    """The functions that make results which others have the pattern of, or a part of an operand's."""
+    if not any(t.shared_with and not t.copied for t in program.tensors):
+        return {}
+    from spfgen.cir.lower.interface import PatternMaker, interface
+    from spfgen.space.own_patterns import kernels_of_patterns
+
+    found: dict[str, PatternMaker] = {}
+    for name, own in kernels_of_patterns(kernel, layouts, program):
+        try:
+            joined = join(own, layouts)
+            check_program(joined)
+            plans = make_plans(joined)
+            joined, functions, rooms = _functions(joined, plans)
+            made = interface(joined, functions[-1], rooms, plans)
+        except Unsupported as error:
+            LOGGER.debug("`%s` is not made without arrays: %s", name, error)
+            continue
+        maker = PatternMaker(joined, (*functions[:-1], *made.functions[:-1]), made)
+        found |= {name: maker} if maker.fits(program) else {}
+    return found
 
 
 def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
@@ -182,23 +226,27 @@ def _temporaries(program: Program, plans: Sequence[Plan]) -> Iterator[Tensor]:
 
 
 def _assembled(
-    generated: Generated, functions: Sequence[Function], comment: str, rooms: Mapping[str, tuple[str, str]]
+    generated: Generated,
+    functions: Sequence[Function],
+    comment: str,
+    rooms: Mapping[str, tuple[str, str]],
+    patterns: Mapping[str, PatternMaker],
 ) -> Generated:
     """With results in their layouts, where their pattern is computed."""
     program = generated.program
-    if not any(t.is_made or t.borrows for t in program.tensors):
+    if not patterns and not any(t.is_made or t.borrows for t in program.tensors):
         return generated
     from spfgen.cir.lower.interface import interface  # numpy, which is not needed before
 
     try:
-        results = interface(program, functions[-1], rooms, generated.plans)
+        results = interface(program, functions[-1], rooms, generated.plans, patterns)
     except Unsupported as error:
         return replace(generated, source="", header="", refused=error)
     source = source_file(program, [*functions[:-1], *results.functions], comment, list_types(results))
     cir_check.check(source, KNOWN)
     header = header_file(program, results.shown, f"{comment}{_largest(program)}", results)
     text, shown = print_file(source), print_file(header)
-    return replace(generated, source=text, header=shown, assemblies=results.assemblies)
+    return replace(generated, source=text, header=shown, assemblies=results.assemblies, bare=results.bare)
 
 
 def _largest(program: Program) -> str:

@@ -35,7 +35,7 @@ class Memory(ctypes.Structure):
 def called(
     kernel: Any, tensors: Mapping[str, Tensor], shape: Sequence[int], threads: int = 1, memory: Memory | None = None
 ) -> tuple[int, Any, Tensor | None]:
-    """The status, the struct of the only result, and what it holds."""
+    """The status, the struct of the last result that is not given, and what it holds."""
     generated = kernel.generated
     library = load(build(generated.whole))
     program = generated.program
@@ -295,3 +295,47 @@ def test_a_shared_result_that_comes_with_arrays() -> None:
     status, _, _ = called(kernel, {**operands, "C": given}, (), memory=memory.struct)
     assert (status, memory.calls) == (0, 0)
     np.testing.assert_array_equal(given.to_numpy(), values * [1, 2, 3])
+
+
+def test_results_that_share_a_part_of_the_pattern_of_an_operand() -> None:
+    """Where A has a fibre the result has one, too: with the fill value, where nothing else is in it."""
+    text = """kernel part { tensor A : csf3  tensor B : csr  tensor C : csf3 shares A on i, j
+        C[i, j, l] = A[i, j, k]*B[k, l] }"""
+    kernel = spfgen.parse(text).kernels["part"].compile()
+    left, right = np.zeros((3, 3, 3)), np.zeros((3, 4))
+    left[0, 1, 2], left[2, 0, 1], left[2, 2, 2], right[2, 3] = 2, np.inf, 4, 5
+    a, b = spfgen.pack(left, "csf3"), spfgen.pack(right, "csr")
+    for number in (0, 1, 2, 5):
+        memory = Counted(number)
+        status, _, found = called(kernel, {"A": a, "B": b}, (0, 0, 0), memory=memory.struct)
+        if number:
+            assert (status, memory.left) == (MEMORY, {})
+            continue
+        assert found is not None
+        found.validate()
+        for name in ("idx_1", "ptr_2", "idx_2"):
+            np.testing.assert_array_equal(found.arrays[name], a.arrays[name])
+        expected = np.zeros((3, 3, 4))
+        expected[0, 1, 3], expected[2, 2, 3] = 10, 20
+        np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+def test_results_that_share_a_pattern_with_each_other() -> None:
+    """The last one has the pattern of the one before, and neither comes with arrays."""
+    text = """kernel both { tensor A, B : csr  tensor C : csr  tensor D : csr shares C
+        C[i, j] = A[i, k]*B[k, j]
+        D[i, j] = A[i, j] }"""
+    kernel = spfgen.parse(text).kernels["both"].compile()
+    values = np.array([[1.0, 2, 0], [0, 3, 0], [4, 0, 5]])
+    a = spfgen.pack(values, "csr")
+    for number in range(8):
+        memory = Counted(number)
+        status, _, found = called(kernel, {"A": a, "B": a}, (0, 0), memory=memory.struct)
+        if status:
+            assert (status, memory.left) == (MEMORY, {})
+            assert 0 < number < 7
+            continue
+        assert found is not None
+        found.validate()
+        np.testing.assert_array_equal(found.to_numpy(), values)
+        assert found.sizes["nnz"] == 5 + 1  # (2, 1) is stored in C

@@ -108,12 +108,13 @@ WRITTEN = """{
 def made_of(trial: Trial) -> dict[int, Declared]:
     """The results that the C makes, as they are declared at last, by their numbers among the tensors."""
     tensors = trial.kernel.generated.program.tensors
-    return {k: finished(t) for k, t in enumerate(tensors) if t.is_made or t.borrows}
+    bare = trial.kernel.generated.bare
+    return {k: finished(t) for k, t in enumerate(tensors) if t.is_made or t.name in bare}
 
 
-def words(declared: Declared, tensor: Tensor) -> tuple[list[int], list[Array]]:
+def words(trial: Trial, declared: Declared, tensor: Tensor) -> tuple[list[int], list[Array]]:
     """The struct that the program is given; a result that the C can make comes without arrays."""
-    if not declared.borrows:
+    if declared.name not in trial.kernel.generated.bare:
         return words_of(declared, tensor)
     layout = declared.layout
     return [*(tensor.sizes[n] or -1 for n in layout.parameters), *[0] * len((*layout.sizes, *layout.arrays))], []
@@ -228,7 +229,7 @@ def _ran(
     data = []
     for call in calls:
         tensors = call.trial.kernel.generated.program.tensors
-        given = [words(t, call.bound.tensors[t.name]) for t in tensors]
+        given = [words(call.trial, t, call.bound.tensors[t.name]) for t in tensors]
         data.append((call.number, call.threads, [*passed(call.bound).values()], given))
     write_calls(folder / "data", data)
     told = subprocess.run(
@@ -288,7 +289,7 @@ def _problem(call: Call, read: _Read, tally: dict[str, int]) -> str:
             arrays = {n: read.array(a) for n, a in bound.arrays.items()}
             found |= {} if status else {tensor.name: replace(bound, arrays=arrays)}
         elif not tensor.is_output:
-            read.at += sum(a.nbytes for a in words(tensor, bound)[1])
+            read.at += sum(a.nbytes for a in words(call.trial, tensor, bound)[1])
     if status in (RANGE, PLACE, INDEX):
         return _refused(call, status, made)
     if status:

@@ -15,7 +15,7 @@ import pytest
 import spfgen
 from spfgen import tuning
 from spfgen.cir.lower import files
-from spfgen.errors import DataError, Unsupported, UsageError
+from spfgen.errors import DataError, SpecError, Unsupported, UsageError
 from spfgen.kernel import Kernel
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import SCALAR
@@ -78,6 +78,8 @@ SHARING = {
     "R[i,j] = A[i,j]*B[i,j]", "R[i,j] = 3*A[i,j]", "R[i,j] = A[i,j]", "R[i,j] = A[i,j] where j <= i",
 }  # fmt: skip
 """Their results lie within the pattern of A."""
+PARTLY = "R[i,j,k] = A[i,j]*B[j,k]"
+"""Its result has indices of A."""
 SQUARE = ((0, 0), (1, 1), (4, 4), (7, 7), (30, 30))
 OPERANDS = ("csr", "csr", "csc", "coo", "coo_unsorted", "csr_unsorted", "dcsr", "bcsr(R=2, C=3)", "ell", "dia", "dense",
             "csf", "jds", "csr_rle")  # fmt: skip
@@ -126,6 +128,8 @@ def _statements(
 ) -> Trial | None:
     """`wanted` is the layout of the results, if anything is said of it."""
     operands = {n: str(rng.choice(OPERANDS)) for n in "AB" if any(f"{n}[" in t for t in texts)}
+    twice = len(texts) == 1 and not wanted and rng.random() < 0.15
+    texts = [*texts, *texts] if twice else texts
     local = {n: str(rng.choice(kinds)) for n, kinds in LOCAL.items() if any(f"{n}[" in t for t in texts)}
     results: dict[str, str] = {}
     declared: list[str] = []
@@ -142,7 +146,12 @@ def _statements(
         elif rank == 2 and not wanted and rng.random() < 0.3:
             layout, own = operands.get("A", layout), ""
         shares = text in SHARING and layout == operands.get("A") != "dense" and rng.random() < 0.5
-        results[name], uses[name] = layout, f"{layout} shares A" if shares else layout
+        use = f"{layout} shares A" if shares else layout
+        if text == PARTLY and operands["A"] == "csf" and not wanted and rng.random() < 0.7:
+            layout, own, use = "csf", "", "csf shares A on i, j"
+        elif twice and number:
+            layout, own, use = results["R0"], declared[0], f"{results['R0']} shares R0"
+        results[name], uses[name] = layout, use
         declared.append(own)
     body = ";\n  ".join(re.sub(r"\bR\[", f"R{n}[", t) for n, t in enumerate(texts))
     declarations = [f"tensor {n} : {use}" for n, use in (*operands.items(), *uses.items())]
@@ -195,10 +204,13 @@ def _trial(
         with far_apart(seed % 2 == 1):
             kernel = typed(kernel, kernel.bind(sizes=given[0][1], **given[0][0]).tensors)
             whole = kernel.generated.whole if kernel.generated.refused is None else ""
+    except SpecError:
+        assert "shares R0" in text, told  # whose layout has no index arrays
+        return None
     except (Unsupported, DataError, UsageError):
         return None
     program = kernel.generated.program
-    if not whole or program.levels or not any(t.is_made or t.borrows for t in program.tensors):
+    if not whole or program.levels or not (kernel.generated.bare or any(t.is_made for t in program.tensors)):
         return None
     return Trial(told, layouts, kernel, whole, given, expected)
 

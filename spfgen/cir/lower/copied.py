@@ -75,13 +75,31 @@ def copying_function(program: Program, tensor: Tensor, structs: Mapping[str, c.S
 def _theirs(tensor: Tensor, owner: Tensor) -> dict[str, str]:
     """The fields of the owner that hold the sizes of the tensor, by its own fields."""
     held = {dim: field_name(n) for n, dim in zip(owner.layout.sizes, owner.sizes, strict=True)}
-    return {field_name(n): held[dim] for n, dim in zip(tensor.layout.sizes, tensor.sizes, strict=True)}
+    return {field_name(n): held[dim] for n, dim in zip(tensor.layout.sizes, tensor.sizes, strict=True) if dim in held}
 
 
 def _arrays(tensor: Tensor, owner: Tensor) -> dict[str, str]:
     """The index arrays of the owner that the tensor has, by its own ones."""
     held = {function: array for array, function in owner.arrays}
-    return {array: held[function] for array, function in tensor.arrays}
+    return {array: held[function] for array, function in tensor.arrays if function in held}
+
+
+def shared_check(program: Program, tensor: Tensor, structs: Mapping[str, c.Struct], name: str) -> c.Function:
+    """`int NAME(given, made)`: whether a result has the index arrays that it shares with a tensor."""
+    owner, wrong = program.tensor(tensor.shared_with or ""), c.Return(c.Name("SPFGEN_ERROR_PLACE"))
+    sizes = [c.Bin("!=", c.Field(MADE, n), c.Field(GIVEN, theirs)) for n, theirs in _theirs(tensor, owner).items()]
+    lines: list[c.Stmt] = [c.If(any_of(sizes), wrong)] if sizes else []
+    for array, theirs in _arrays(tensor, owner).items():
+        count, other = _elements(tensor.layout, array, MADE), _elements(owner.layout, theirs, GIVEN)
+        one, two = (c.Load(c.Field(s, field_name(a)), c.Name("k")) for s, a in ((MADE, array), (GIVEN, theirs)))
+        lines.append(c.If(c.Bin("!=", count, other), wrong))
+        lines.append(loop("k", c.Int(0), count, [c.If(c.Bin("!=", one, two), wrong)]))
+    params = (
+        c.Param(f"const {structs[owner.name].name} *", "given"),
+        c.Param(f"const {structs[tensor.name].name} *", "made"),
+    )
+    body = c.Block((*lines, c.Return(c.Name("SPFGEN_OK"))))
+    return c.Function("int", name, params, body, f"Whether {tensor.name} has the arrays of {owner.name}.", static=True)
 
 
 def _held(array: str) -> c.Expr:

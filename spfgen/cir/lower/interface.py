@@ -7,12 +7,13 @@ void STRUCT_free(result), STRUCT_free_in(result, memory)    in the header, for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from spfgen.cir.lower.assemble import AssemblyTarget, assemble_functions
 from spfgen.cir.lower.by_key import functions_by_key, functions_in_place
-from spfgen.cir.lower.copied import copying_function, of_sizes
+from spfgen.cir.lower.copied import copying_function, of_sizes, shared_check
 from spfgen.cir.lower.layout import FIELD, field_name, final_structs, free_name, structs
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import any_of, folded, joined
@@ -42,20 +43,38 @@ class Interface:
     functions: tuple[c.Function, ...]
     freed: tuple[c.Struct, ...]
     assemblies: Mapping[str, Assembled]
+    bare: frozenset[str] = frozenset()
+    """Results that are made where they come without arrays."""
+
+
+@dataclass(frozen=True)
+class PatternMaker:
+    """What makes a result alone: its program, and its functions, the last of which takes an allocator."""
+
+    program: Program
+    functions: tuple[c.Function, ...]
+    interface: Interface
+
+    def fits(self, program: Program) -> bool:
+        """Whether a kernel can call it: it has the structs and the sizes that it is called with."""
+        own, theirs = self.interface.structs, final_structs(program)
+        same = all(theirs.get(name) == struct for name, struct in own.items())
+        return same and {*self.program.parameters} <= {*program.parameters} and not self.program.levels
 
 
 def interface(
-    program: Program, function: c.Function, rooms: Mapping[str, tuple[str, str]], plans: Sequence[Plan]
+    program: Program,
+    function: c.Function,
+    rooms: Mapping[str, tuple[str, str]],
+    plans: Sequence[Plan],
+    patterns: Mapping[str, PatternMaker] = MappingProxyType({}),
 ) -> Interface:
-    """`rooms` are the functions that make room for entries that go to their place at once. Raises Unsupported where a
-    layout has no assembly in C."""
+    """`rooms` are the functions that make room for entries that go to their place at once; `patterns` make results that
+    come without arrays. Raises Unsupported where a layout has no assembly in C."""
     results = [t for t in program.tensors if t.assembled is not None]
     shown, listed = final_structs(program), structs(program)
-    taken = {
-        program.name,
-        *(n for names in rooms.values() for n in names),
-        *(s.name for s in (*shown.values(), *listed.values())),
-    }
+    taken = {program.name, *(n for names in rooms.values() for n in names)}
+    taken |= {s.name for s in (*shown.values(), *listed.values())}
 
     def new(wanted: str) -> str:
         name = fresh(wanted, taken)
@@ -67,8 +86,6 @@ def interface(
     functions: list[c.Function] = [kernel]
     placed = {t: n for p in plans for t, n in unwrapped(p).items()}
     makers: dict[str, str] = {}
-    copied = [t for t in program.tensors if t.copied or t.borrows]
-    copies = [copying_function(program, t, shown, new(f"{program.name}_{t.name}")) for t in copied]
     for tensor in results:
         assembly = assemblies[tensor.name] = assembly_of(tensor)
         name = makers[tensor.name] = new(f"{program.name}_{tensor.name}")
@@ -92,13 +109,34 @@ def interface(
         else:
             functions += assemble_functions(assembly, target, name, taken)
     appends = {t.name for t in results if _takes_rows(assemblies[t.name], t)}
-    makers |= {t.name: f.name for t, f in zip(copied, copies, strict=True)}
-    caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends, rooms.keys())
+    copies = _copies(program, shown, patterns, new)
+    makers |= {t: f.name for t, f in copies.items()}
+    caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends, rooms.keys(), patterns)
     inner = caller.function(function.doc)
     outer = _plain(program, inner)
-    lists = tuple(dict.fromkeys(listed[t.name] for t in results))
-    freed = tuple(dict.fromkeys(shown[t.name] for t in program.tensors if t.is_made or t.borrows))
-    return Interface(shown, lists, (outer, inner), (*functions, *copies, inner, outer), freed, assemblies)
+    before = [replace(f, doc="", static=True) for m in patterns.values() for f in m.functions]
+    own = [listed[t.name] for t in results]
+    lists = tuple(dict.fromkeys([*(s for m in patterns.values() for s in m.interface.lists), *own]))
+    freed = tuple(dict.fromkeys(shown[t.name] for t in caller.results))
+    whole = (*before, *functions, *copies.values(), inner, outer)
+    bare = frozenset(t.name for t in caller.results if caller.may_be_bare(t))
+    return Interface(shown, lists, (outer, inner), whole, freed, assemblies, bare)
+
+
+def _copies(
+    program: Program,
+    shown: Mapping[str, c.Struct],
+    patterns: Mapping[str, PatternMaker],
+    new: Callable[[str], str],
+) -> dict[str, c.Function]:
+    """Of results that have index arrays of others: what copies these, or compares those of one that is made."""
+    found = {}
+    for tensor in program.tensors:
+        if tensor.copied or tensor.borrows:
+            found[tensor.name] = copying_function(program, tensor, shown, new(f"{program.name}_{tensor.name}"))
+        elif tensor.name in patterns and tensor.shared_with is not None:
+            found[tensor.name] = shared_check(program, tensor, shown, new(f"{program.name}_{tensor.name}"))
+    return found
 
 
 def _takes_rows(assembly: Assembled, tensor: Tensor) -> bool:
@@ -122,14 +160,15 @@ class _Caller:
         name: str,
         appends: Set[str] = frozenset(),
         placed: Set[str] = frozenset(),
+        patterns: Mapping[str, PatternMaker] = MappingProxyType({}),
     ) -> None:
-        self.appends, self.placed = appends, placed
+        self.appends, self.placed, self.patterns = appends, placed, patterns
         self.program, self.shown, self.listed, self.kernel, self.makers, self.name = (
             program, shown, listed, kernel, makers, name,
         )  # fmt: skip
         self.names = parameters(program)
         self.taken = {name, *(p.name for p in kernel.params), *self.names.values()}
-        self.results = owners_first([t for t in program.tensors if t.is_made or t.borrows])
+        self.results = owners_first([t for t in program.tensors if t.is_made or self.may_be_bare(t)])
         self.assembled = [t for t in self.results if t.assembled is not None]
         self.lists = {t.name: self.new(f"{t.name}_list") for t in self.assembled}
         self.made = {t.name: self.new(f"{t.name}_made") for t in self.results}
@@ -187,19 +226,39 @@ class _Caller:
         """The call, unless one before it has failed."""
         return c.If(c.Bin("==", status, c.Name("SPFGEN_OK")), c.Block((c.Assign(status, "=", call),)))
 
-    @staticmethod
-    def role(tensor: Tensor, otherwise: str) -> str:
+    def may_be_bare(self, tensor: Tensor) -> bool:
+        """Whether it may come without arrays."""
+        return tensor.borrows or tensor.name in self.patterns
+
+    def role(self, tensor: Tensor, otherwise: str) -> str:
+        if tensor.name in self.patterns:
+            return "result: without arrays, it is made"
         if tensor.borrows:
             return f"result: without arrays, it is made with the index arrays of {tensor.shared_with}"
         return "result: all of it is made" if tensor.is_made else otherwise
 
     def copied(self, tensor: Tensor, status: c.Expr) -> c.Stmt:
-        """Makes a result over copies of index arrays."""
+        """Makes a result over copies of index arrays, or one whose pattern others have."""
+        if tensor.name in self.patterns:
+            calls = [self.after(status, call) for call in self.pattern_calls(tensor)]
+            return c.If(self.is_bare(tensor), c.Block(tuple(calls)))
         owner = tensor.shared_with or ""
         given = c.Name(self.made.get(owner, self.names[owner]))
         made = c.Call(self.makers[tensor.name], (given, c.Name(self.made[tensor.name]), c.Name(self.memory)))
         copied = self.after(status, made)
         return c.If(self.is_bare(tensor), c.Block((copied,))) if tensor.borrows else copied
+
+    def pattern_calls(self, tensor: Tensor) -> Iterator[c.Expr]:
+        """Of the kernel that makes it, and of what compares it with the owner of arrays that it shares."""
+        program = self.patterns[tensor.name].program
+        made = c.Name(self.made[tensor.name])
+        tensors = [made if t.name == tensor.name else c.Name(self.names[t.name]) for t in program.tensors]
+        values = self.kernel.params[len(self.program.tensors) :]
+        sizes = [c.Name(values[self.program.parameters.index(p)].name) for p in program.parameters]
+        function = self.patterns[tensor.name].functions[-1].name
+        yield c.Call(function, (*tensors, *sizes, c.Name("threads"), c.Name(self.memory)))
+        if tensor.shared_with:
+            yield c.Call(self.makers[tensor.name], (c.Name(self.names[tensor.shared_with]), made))
 
     def is_bare(self, tensor: Tensor) -> c.Expr:
         """Whether the caller gives no arrays of it."""
@@ -230,7 +289,7 @@ class _Caller:
     def freed(self, tensor: Tensor) -> c.Stmt:
         free = free_name(self.shown[tensor.name]) + "_in"
         freed = c.Do(c.Call(free, (c.Name(self.made[tensor.name]), c.Name(self.memory))))
-        return c.If(self.is_bare(tensor), c.Block((freed,))) if tensor.borrows else freed
+        return c.If(self.is_bare(tensor), c.Block((freed,))) if self.may_be_bare(tensor) else freed
 
     def begun(self, tensor: Tensor) -> list[c.Stmt]:
         """The list and the result, empty, with their extents."""
@@ -261,6 +320,12 @@ class _Caller:
 
     def begun_as_copy(self, tensor: Tensor, result: c.Name) -> list[c.Stmt]:
         """The result with its extents, or as it comes."""
+        if tensor.name in self.patterns:
+            own = c.Un("*", c.Name(self.names[tensor.name]))
+            return [
+                c.Declare(self.shown[tensor.name].name, result.name, None, 1),
+                c.Assign(c.Un("*", result), "=", own),
+            ]
         extents: list[c.Stmt] = [
             c.Assign(c.Field(result, field_name(parameter)), "=", self.extent(tensor, parameter, extent))
             for parameter, extent in zip(tensor.layout.parameters, tensor.extents, strict=True)

@@ -163,9 +163,14 @@ def within(value: Expr, low: Expr, high: Expr) -> Formula:
     return chain(low, "<=", value, "<", high)
 
 
-def variables(node: Expr | Formula) -> set[str]:
+def opened(formula: Formula) -> tuple[tuple[str, ...], Formula]:
+    """(the variables that it is for all values of, what it says of them)."""
+    return (formula.variables, formula.body) if isinstance(formula, Forall) else ((), formula)
+
+
+def variables(*nodes: Expr | Formula) -> set[str]:
     """All variable names that occur, bound ones too."""
-    return {n.name for n in walk(node) if isinstance(n, Var)}
+    return {n.name for node in nodes for n in walk(node) if isinstance(n, Var)}
 
 
 def other_arguments(call: Call, name: str) -> tuple[Expr, ...]:

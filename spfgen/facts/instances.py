@@ -10,7 +10,6 @@ from spfgen.facts.formula import (
     Call,
     Compare,
     Expr,
-    Forall,
     Formula,
     Not,
     Num,
@@ -18,6 +17,7 @@ from spfgen.facts.formula import (
     Var,
     calls,
     conjuncts,
+    opened,
     show,
     sides,
     substitute,
@@ -33,7 +33,7 @@ def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[F
     result: list[Formula] = []
     names = {(c.function, tuple(show(a) for a in c.arguments)): n for n, c in occurring.items()}
     for fact in facts:
-        bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
+        bound, body = opened(fact)
         parts = [side for part in conjuncts(body) for side in sides(part)]
         if not all(isinstance(p, Compare) for p in parts):
             continue
@@ -51,7 +51,7 @@ def implications(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> lis
     result: list[tuple[list[Formula], list[Formula]]] = []
     names = {(c.function, tuple(show(a) for a in c.arguments)): n for n, c in occurring.items()}
     for fact in facts:
-        bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
+        bound, body = opened(fact)
         match body:
             case Or((Not(condition), conclusion)):
                 parts = [list(conjuncts(condition)), list(conjuncts(conclusion))]

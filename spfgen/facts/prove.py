@@ -39,6 +39,7 @@ from spfgen.facts.formula import (
     conjuncts,
     evaluate,
     implies,
+    opened,
     show,
     substitute,
     variables,
@@ -370,7 +371,7 @@ def instantiate(facts: Facts, occurring: Mapping[Call, None], new_calls: bool = 
     functions = {call.function for call in occurring}
     result: list[Formula] = []
     for fact in facts.formulas:
-        bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
+        bound, body = opened(fact)
         patterns = calls(body)
         if not new_calls and not all(p.function in functions for p in patterns):
             continue

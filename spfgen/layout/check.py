@@ -105,7 +105,7 @@ def _check_bounded(layout: Layout, piece: Piece, encoder: Encoder, relation: For
     while unknown:
         for name in unknown:
             if name in encoder.calls:
-                ready = {v for a in encoder.calls[name].arguments for v in variables(a)} <= known
+                ready = variables(*encoder.calls[name].arguments) <= known
             else:
                 about = piece.project(known | {name}).constraints(name)
                 ready = all(bounds(about, name)) or single_value(about, name) is not None

@@ -49,7 +49,7 @@ def hint_columns(seen: HintInputs, plan: PackPlan, rank: Rank, unused: Array | N
             elif call.function in ("least", "most"):
                 columns[show(call)] = _end(call, value, seen.count, total)
             else:
-                named = {n for a in call.arguments for n in variables(a)}
+                named = variables(*call.arguments)
                 others = [np.asarray(seen.known[c]) for c in seen.coordinates if c not in named]
                 others += list(words(seen.values)) if call.function == "content" else []
                 columns[show(call)] = patterns(group[: seen.count], others, total)[group]

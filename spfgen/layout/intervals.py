@@ -56,7 +56,7 @@ def interval_axis(layout: Layout) -> int | None:
 def _names(step: Step) -> set[str]:
     match step:
         case Gather(_, call):
-            return {n for a in call.arguments for n in variables(a)}
+            return variables(*call.arguments)
         case Assign(_, numerator):
             return numerator.names()
         case Filter(constraint):

@@ -28,7 +28,7 @@ from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked
 from spfgen.layout.points import Encoded, affine_value, argument_names, shape_of
 from spfgen.sets.affine import Affine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Constraint, Piece
+from spfgen.sets.named import Constraint, Piece, is_floor
 from spfgen.sets.uf import linear
 
 Bounds = tuple[tuple[int, Affine], ...]
@@ -263,26 +263,18 @@ def _is_enforced(plan: PackPlan, steps: list[Computed | Ranked]) -> bool:
     known: Piece = encoded.space.of([*plan.belongs[0], *_inside(encoded.layout)]).intersect(encoded.facts)
     constraints: list[Constraint] = []
     for name, (numerator, divisor) in encoded.quotients.items():
-        constraints += _floor(name, numerator, divisor)
+        constraints += is_floor(name, numerator, divisor)
     for step in steps:
         if isinstance(step, Computed):
-            constraints += _floor(step.position, step.numerator, step.divisor)
+            constraints += is_floor(step.position, step.numerator, step.divisor)
             continue
         for key, (numerator, divisor) in zip(step.rank.keys, step.values, strict=True):
-            constraints += _floor(key, numerator, divisor)
+            constraints += is_floor(key, numerator, divisor)
         position = step.rank.position
         ready = {n for n, c in encoded.calls.items() if position not in argument_names(c)}
         kept = {*encoded.sizes, *ready, position}
         constraints += [c for c in piece.project(kept).constraints(position) if not c.value.floors()]
     return known.with_constraints(constraints).is_subset(piece)
-
-
-def _floor(name: str, numerator: Affine, divisor: int) -> list[Constraint]:
-    """name = floor(numerator / divisor)."""
-    remainder = numerator - Affine(((name, divisor),))
-    if divisor == 1:
-        return [Constraint(True, remainder)]
-    return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
 
 
 def solved_sizes(

@@ -26,6 +26,7 @@ from spfgen.facts.formula import (
     Var,
     calls,
     conjuncts,
+    opened,
     show,
     substitute,
     variables,
@@ -81,7 +82,7 @@ Table = dict[str, Call]
 def _differences(formula: Formula) -> Iterator[tuple[set[str], Affine, Table]]:
     """(variables, value that is not below 0, calls by their names in it) for each comparison that a fact says of all
     its variables, or of those that are in order."""
-    names, body = (formula.variables, formula.body) if isinstance(formula, Forall) else ((), formula)
+    names, body = opened(formula)
     for part in (c for s in split(body)[1] for c in conjuncts(s)):
         if not isinstance(part, Compare) or part.op == "!=":
             continue

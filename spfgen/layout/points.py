@@ -41,7 +41,7 @@ from spfgen.facts.reach import LEAST, MOST
 from spfgen.layout.nodes import Layout, ValueArray
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Constraint, Piece, Space, pieces
+from spfgen.sets.named import Constraint, Piece, Space, is_floor, pieces
 from spfgen.sets.uf import Encoder, defined_pieces, in_domain, linear, without_unused
 
 Array = NDArray[Any]
@@ -171,7 +171,7 @@ def _no_calls(call: Call) -> str:
 
 def argument_names(call: Call) -> set[str]:
     """The dimensions that the arguments of an encoded call need."""
-    return {v for a in call.arguments for v in variables(a)}
+    return variables(*call.arguments)
 
 
 def involved(encoded: Encoded, piece: Piece) -> list[str]:
@@ -248,10 +248,7 @@ def made_by(step: Gather | Assign | Expand) -> list[Constraint]:
     """What holds of the column of a step."""
     match step:
         case Assign(name, numerator, divisor):
-            remainder = numerator - Affine(((name, divisor),))
-            if divisor == 1:
-                return [Constraint(True, remainder)]
-            return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
+            return is_floor(name, numerator, divisor)
         case Expand(name, lower, upper):
             low = [Constraint(False, Affine(((name, a),)) + e) for a, e in lower]
             return [*low, *(Constraint(False, e - Affine(((name, a),))) for a, e in upper)]

@@ -33,6 +33,7 @@ from spfgen.facts.formula import (
     calls,
     conjunction,
     implies,
+    opened,
     substitute,
     variables,
 )
@@ -200,7 +201,7 @@ def _element(array: str, at: Sequence[int]) -> Var:
 
 def _written_out(data: Data, formula: Formula) -> Iterator[Formula]:
     """The formula over elements: one for each value of its outer variables for which its calls lie in their arrays."""
-    names, body = (formula.variables, formula.body) if isinstance(formula, Forall) else ((), formula)
+    names, body = opened(formula)
     for values in _values(data, names, body):
         plain = substitute(body, values)
         plain = substitute(plain, {n: Num(v) for n, v in data.sizes.items()})

@@ -158,7 +158,7 @@ def _check_shape(layout: Layout, declared: IndexArray | ValueArray, array: Array
     if array.shape == wanted:
         return
     text = f"{declared.name}[{', '.join(show(e) for e in declared.extents)}]"
-    names = sorted({v for e in declared.extents for v in variables(e)})
+    names = sorted(variables(*declared.extents))
     where = ", ".join(f"{n} = {sizes[n]}" for n in names)
     raise DataError(
         f"expected the array `{declared.name}` of layout `{layout.name}` with shape {wanted}, "

@@ -120,7 +120,7 @@ def context_of(program: Program) -> Context:
 def _each(tensor: Tensor, size: str) -> tuple[str, ...]:
     """The extents along which each position has as many values as the size says: those of the rows, for a width."""
     names = dict(zip(tensor.layout.parameters, tensor.extents, strict=True))
-    inside = [{v for e in array.extents for v in variables(e)} for array in tensor.layout.values]
+    inside = [variables(*array.extents) for array in tensor.layout.values]
     return tuple(names[p] for p in tensor.layout.parameters if any({size, p} <= names_in for names_in in inside))
 
 

@@ -997,7 +997,7 @@ def _shaped(layout: Layout, name: str, array: Array, sizes: Mapping[str, int], s
     if array.ndim == 1 and array.size == prod(shape):
         return array.reshape(shape)
     notes = [_declared(layout, name)]
-    for size in sorted({v for e in layout.extents(name) for v in variables(e)}):
+    for size in sorted(variables(*layout.extents(name))):
         source = f" by the length of `{sources[size]}`" if size in sources else ""
         notes.append(f"{size} is {sizes[size]}{source}")
     raise DataError(f"expected array `{name}` of shape {shape}, but its shape is {array.shape}", None, notes)

@@ -55,6 +55,14 @@ class Constraint:
     value: Affine
 
 
+def is_floor(name: str, numerator: Affine, divisor: int) -> list[Constraint]:
+    """name = floor(numerator / divisor)."""
+    remainder = numerator - Affine(((name, divisor),))
+    if divisor == 1:
+        return [Constraint(True, remainder)]
+    return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """Where all `where` hold, a value is floor(numerator / divisor)."""

@@ -13,6 +13,7 @@ from typing import Any
 from spfgen.facts.domains import Limits, arguments_inside
 from spfgen.facts.formula import (
     MIRRORED,
+    ZERO,
     Bin,
     Call,
     Compare,
@@ -160,6 +161,11 @@ def comparisons(formulas: Iterable[Formula]) -> list[Constraint]:
                 continue
             result.append(comparison(formula.op, left, right))
     return result
+
+
+def as_formulas(constraints: Iterable[Constraint]) -> list[Formula]:
+    """The constraints as comparisons with 0."""
+    return [Compare("=" if c.equality else ">=", expression(c.value), ZERO) for c in constraints]
 
 
 def solved_for(condition: Formula, name: str) -> tuple[str, Affine] | None:

@@ -61,7 +61,7 @@ def several_meet(statement: lang.Statement, around: Collection[str]) -> bool:
     rules += [Compare("=", s, rename(s, twins)) for s in subscripts]
     for part in conjuncts(statement.where) if statement.where is not None else ():
         rules += [part, rename(part, twins)]
-    others = sorted({v for r in rules for v in variables(r)} - {*indices, *twins.values()})
+    others = sorted(variables(*rules) - {*indices, *twins.values()})
     pairs = Space((*others, *indices, *twins.values())).universe().with_constraints(comparisons(rules))
     later = (Constraint(False, Affine(((twins[n], 1), (n, -1))).plus(-1)) for n in indices)
     return any(not pairs.with_constraints([c]).is_empty() for c in later)

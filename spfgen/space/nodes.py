@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spfgen.errors import Span
-from spfgen.facts.formula import Call, Expr, Formula, Num, Var, conjuncts, variables
+from spfgen.facts.formula import ZERO, Call, Compare, Expr, Formula, Num, Var, conjuncts, variables
 from spfgen.facts.prove import Facts
 from spfgen.facts.reach import Limits
 from spfgen.lang.nodes import Access, Apply, Constant
@@ -212,6 +212,11 @@ class Instance:
     def natural(self) -> tuple[str, ...]:
         """The sizes that are not negative: all but indices that are known and may be."""
         return tuple(s for s in self.sizes if s not in self.signed)
+
+    @property
+    def sizes_known(self) -> tuple[Formula, ...]:
+        """That sizes are not negative."""
+        return tuple(Compare(">=", Var(s), ZERO) for s in self.natural)
 
     def meaning(self, dim: str, known: Collection[str]) -> list[Constraint]:
         """What makes the dimension a quotient, if it is one and the numerator is known."""

@@ -104,7 +104,7 @@ def is_long_by_element(statement: lang.Statement) -> bool:
     """Whether a value has a product of sums that is long when it is multiplied out, and is no sum over products: then
     it is computed point by point."""
     count, node = multiplied_out(statement.value)
-    target_indices = {n for s in statement.target.subscripts for n in variables(s)}
+    target_indices = variables(*statement.target.subscripts)
     read = {n for a in accesses(node) for s in a.subscripts for n in variables(s)}
     return count > limits.TERMS and read <= target_indices
 

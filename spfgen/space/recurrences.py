@@ -133,9 +133,7 @@ def _pairs(eq: Equation, read: _Read, extents: Mapping[str, Expr], written: bool
             into += [] if extent is None else [Compare("<", Var(name), extent)]
     for mine, theirs in zip(read.access.subscripts, eq.subscripts, strict=True):
         writers.append(Compare("=", mine, rename(theirs, twins)))
-    others = sorted(
-        {v for r in (*rules, *writers) for v in variables(r)} - {*written_indices, *read.bound, *twins.values()}
-    )
+    others = sorted(variables(*rules, *writers) - {*written_indices, *read.bound, *twins.values()})
     space = Space(
         (*others, *written_indices, *dict.fromkeys(n for n in read.bound if n not in written_indices), *twins.values())
     )

@@ -19,7 +19,7 @@ def is_about_runs(statement: lang.Statement, layouts: Mapping[str, Layout], comp
     stores runs, one of the `computed` ones whose pattern follows; or two of its operands are: their runs are merged."""
     accesses = [n for n in walk(statement.value) if isinstance(n, lang.Access)]
     beside = {v for n in walk(statement.value) if isinstance(n, lang.Index) for v in variables(n.expr)}
-    kept = {v for s in statement.target.subscripts for v in variables(s)}
+    kept = variables(*statement.target.subscripts)
     for index in {v for a in accesses for s in a.subscripts for v in variables(s)} - beside:
         reads = [a for a in accesses if any(index in variables(s) for s in a.subscripts)]
         constant = [a for a in reads if _is_constant(a, index, layouts)]

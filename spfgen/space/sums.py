@@ -229,7 +229,7 @@ def _divides_by_sums(statement: lang.Statement, computed: Collection[str]) -> bo
     value = statement.value
     quotients = [n for n in walk(value) if isinstance(n, lang.Apply) and n.op == "divide" and has_sum(n.arguments[1])]
     sums = [n for n in walk(value) if isinstance(n, lang.Reduce)] if quotients else []
-    bound = {i for r in sums for i in r.indices} | {v for s in statement.target.subscripts for v in variables(s)}
+    bound = {i for r in sums for i in r.indices} | variables(*statement.target.subscripts)
     return any(
         statement.target.tensor in computed
         or any(quotient is n for r in sums for n in walk(r.value))

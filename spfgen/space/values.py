@@ -76,7 +76,7 @@ def _without(value: Any, name: str) -> Any:
 
 def _where(statement: lang.Statement) -> Formula | None:
     """The condition, which may only speak of the target's points."""
-    known = {n for s in statement.target.subscripts for n in variables(s)}
+    known = variables(*statement.target.subscripts)
     inner = {n for a in accesses(statement.value) for s in a.subscripts for n in variables(s)} - known
     for part in conjuncts(statement.where) if statement.where is not None else ():
         strange = sorted(variables(part) & inner)
@@ -244,10 +244,10 @@ class UnstoredDivisor(Unsupported):
 
 def free(statement: lang.Statement, ranges: Ranges, value: lang.Value) -> set[str]:
     """The indices of a value that neither the target has nor a sum within it binds."""
-    bound = {n for s in statement.target.subscripts for n in variables(s)} | set(ranges.sizes)
+    bound = variables(*statement.target.subscripts) | set(ranges.sizes)
     match value:
         case lang.Access(_, subscripts):
-            return {n for s in subscripts for n in variables(s)} - bound
+            return variables(*subscripts) - bound
         case lang.Reduce(_, indices, inner):
             return free(statement, ranges, inner) - set(indices)
         case lang.Apply(_, arguments):

@@ -55,7 +55,7 @@ def _at_position(plan: Scan) -> Plan:
     """What is done at a position, with what is looked up for its segment."""
     inner = _inner(plan)
     body: Plan = inner.body
-    bounds = {v for e in (*inner.low, *inner.high) for v in variables(e)}
+    bounds = variables(*inner.low, *inner.high)
     for node in reversed(list(takewhile(lambda n: n is not inner, chain(plan.body)))):
         if isinstance(node, Load | Define) and node.dim not in bounds:
             body = with_body(node, body)

@@ -62,7 +62,7 @@ def _in_pieces(low: Lowering, plan: Accumulate, tiles: RegisterTile, scan: Scan,
     columns = minus(low.fold("spfgen_min", tiles.high, scope), low.fold("spfgen_max", tiles.low, scope))
     several: c.Expr = c.Bin(">", columns, widest(tiles.width))
     wide = c.Bin(">", columns, c.Int(tuning.TILE_MANY * tiles.width))
-    if {v for e in (*tiles.low, *tiles.high) for v in variables(e)} <= low.program.sizes.readings.keys():
+    if variables(*tiles.low, *tiles.high) <= low.program.sizes.readings.keys():
         several = low.chosen("const bool", "several", several, f"more {low.names[tiles.dim]} than one tile has")
     body = replace(scan, low=(Var(start),), high=(Var(end),))
     pieces_of = _Pieces(c.Bin("==", at, first), c.Bin("==", after, high))

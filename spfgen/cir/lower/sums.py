@@ -459,7 +459,7 @@ def fetched(
 def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
     """Whether it pays to fetch ahead: found out once, where only sizes decide."""
     condition = low.all(ahead.when, scope)
-    if not {v for f in ahead.when for v in variables(f)} <= low.program.sizes.readings.keys():
+    if not variables(*ahead.when) <= low.program.sizes.readings.keys():
         return condition
     return low.chosen("const bool", ahead.name, condition, ahead.because)
 

@@ -157,9 +157,7 @@ class IndexRanges:
         self.limits = {name: (0, extent - 1) for name, extent in self.extents.items()}
         conditions = [c for s in all_steps(steps) for c in conditions_of(s)]
         names = {i for a in accesses for s in a.subscripts for i in used_in(s)}
-        names |= {i for v in self.all_values(steps) for i in named_by(v)} | {
-            i for c in conditions for i in variables(c)
-        }
+        names |= {i for v in self.all_values(steps) for i in named_by(v)} | variables(*conditions)
         names -= set(self.sizes)
         rounds = 2 * len(names) + 2
         for turn in range(2 * rounds):

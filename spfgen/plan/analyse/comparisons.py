@@ -24,7 +24,7 @@ def _everything(stored: Mapping[str, CountedSize]) -> set[str]:
 def _looks_at_all(node: object, stored: Collection[str]) -> bool:
     if not isinstance(node, Find | Scan):
         return False
-    bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+    bounds = variables(*node.low, *node.high)
     everything = bool(bounds) and bounds <= {*stored}
     return everything and (isinstance(node, Scan) or node.key is None)
 

@@ -378,4 +378,4 @@ def simplified(cost: Expr) -> str:
 
 def names(costs: Iterable[Expr]) -> list[str]:
     """The sizes that formulas speak of, sorted."""
-    return sorted({n for c in costs for n in variables(c)})
+    return sorted(variables(*costs))

@@ -26,9 +26,9 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.prove import Answer, implied, smaller
 from spfgen.plan.analyse.scan import Step, sources
-from spfgen.sets.affine import Affine, NotAffine, expression
+from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.named import Constraint, Piece, Space
-from spfgen.sets.uf import linear, with_floors
+from spfgen.sets.uf import as_formulas, linear, with_floors
 from spfgen.space.nodes import Instance, Operand
 
 
@@ -114,8 +114,7 @@ def _said(instance: Instance, known: Piece, names: set[str]) -> list[Formula]:
     """What is known as formulas, with the calls that it speaks of and those among the names."""
     holds = known.constraints()
     spoken = {n for c in holds for n in c.value.names()} | names
-    assumptions: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
-    assumptions += [Compare("=" if c.equality else ">=", expression(c.value), ZERO) for c in holds]
+    assumptions = [*instance.sizes_known, *as_formulas(holds)]
     return assumptions + [Compare("=", Var(n), call) for n, call in instance.calls.items() if n in spoken]
 
 
@@ -328,9 +327,7 @@ def _asked(
 
 def known_of_points(instance: Instance, steps: Sequence[Step], fixed: set[str]) -> list[Formula]:
     """What is known of a point of the scan, in these dimensions."""
-    result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
-    for constraint in steps[-1].known.project({*fixed, *instance.sizes}).constraints():
-        result.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
+    result = [*instance.sizes_known, *as_formulas(steps[-1].known.project({*fixed, *instance.sizes}).constraints())]
     return [*result, *(Compare("=", Var(n), instance.calls[n]) for n in instance.calls if n in fixed)]
 
 

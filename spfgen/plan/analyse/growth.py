@@ -122,7 +122,7 @@ def _is_loop(node: Scan | Find) -> bool:
 
 def _is_free(node: Scan | Find, sizes: _Sizes) -> bool:
     """Whether it goes through an extent, or all that a tensor stores: not a part that an array says, nor a width."""
-    ends = [{v for e in side for v in variables(e)} for side in (node.low, node.high)]
+    ends = [variables(*side) for side in (node.low, node.high)]
     return all(end <= sizes.names for end in ends) and bool(ends[1] - sizes.widths)
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from spfgen.facts.formula import ZERO, Compare, Expr, Formula, Var, calls, variables
+from spfgen.facts.formula import Compare, Expr, Var, calls, variables
 from spfgen.facts.prove import implied
-from spfgen.sets.affine import Affine, expression
+from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
-from spfgen.sets.uf import linear, merge_equal_calls
+from spfgen.sets.uf import as_formulas, linear, merge_equal_calls
 from spfgen.space.nodes import Instance, Operand
 
 Pair = tuple[Expr, Expr]
@@ -84,9 +84,7 @@ def _arrays(instance: Instance, position: str) -> set[str]:
 
 def _same(instance: Instance, about: str, pairs: list[Pair]) -> bool:
     """Whether they are equal, given all that is known."""
-    known: list[Formula] = []
-    for constraint in instance.domain.constraints():
-        known.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
+    known = as_formulas(instance.domain.constraints())
     known += [Compare("=", Var(n), c) for n, c in instance.calls.items()]
     return all(
         implied(known, instance.axioms, Compare("=", a, b), about=f"{about}: the positions are the same").proved

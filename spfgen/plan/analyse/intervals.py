@@ -100,7 +100,7 @@ def _are_over(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step],
     here += [Compare("=", Var(n.dim), n.call) for n in loads]
     twin = {scan.dim: f"{scan.dim}'"}
     one = within_loop(scan)
-    named = {v for f in (*one, *here, Compare("=", call, expression(value))) for v in variables(f)}
+    named = variables(*one, *here, Compare("=", call, expression(value)))
     own_names = {scan.dim, *(n.dim for n in loads)}
     assumptions = [
         *around(instance, steps, known, named - own_names),

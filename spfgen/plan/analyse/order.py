@@ -71,7 +71,7 @@ class _Search:
         self.known = set(instance.sizes)
         self.order: list[str] = []
         self.calls = dict(instance.calls)
-        self.needs = {n: {v for a in c.arguments for v in variables(a)} for n, c in self.calls.items()}
+        self.needs = {n: variables(*c.arguments) for n, c in self.calls.items()}
         self.numerators = {n: variables(numerator) for n, (numerator, _) in instance.quotients.items()}
         self.unknown = [n for n in instance.domain.space.names if n not in self.known]
         self.dependent = instance.domain.hull().constraints()
@@ -163,7 +163,7 @@ class _Search:
         for operand in operands:
             waiting = [p for p in operand.positions if p in self.unknown]
             if waiting:
-                named = {v for s in operand.subscripts for v in variables(s)}
+                named = variables(*operand.subscripts)
                 others = [*waiting[1:], *(i for i in self.instance.indices if i in named & {*self.unknown})]
                 leading.append(next(self.holding(waiting[0], others), waiting[0]))
         return leading

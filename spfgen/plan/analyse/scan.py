@@ -17,7 +17,7 @@ from spfgen.plan.nodes import Define, Guard, Load, Plan, Scan
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.eliminate import about
-from spfgen.sets.named import Constraint, Piece, Space
+from spfgen.sets.named import Constraint, Piece, Space, is_floor
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Instance
 
@@ -126,7 +126,7 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
     if single is not None:
         numerator, divisor = single
         value = with_quotients(expression(divided(numerator, divisor)), known)
-        return Step(dim, "locate", value, (), (), (), known.with_constraints(_quotient(dim, numerator, divisor)))
+        return Step(dim, "locate", value, (), (), (), known.with_constraints(is_floor(dim, numerator, divisor)))
     low = tuple(with_quotients(expression(_rounded_up(e, a)), known) for a, e in lower)
     high = tuple(with_quotients(expression(divided(e, a).plus(1)), known) for a, e in upper)
     enforced = [Constraint(False, Affine(((dim, a),)) + e) for a, e in lower]
@@ -146,14 +146,6 @@ def _divided(instance: Instance, dim: str, prefix: Sequence[str]) -> tuple[Affin
 def _original(instance: Instance, call: str) -> str:
     """The call that this one is an alias of, or itself."""
     return instance.aliases.get(call, call)
-
-
-def _quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:
-    """dim = floor(numerator / divisor)."""
-    remainder = numerator - Affine(((dim, divisor),))
-    if divisor == 1:
-        return [Constraint(True, remainder)]
-    return [Constraint(False, remainder), Constraint(False, remainder.scaled(-1).plus(divisor - 1))]
 
 
 def _rounded_up(addend: Affine, scale: int) -> Affine:

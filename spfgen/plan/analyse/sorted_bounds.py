@@ -13,7 +13,7 @@ from spfgen.plan.nodes import Accumulate, Block, BoundSearch, Define, Guard, Loa
 from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
-from spfgen.sets.uf import comparisons, linear
+from spfgen.sets.uf import as_formulas, comparisons, linear
 from spfgen.space.nodes import Instance
 
 
@@ -116,11 +116,7 @@ def within_loop(scan: Scan | BoundSearch) -> list[Formula]:
 def around(instance: Instance, steps: Sequence[Step], known: Piece, named: Iterable[str]) -> list[Formula]:
     """What holds outside of a loop of these dimensions and all that they come from."""
     near = sources(steps, named) - set(instance.sizes)
-    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
-    outside += [
-        Compare("=" if c.equality else ">=", expression(c.value), ZERO)
-        for c in known.project({*near, *instance.sizes}).constraints()
-    ]
+    outside = [*instance.sizes_known, *as_formulas(known.project({*near, *instance.sizes}).constraints())]
     return outside + [Compare("=", Var(n), c) for n, c in instance.calls.items() if n in near]
 
 

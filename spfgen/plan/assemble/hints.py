@@ -78,7 +78,7 @@ class _Hints:
             s.steps.append(Into(sizes, COUNT, at(group), Num(1), "add"))
             self.found[label] = s.vec("count", self.total, at(sizes, at(group)))
             return
-        named = {n for a in call.arguments for n in variables(a)}
+        named = variables(*call.arguments)
         others = [s.columns[c] for c in s.layout.coordinates if c not in named]
         if call.function == "content":
             others += [s.vec("word", COUNT, ValueWord(ROW, k)) for k in range(WORDS)]

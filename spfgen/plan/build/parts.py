@@ -164,7 +164,7 @@ def _is_at_changing_places(node: Any) -> bool:
 def _downwards(nest: Plan, need: Need, steps: Sequence[Step]) -> Plan:
     """If the outer loop runs downwards, the inner loops that reach the value read run downwards, too: the newest value
     is then added last, and the additions before need not wait for it."""
-    leading = sources(steps, {n for e in need.read.place for n in variables(e)})
+    leading = sources(steps, variables(*need.read.place))
     nodes = list(chain(nest))
     first = next(k for k, n in enumerate(nodes) if is_sum(n))
     plain = (Scan, Load, Define, Guard)
@@ -215,7 +215,7 @@ def without(instance: Instance, loops: Sequence[str]) -> Instance | None:
                 dropped |= names
                 grown = True
     read = {n for o in instance.reads for e in (*o.place, *o.subscripts) for n in variables(e)}
-    read |= {n for c in instance.calls.values() for n in variables(c)} | set(instance.calls)
+    read |= variables(*instance.calls.values()) | set(instance.calls)
     mixed = any(
         (names := c.value.names() - set(instance.sizes)) & dropped and not names <= dropped for c in constraints
     )

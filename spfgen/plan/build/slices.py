@@ -65,7 +65,7 @@ def _slices(instance: Instance, steps: Sequence[Step], rows: Step, along: Step) 
 def _sources(steps: Sequence[Step], exprs: Sequence[Expr], ends: set[str] | None = None) -> set[str]:
     """The dimensions that expressions depend on, through loads and what is located, as far as `ends`."""
     values = {s.dim: s.value for s in steps if s.value is not None and s.dim not in (ends or ())}
-    pending = {v for e in exprs for v in variables(e)}
+    pending = variables(*exprs)
     reached: set[str] = set()
     while pending:
         name = pending.pop()
@@ -80,6 +80,5 @@ def _side_by_side(instance: Instance, rows: str, along: str) -> bool:
     """Whether values of a slice lie side by side, those of the next step behind them."""
     places = [n.operand.place for n in walk(instance.value) if isinstance(n, Read)]
     return any(
-        len(place) > 1 and variables(place[-1]) == {rows} and {along} == {v for e in place[:-1] for v in variables(e)}
-        for place in places
+        len(place) > 1 and variables(place[-1]) == {rows} and {along} == variables(*place[:-1]) for place in places
     )

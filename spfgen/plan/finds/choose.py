@@ -86,7 +86,7 @@ def _has_room(proposal: Proposal, context: Context) -> bool:
     nodes = [setup.node for setup in proposal.setups]
     extents = [e for n in nodes if isinstance(n, SearchState) for e in n.extents]
     extents += [n.extent for n in nodes if isinstance(n, FindTable)]
-    return proposal.frugal or {v for e in extents for v in variables(e)} <= context.held
+    return proposal.frugal or variables(*extents) <= context.held
 
 
 def _with_frugal(
@@ -140,7 +140,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
         trips[node.dim] = query.matches(keys[0]) if keys else ONE
         if keys and query.order(keys[0]).unique:
             bounds = (keys[0].value, *query.find.low, *query.find.high, *other_arguments(keys[0].call, node.dim))
-            single[node.dim] = frozenset({n for e in bounds for n in variables(e)} - {*instance.sizes, node.dim})
+            single[node.dim] = frozenset(variables(*bounds) - {*instance.sizes, node.dim})
     return offered
 
 
@@ -165,7 +165,7 @@ def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found
 
 def _test(query: Query) -> Reach | None:
     """Whether a key can stand in a tile of positions at all, where its array is sorted: most tiles are passed over."""
-    bounds = {n for e in (*query.find.low, *query.find.high) for n in variables(e)}
+    bounds = variables(*query.find.low, *query.find.high)
     if not query.keys or not bounds & set(query.instance.made):
         return None
     key = query.keys[0]

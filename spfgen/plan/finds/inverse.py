@@ -36,7 +36,7 @@ def propose(
     loaded = next((dim for dim, call in instance.calls.items() if call == bound.call), None)
     if outside is None or loaded is None or bound.descending:
         return proposals
-    needed = {v for e in (*bound.low, *bound.high, *other_arguments(bound.call, bound.dim)) for v in variables(e)}
+    needed = variables(*bound.low, *bound.high, *other_arguments(bound.call, bound.dim))
     extent = counts.range(loaded)
     if extent is None or not needed <= set(instance.sizes) or not is_safe(instance, bound, loaded, outside):
         return proposals

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spfgen.facts.formula import (
-    ZERO,
     Call,
     Compare,
     Expr,
@@ -27,7 +26,7 @@ from spfgen.plan.nodes import Find
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece
-from spfgen.sets.uf import comparisons
+from spfgen.sets.uf import as_formulas, comparisons
 from spfgen.space.nodes import Instance
 
 
@@ -108,7 +107,7 @@ class Query:
         given = {n for f in self.find.given if isinstance(f, Compare) and f.op == "=" for n in variables(f.left)}
         for dim, call in self.find.loads:
             others = other_arguments(call, self.find.dim)  # the positions lie side by side
-            if dim in given or call.arguments[-1] != Var(self.find.dim) or self.find.dim in _names(others):
+            if dim in given or call.arguments[-1] != Var(self.find.dim) or self.find.dim in variables(*others):
                 continue
             about = self.domain.project({*self.outer, dim}).constraints(dim)
             single = single_value(about, dim)
@@ -142,10 +141,7 @@ class Query:
     def context(self, about: set[str]) -> list[Formula]:
         """What holds outside of these dimensions, the calls written out (C2, C3 and P5 of appendix A.1)."""
         known = self.before.project({*about, *self.instance.sizes})
-        result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in self.instance.natural]
-        for constraint in known.constraints():
-            op = "=" if constraint.equality else ">="
-            result.append(Compare(op, expression(constraint.value), ZERO))
+        result = [*self.instance.sizes_known, *as_formulas(known.constraints())]
         result += [Compare("=", Var(n), c) for n, c in self.instance.calls.items() if n in about]
         return result
 
@@ -201,7 +197,7 @@ class Query:
 
     def ask(self, assumptions: Sequence[Formula], goal: Formula, about: str) -> Answer:
         """First with what the terms come from, then with all that is known outside."""
-        named = {n for f in (*assumptions, goal) for n in variables(f)} & self.outer
+        named = variables(*assumptions, goal) & self.outer
         near = self.sources(named - set(self.instance.sizes))
         answer = implied([*self.context(near), *assumptions], self.instance.axioms, goal, about=about)
         if answer.proved or near >= self.outer - set(self.instance.sizes):
@@ -285,7 +281,3 @@ _LATER = {
     ">": "strictly decreasing",
     "=": "equal",
 }
-
-
-def _names(exprs: Iterable[Expr]) -> set[str]:
-    return {n for e in exprs for n in variables(e)}

@@ -89,4 +89,4 @@ def _within(query: Query, key: KnownLoad, segment: Segment) -> Query:
 def _needed(query: Query, key: KnownLoad) -> set[str]:
     find = query.find
     exprs = (key.value, *find.low, *find.high, *other_arguments(key.call, find.dim))
-    return {n for e in exprs for n in variables(e)} - {find.dim}
+    return variables(*exprs) - {find.dim}

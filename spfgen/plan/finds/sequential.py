@@ -130,9 +130,7 @@ def _equal(query: Query, one: str, two: str) -> bool:
 
 def _is_state(query: Query, key: KnownLoad, state: list[str], falling: bool) -> str | None:
     """ "" when it is proved; None when the bounds differ, else what is not proved."""
-    bounds = {
-        n for e in (*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim)) for n in variables(e)
-    }
+    bounds = variables(*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim))
     if not bounds - {query.find.dim} <= query.determined(state):
         return None
     answer = query.later(key.value, state, ">=" if falling else "<=")
@@ -156,7 +154,7 @@ def _state(query: Query, key: KnownLoad, kept: _Kept, above: str, descending: bo
         if query.fixed:
             return f"each thread would have to clear its states in every iteration of {query.fixed[-1]}"
         extents = tuple(e for e in sized if e is not None)
-    needed = {n for e in (*query.find.low, *query.find.high) for n in variables(e)}
+    needed = variables(*query.find.low, *query.find.high)
     ready = not inner and needed <= outside
     return SearchState(
         f"{query.find.dim} state{len(query.find.given) or ''}",

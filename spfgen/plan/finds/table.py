@@ -110,7 +110,7 @@ def _inside(query: Query, key: KnownLoad, extent: Expr) -> bool:
 def _level(query: Query, key: KnownLoad) -> str | None:
     """The outermost loop above which the range is known and may be read."""
     exprs = (*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim))
-    needed = {n for e in exprs for n in variables(e)} - {query.find.dim}
+    needed = variables(*exprs) - {query.find.dim}
     if any(n.endswith(f".{COUNT}") for n in needed):
         return None  # memory is asked for before it is known how much a table of entries holds
     for step in query.steps:

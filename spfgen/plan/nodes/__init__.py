@@ -79,6 +79,7 @@ from spfgen.plan.nodes.loops import (
     Slice,
     Transpose,
     Weight,
+    lookups_of,
     without_ends,
 )
 from spfgen.plan.nodes.statements import (
@@ -179,6 +180,7 @@ __all__ = [
     "is_sum",
     "is_temporary",
     "is_tile",
+    "lookups_of",
     "operands_read",
     "product",
     "specialised",

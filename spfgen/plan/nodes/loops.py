@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from spfgen.facts.formula import ONE, Call, Expr, Formula, Var, show
+from spfgen.facts.formula import ONE, Call, Compare, Expr, Formula, Var, conjunction, show
 from spfgen.facts.reach import RangeStep, compared
 from spfgen.ir import rewrite
 from spfgen.plan.nodes.base import Block, Inside, Nested, Plan
-from spfgen.plan.nodes.statements import Let
+from spfgen.plan.nodes.statements import Define, Let
 from spfgen.plan.text import interval, show_conditions, show_operand, show_value
 from spfgen.space.nodes import Monoid, Operand
 
@@ -223,6 +223,11 @@ class Scan(Nested):
     """How it and the inner loop run as one."""
 
     @property
+    def has_iterations(self) -> Formula:
+        """That it runs at all."""
+        return conjunction([Compare("<", low, high) for low in self.low for high in self.high])
+
+    @property
     def ends_of_part(self) -> tuple[str, str]:
         """What `between` calls the first iteration of a part, and the one behind its last."""
         return f"{self.dim}_first", f"{self.dim}_past"
@@ -293,6 +298,15 @@ class Load(Nested):
     @property
     def label(self) -> str:
         return f"load {self.dim}"
+
+
+def lookups_of(plan: Plan) -> tuple[list[Load | Define], Plan]:
+    """What is looked up and defined at the top of a plan, and the plan inside."""
+    lookups: list[Load | Define] = []
+    while isinstance(plan, Load | Define):
+        lookups.append(plan)
+        plan = plan.body
+    return lookups, plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spfgen.facts.formula import Call, Compare, Var, conjunction
+from spfgen.facts.formula import Call, Var
 from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
@@ -78,7 +78,7 @@ def _parted(scan: Scan) -> Plan | None:
     left: Plan = Block(tuple(p for k, p in enumerate(inside.parts) if k not in moves), inside.because)
     for node in reversed(around):
         left = with_body(node, left)
-    some = Holds(conjunction([Compare("<", low, high) for low in scan.low for high in scan.high]))
+    some = Holds(scan.has_iterations)
     why = f"it is the same for all {scan.dim}"
     return Block((*lets, If(some, Block(tuple(done)), None, why), replace(scan, body=left)))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spfgen.facts.formula import ZERO, Call, Compare, Var, conjunction
+from spfgen.facts.formula import ZERO, Call, Compare, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import (
@@ -26,6 +26,7 @@ from spfgen.plan.nodes import (
     Plan,
     Probe,
     Scan,
+    lookups_of,
     with_body,
 )
 from spfgen.plan.steps.invariant import written
@@ -50,11 +51,7 @@ class _Lookups:
 
     def parted(self, scan: Scan) -> Plan | None:
         """The finds that move, then the loop; None where nothing does."""
-        around: list[Load | Define] = []
-        inside = scan.body
-        while isinstance(inside, Load | Define):
-            around.append(inside)
-            inside = inside.body
+        around, inside = lookups_of(scan.body)
         if scan.collapse:
             return None
         changed = changed_in_iterations(scan)
@@ -77,7 +74,7 @@ class _Lookups:
         body: Plan = replace(inside, parts=tuple(parts)) if isinstance(inside, Block) else parts[0]
         for node in reversed(around):
             body = with_body(node, body)
-        some = Holds(conjunction([Compare("<", low, high) for low in scan.low for high in scan.high]))
+        some = Holds(scan.has_iterations)
         why = f"it is the same for all {scan.dim}"
         lets = [Let(name, "int64", lang.Constant(-1)) for name in moved]
         return Block((*lets, *(If(some, find, None, why) for find in moved.values()), replace(scan, body=body)))

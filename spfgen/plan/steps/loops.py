@@ -332,7 +332,7 @@ def _without_links(regions: list[Region] | None) -> list[Region] | None:
 
 def spoken_of(access: lang.Access) -> set[str]:
     """The names in the subscripts of an access."""
-    return {v for s in access.subscripts for v in variables(s)}
+    return variables(*access.subscripts)
 
 
 def changed_in(steps: Sequence[Any]) -> set[str]:

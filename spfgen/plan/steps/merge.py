@@ -104,7 +104,7 @@ class Stream:
     def led(self) -> set[str]:
         """What says where the positions are."""
         first = [e for n in self.before for s in n.computed() for e in (*s.exprs, *s.low, *s.high)]
-        return {v for e in (*first, self.low, self.high, self.top) for v in variables(e)}
+        return variables(*first, self.low, self.high, self.top)
 
     @property
     def end(self) -> Expr:

@@ -135,7 +135,7 @@ def _nest(nest: Plan, completing: Plan | None, loop: Scan, table: Grouped, apart
         more = () if completed is None else (completed,)
         return Block((*lets, _assigning(part, table), If(some, Block((*more, done)))))
 
-    needed = {v for e in table.at for v in variables(e)} & bound
+    needed = variables(*table.at) & bound
     fused_nest = _within(nest, needed, table.at, apart, together)
     if fused_nest is None or not loop.parallel:
         return fused_nest

@@ -128,5 +128,5 @@ class Tables(NestPlanner):
         if not isinstance(node, Scan) or not any(isinstance(n, Find | Segment) for n in walk(node.body, Plan)):
             return False
         sizes = {*self.program.size_names, *self.sizes}
-        ends = [{v for e in side for v in variables(e)} for side in (node.low, node.high)]
+        ends = [variables(*side) for side in (node.low, node.high)]
         return all(end <= sizes | set(self.extents) for end in ends) and any(end <= sizes for end in ends)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import Compare, Var, conjunction
+from spfgen.facts.formula import Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import Assign, Block, Break, Define, If, Load, Plan, Scan, Store, goes_on, with_body
@@ -38,7 +38,7 @@ def _asked_before(scan: Scan) -> Plan | None:
     read = {n.tensor for n in walk(condition) if isinstance(n, Operand)}
     if names & changed_in_iterations(scan) or read & set(written(walk(scan))):
         return None
-    some = Holds(conjunction([Compare("<", low, high) for low in scan.low for high in scan.high]))
+    some = Holds(scan.has_iterations)
     why = f"it is the same for all {scan.dim}"
     return If(joined("logical_and", (some, condition)), replace(scan, body=body), None, why)
 

@@ -28,7 +28,7 @@ def blocks_disjoint(
     level = max((k + 1 for k, s in enumerate(steps) if s.dim in above), default=0)  # some before it are not needed
     around = steps[:level]
     step = next((s for s in steps[level:] if s.dim == registers.dim), None)
-    spoken = {v for p in sums.target.place for v in variables(p)}
+    spoken = variables(*sums.target.place)
     if step is None or loop not in {s.dim for s in around} or not spoken <= set(instance.domain.space.names):
         return False
     at = Affine(((registers.dim, 1),))
@@ -50,6 +50,6 @@ def _slices_disjoint(instance: Instance, steps: Sequence[Step], block_loop: str,
     visited = first[:last]
     if order[: len(around) + 1] != [*around, block_loop] or loop not in around or any(s.guards for s in visited):
         return False
-    if not {v for p in instance.target.place for v in variables(p)} <= {*(s.dim for s in visited), *instance.sizes}:
+    if not variables(*instance.target.place) <= {*(s.dim for s in visited), *instance.sizes}:
         return False
     return sums_disjoint(instance, visited, loop)

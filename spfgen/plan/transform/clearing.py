@@ -236,7 +236,7 @@ def _part(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
         return None
     beside: tuple[Plan, ...] = ()
     if not all(c.value.names() <= set(space.names) and part.implies(c) for c in wanted):
-        of_sizes = {v for e in (*scan.low, *scan.high) for v in variables(e)} <= {*instance.sizes}
+        of_sizes = variables(*scan.low, *scan.high) <= {*instance.sizes}
         if len(words) == 1 or not of_sizes or not proved_equal(instance, instance.target.place[0], Var(scan.dim)):
             return None  # a row of one place is as well cleared with all others
         beside = _beside(instance.target, scan)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Num, Or, Var, rename, variables
+from spfgen.facts.formula import Compare, Num, Or, Var, rename, variables
 from spfgen.facts.prove import implied
 from spfgen.ir import walk
 from spfgen.plan.analyse.known import Around, known_in, rewritten
@@ -59,13 +59,13 @@ def _differ(instance: Instance, scan: Scan, target: Operand, above: Sequence[Pla
     inside = [n for n in chain(scan.body) if isinstance(n, Load | Define)]
     varying = {scan.dim, *(n.dim for n in inside)}
     one = [f for node in (scan, *inside) for f in known_in(node)]
-    spoken = {v for f in one for v in variables(f)} - varying
-    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    spoken = variables(*one) - varying
+    outside = [*instance.sizes_known]
     for node in reversed(above):  # what the bounds are made of
         if isinstance(node, Load | Define | Scan) and node.dim in spoken:
             conditions = known_in(node)
             outside += conditions
-            spoken |= {v for f in conditions for v in variables(f)}
+            spoken |= variables(*conditions)
     other = {n: f"{n}'" for n in varying}
     same = [Compare("=", e, rename(e, other)) for e in target.place if variables(e) & varying]
     two = [rename(f, other) for f in one]

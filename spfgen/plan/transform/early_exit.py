@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Num, Var, rename, show, variables
+from spfgen.facts.formula import Compare, Formula, Num, Var, rename, show, variables
 from spfgen.facts.prove import implied
 from spfgen.plan.analyse.known import known_in
 from spfgen.plan.nodes import Define, Guard, Load, Plan, Scan, chain, with_body
@@ -57,7 +57,7 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
     varying = {loop.dim, *(n.dim for n in inside if isinstance(n, Load | Define))}
     if not varying & variables(condition):
         return False
-    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    outside = [*instance.sizes_known]
     outside += [f for f in instance.facts if variables(f) <= {*instance.sizes}]
     for node in around[:-1]:
         outside += known_in(node)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spfgen import tuning
-from spfgen.facts.formula import ZERO, Bin, Call, Compare, Expr, Num, Var, variables
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Num, Var, variables
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite
 from spfgen.plan.analyse.segments import segments
@@ -59,7 +59,7 @@ def _by_marks(instance: Instance, outer: Scan) -> Plan | None:
         return None
     pointer = segments(outer, inner, above)
     used = variables(inner.body)  # type: ignore[arg-type]
-    if not pointer or used & {v for e in (*inner.low, *inner.high) for v in variables(e)}:
+    if not pointer or used & variables(*inner.low, *inner.high):
         return None
     if not used & {outer.dim, *(n.dim for n in above)}:
         flattened = Flatten(pointer, inner.dim)
@@ -144,6 +144,7 @@ def _segments_rise(instance: Instance, rows: Scan, pointer: str) -> bool:
     """Whether a segment never ends before it begins."""
     row = Var(rows.dim)
     inside = [Compare(">=", row, e) for e in rows.low] + [Compare("<", row, e) for e in rows.high]
-    sizes = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     goal = Compare("<=", Call(pointer, (row,)), Call(pointer, (Bin("+", row, Num(1)),)))
-    return implied([*sizes, *inside], instance.axioms, goal, about=f"all segments of {pointer} in one loop").proved
+    return implied(
+        [*instance.sizes_known, *inside], instance.axioms, goal, about=f"all segments of {pointer} in one loop"
+    ).proved

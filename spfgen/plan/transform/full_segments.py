@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, show, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Define, Guard, Load, Plan, Scan, Store, chain, specialised, with_body
+from spfgen.plan.nodes import PLANS, Define, Guard, Load, Plan, Scan, Store, chain, lookups_of, specialised, with_body
 from spfgen.plan.transform.simplify import without_unused
 
 
@@ -25,11 +25,7 @@ def with_full_segments(plan: Plan) -> Plan:
 
 def _loop(scan: Scan, inside: set[str]) -> Plan | None:
     """The versions of a loop that does nothing but what is guarded; `inside` are the dimensions of the nest."""
-    looked_up: list[Load | Define] = []
-    node = scan.body
-    while isinstance(node, Load | Define):
-        looked_up.append(node)
-        node = node.body
+    looked_up, node = lookups_of(scan.body)
     if not isinstance(node, Guard) or not node.exits or len(scan.low) != 1 or len(scan.high) != 1:
         return None
     if not all(isinstance(n, Load | Define | Store) for n in chain(node.body)):

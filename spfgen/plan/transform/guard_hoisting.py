@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
 from spfgen.plan.analyse.known import Around, known_in, known_within, rewritten
-from spfgen.plan.nodes import Block, Define, Guard, Load, Plan, Scan, specialised, with_body
+from spfgen.plan.nodes import Block, Define, Guard, Load, Plan, Scan, lookups_of, specialised, with_body
 from spfgen.plan.transform.simplify import without_unused
 
 _WORDS = {"<": "before", ">": "after"}
@@ -40,11 +40,7 @@ def _loop(scan: Scan, facts: Facts, known: Sequence[Formula]) -> _Loop | None:
     """The loop, if it runs one iteration after the other and every part of it is asked for."""
     if scan != Scan(scan.dim, scan.low, scan.high, scan.body, because=scan.because, down=scan.down):
         return None
-    looked_up: list[Load | Define] = []
-    node = scan.body
-    while isinstance(node, Load | Define):
-        looked_up.append(node)
-        node = node.body
+    looked_up, node = lookups_of(scan.body)
     parts = node.parts if isinstance(node, Block) else (node,)
     guards = tuple(n for n in parts if isinstance(n, Guard))
     if len(guards) < len(parts) or len(scan.low) != 1 or len(scan.high) != 1:

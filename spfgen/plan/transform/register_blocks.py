@@ -34,6 +34,7 @@ from spfgen.plan.nodes import (
     Versions,
     chain,
     is_sum,
+    lookups_of,
     specialised,
     with_body,
 )
@@ -93,7 +94,7 @@ def _from_zero(outer: Scan) -> tuple[Scan, dict[str, str]]:
         if (
             isinstance(scan, Scan)
             and scan.low != (Num(0),)
-            and not {v for e in scan.low for v in variables(e)}
+            and not variables(*scan.low)
             & {
                 outer.dim,
                 *(n.dim for n in inside),
@@ -153,14 +154,14 @@ def _sums(outer: Scan) -> Accumulate | None:
     located = {n.dim: n.value for n in inside if isinstance(n, Define)}
     located |= {n.dim: n.call for n in inside if isinstance(n, Load)}
     place = tuple(_written_out(p, located) for p in do.target.place)
-    named = {v for p in place for v in variables(p)}
+    named = variables(*place)
     defined = {outer.dim, *(n.dim for n in inside if isinstance(n, Scan | Load))}
     small = [n for n in inside if isinstance(n, Scan) and n.dim in named]
     if len(small) != 1 or named & defined != {small[0].dim}:
         return None
     (block_loop,) = small
     count = _count(block_loop)
-    if count is None or {v for e in block_loop.high for v in variables(e)} & {*defined, *located}:
+    if count is None or variables(*block_loop.high) & {*defined, *located}:
         return None
     added = replace(do.target, array="", place=(Var(block_loop.dim),))
     nest = without_unused(rewrite(lambda n: added if n == do.target else None, outer))
@@ -172,11 +173,9 @@ def _sums(outer: Scan) -> Accumulate | None:
 def _stored(clear: Clear) -> Plan | None:
     """What is cleared first is stored instead, where it is known to be just the places of the sums: only blocks that
     are not whole are cleared."""
-    above: list[Plan] = []
-    node = clear.body
-    while isinstance(node, Load | Define):
-        above.append(node)
-        node = node.body
+    if clear.body is None:
+        return None
+    above, node = lookups_of(clear.body)
     if not isinstance(node, Versions) or node.by_cost or len(node.versions) != 2:
         return None
     whole, edges = node.versions
@@ -274,7 +273,7 @@ def _wholes_inside(plan: Plan, dim: str) -> Plan:
         for scan in inside:
             if isinstance(scan, Scan) and _count(scan) is not None and _needs(scan):
                 more = _needs(scan)
-                if not {v for f in more for v in variables(f)} & defined:
+                if not variables(*more) & defined:
                     needs += more
                     whole, edges = _with_count(whole, scan), _guarded(edges, scan)
         return specialised(needs, whole, edges, WHY) if needs else None

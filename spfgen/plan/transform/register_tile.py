@@ -64,7 +64,7 @@ def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None
     before = {*instance.sizes, *(s.dim for s in steps[:level])}
     if not any(k < level for k in loops) or not any(level <= k for k in loops[:-1]):
         return None
-    if not {v for e in (*innermost.low, *innermost.high) for v in variables(e)} <= before:
+    if not variables(*innermost.low, *innermost.high) <= before:
         return None
     if not sources(steps, moved) <= {*before, *moved}:
         return None

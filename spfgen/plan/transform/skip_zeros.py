@@ -71,7 +71,7 @@ def _factors(value: Value) -> list[Operand]:
 def _place(nodes: Sequence[Plan], one: Operand) -> int:
     """The number of nodes after which the value of a block is known, and loops over the other factor follow; 0 if
     there are none."""
-    wanted = {v for p in one.place for v in variables(p)}
+    wanted = variables(*one.place)
     at = max((k + 1 for k, n in enumerate(nodes) if getattr(n, "dim", "") in wanted), default=0)
     inside = nodes[at:]
     plain = all(

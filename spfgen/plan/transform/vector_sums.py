@@ -121,6 +121,6 @@ def _by_size(instance: Instance, known: Sequence[Formula], need: Formula) -> For
     if not size.names():
         return None
     divides = Compare("=", Bin("%", expression(size), Num(count)), ZERO)
-    natural = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    natural = instance.sizes_known
     about = f"all blocks are whole where {count} divides {show(expression(size))}"
     return divides if implied([divides, *natural, *known], instance.axioms, need, about=about).proved else None

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from spfgen.facts.formula import Compare, Num, Var, conjunction
+from spfgen.facts.formula import Compare, Num, Var
 from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply, Constant, Index
 from spfgen.plan.nodes import (
@@ -142,7 +142,7 @@ class _Facts:
                 return
             case Scan(private=private):
                 known = {k: v for k, v in known.items() if k not in {p.name for p in private}}
-                some = conjunction([Compare("<", low, high) for low in node.low for high in node.high])
+                some = node.has_iterations
                 self.some.add((If, self.forms.of(Holds(some), known)))
         inner = self.naming(node, known)
         if not isinstance(node, BARE | NAMES) and not self.is_name(node):

@@ -233,8 +233,8 @@ def _packing(layout: Layout, seed: int) -> Finding:
 def _unused(handle: LayoutHandle, layout: Layout) -> Iterator[Finding]:
     places = [p for v in layout.values for p in v.position]
     formulas = [layout.relation, *(p.formula for p in layout.facts), *(v.when for v in layout.values)]
-    named = {n for formula in formulas for n in variables(formula)}
-    named |= {n for e in (*places, *(e for a in layout.arrays for e in layout.extents(a))) for n in variables(e)}
+    named = variables(*formulas)
+    named |= variables(*places, *(e for a in layout.arrays for e in layout.extents(a)))
     declaration, _ = handle.tree.resolve(handle.use)
     words = [str(t) for t in declaration.tree.scan_values(lambda _: True)]
     unused = [f"size `{s}`" for s in layout.sizes if s not in named]
@@ -457,7 +457,7 @@ def _with_zeros(tensor: Tensor) -> Iterator[Tensor]:
     layout = tensor.layout
     places = [e for v in layout.values for e in (*v.position, *v.extents)]
     divisors = [n.right for e in places for n in walk(e) if isinstance(n, Bin) and n.op in ("/", "%")]
-    sizes = {v for d in divisors for v in variables(d)} & set(layout.sizes)
+    sizes = variables(*divisors) & set(layout.sizes)
     entries = {call.function for d in divisors for call in calls(d)}
     for name in sorted(sizes | entries):
         zero_sizes = {**tensor.sizes, name: 0} if name in sizes else tensor.sizes

@@ -15,7 +15,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import INT
 from spfgen.facts.formula import ONE, Num, Var
-from spfgen.plan.nodes import Find, Partition, Plan, Scan, Store, chain
+from spfgen.plan.nodes import Find, Partition, Plan, Scan, Store, Weight, chain
 from spfgen.space.nodes import Monoid, Operand
 
 THREADS = c.Name("threads")
@@ -63,9 +63,14 @@ class Parts:
         """The iterations from one variable to another."""
         return self.low.plan(between(self.low, self.plan, start, stop), scope)
 
+    @property
+    def weight(self) -> Weight | None:
+        """What an iteration costs, where an array tells."""
+        return None if self.plan.partition is None else self.plan.partition.weight
+
     def comment(self, split: str = "") -> c.Stmt:
         """How iterations are divided; `split` is the loop of which several threads share an iteration that is long."""
-        weight = self.plan.partition.weight if self.plan.partition is not None else None
+        weight = self.weight
         if weight is None:
             return c.Comment("the iterations in equal parts")
         text = f"work partition: parts of about the same number of entries, by {self.array(weight.pointer)[0].name}"
@@ -82,7 +87,7 @@ class Parts:
 
     def begin(self, part: c.Expr) -> c.Expr:
         """Where a part begins."""
-        weight = self.plan.partition.weight if self.plan.partition is not None else None
+        weight = self.weight
         if weight is None:
             return c.Call("spfgen_part", (self.bottom, self.top, part, self.count))
         array, kind = self.array(weight.pointer)
@@ -94,7 +99,7 @@ class Parts:
 
     def split(self, part: c.Expr, at: c.Name) -> c.Expr:
         """The same; the part may begin within an iteration, at `at`."""
-        weight = self.plan.partition.weight if self.plan.partition is not None else None
+        weight = self.weight
         assert weight is not None
         array, kind = self.array(weight.pointer)
         place = c.Un("&", at)
@@ -117,7 +122,7 @@ class Parts:
 
     def position(self, part: c.Expr) -> c.Expr:
         """Where a part begins among the positions of the loop inside, by the lengths of the loops in that."""
-        weight = self.plan.partition.weight if self.plan.partition is not None else None
+        weight = self.weight
         assert weight is not None
         functions = (weight.pointer, *weight.deeper)
         ends = [(self.bottom, self.top)]
@@ -132,7 +137,7 @@ class Parts:
         return begin
 
     def each(self) -> c.Expr:
-        weight = self.plan.partition.weight if self.plan.partition is not None else None
+        weight = self.weight
         assert weight is not None
         if isinstance(weight.each, Num):
             return c.Int(weight.each.value)

@@ -56,3 +56,11 @@ def test_what_an_infinite_factor_makes_of_it(text: str) -> None:
         )
     packed = {n: scipy.sparse.csr_array(v) if n in sparse else v for n, v in dense.items()}
     np.testing.assert_array_equal(np.asarray(spfgen.evaluate(text, **packed)), expected)
+
+
+@pytest.mark.parametrize(("layout", "over"), [("csr", "A[i, k]"), ("csc", "A[k, j]"), ("coo", "A[i, k]")])
+def test_a_divisor_of_rows_says_nothing_of_the_pattern(layout: str, over: str) -> None:
+    sums = np.abs(A).sum(1 if over == "A[i, k]" else 0, keepdims=True)
+    result = spfgen.evaluate(f"C[i, j] = A[i, j]/sum(k: abs({over}))", A=spfgen.pack(A, layout), out=layout)
+    assert result.nnz == np.count_nonzero(A)
+    np.testing.assert_array_equal(result.to_numpy(), A / np.where(sums == 0, 1, sums))

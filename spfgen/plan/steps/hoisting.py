@@ -305,7 +305,7 @@ class Hoisting(Inverses):
             regions = self.regions.of(node.value)
             if not free or not free <= set(eq.indices) or not regions or neutral is None or fill != neutral:
                 return None
-            if not self.types.is_orderless(node):
+            if not self.types.is_orderless(node) or self.is_made_outside(node, eq, regions):
                 return None
             more, access, _ = self.as_table(node, tuple(sorted(free)), regions, env.again)
             parts.extend(more)
@@ -313,6 +313,19 @@ class Hoisting(Inverses):
 
         value = outermost(rule, eq.value)
         return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def is_made_outside(self, node: lang.Reduce, eq: Equation, regions: Sequence[Region]) -> bool:
+        """Whether the loops over the points of an equation have the indices that a reduction speaks of outside, where
+        it is made without looking for entries, and what it combines says nothing about which points these are."""
+        points = self.regions.of(eq.value)
+        if points is None or replace(self.regions, reduced=True).of(eq.value) != points:
+            return False
+        free = self.free(node)
+        labels, env = set(self.labels), Env(parallel=False)
+        nests = [p for r in points for p in self.driven_by(r, eq.indices, (), lambda _: Block(()), env)]
+        self.labels = labels
+        order = [[n.dim for n in walk(nest, Plan) if isinstance(n, Scan)] for nest in nests]
+        return all(set(dims[: len(free)]) == free for dims in order) and not self.is_looked_for(node, regions)
 
     def as_table(
         self, node: lang.Reduce, indices: tuple[str, ...], regions: Sequence[Region], again: bool

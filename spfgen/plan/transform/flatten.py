@@ -10,6 +10,10 @@ needs its i, one loop goes through them all.
 
 Where few positions hit, the i of a position is only looked for at a hit, on from the last one; and a block of positions
 none of whose keys is in the bitmap is passed over.
+
+CPU time without the pass by that with it, one thread, best of 9 or more on a busy machine, one run:
+`y[i] = A[i,j]*x[j]` of csr and a sparse vector, flattened searches, 1.23 for a stencil and 2.16 for random columns
+where a hundredth of the vector is stored; 0.94 and 0.99 where three tenths are.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 
 Where the condition holds at the last position it holds at all, as was proved where the early exit was found
 (early_exit.py): the loop asks nothing, and how often it runs does not depend on what it reads.
+
+CPU time without the pass by that with it, one thread, best of 9 or more on a busy machine:
+`y[i] = A[i,j]*x[j]` in ell 1.00, 1.05 and 1.11 in three runs for a stencil of 400 by 400 points, 1.06 to 1.22 for
+smaller ones (one or two runs each); 0.92 to 1.06 in five runs for matrices with other rows.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@
 
 Else each addition would wait for the one before to come back from memory. Where f stays the same the sum goes on. That
 takes longer where a processor does not foresee how far: whether it does is asked of the data (cir/lower/sums.py).
+
+CPU time without the pass by that with it, one thread, best of 9 or more on a busy machine, one run:
+`y[i] = A[i,j]*x[j]` in coo 1.24 for a stencil, 2.78 for rows of 32, 1.04 for random rows of 10.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@
 A block is stored whole, whatever is in it. What stands in loops that go on with the other factor runs only where the
 value is not zero. Zero times infinity is no number, and what is stored counts: so this happens only where all values of
 the other factor are finite, which the kernel finds out when it is called.
+
+CPU time without the pass by that with it, one thread, best of 9 or more on a busy machine, one run:
+bcsr times csr into dense, 2000 by 2000, where all, half and a fifth of the elements of blocks of 4 by 4 are not zero:
+0.99, 1.00 and 1.09 for rows of 4 of the other factor, 1.03, 1.07 and 1.12 for rows of 40.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@
 adds up the products of a row of each block. With a sum for each r and c the loop over c is a vector operation; the sums
 of a vector are added up behind the loop over p. Were it asked of each block whether it is whole, compilers would not
 keep so many sums in registers: where C divides the size that cuts blocks off, all of them are, which Z3 proves.
+
+CPU time without the pass by that with it, one thread, best of 9 or more on a busy machine, one run:
+`y[i] = A[i,j]*x[j]` in bcsr 1.54 for a matrix of full blocks of 4 by 4, 1.25 for a stencil.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What ranges of index arrays say of positions: where i = 4*b + f(p) and 0 <= f(p) < 4, b is the quotient of i.
 
-No condition of such a relation speaks of i and b alone. With those that follow b is known where i is, and no
-loop has to go through all b to find an i.
+Such a relation has no condition on i and b alone. With the one that follows, 4*b <= i < 4*b + 4, b is a function of i,
+and no loop over all b is needed to find an i.
 """
 
 from __future__ import annotations

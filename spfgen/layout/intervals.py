@@ -1,8 +1,8 @@
 """Layouts whose places store intervals of one coordinate each, such as run-length codes.
 
 What is stored at one place has all coordinates but one in common, and that one runs from a first value to a last one.
-Of entries that are intervals themselves packing needs the two ends: what it takes of the values in between are the
-least and the greatest one. So it takes time in the number of intervals, not in that of coordinates.
+Where entries are given as intervals, packing needs their two ends alone: its time grows with the number of intervals,
+not with their lengths.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Segments: all places of an array in plain loops, whatever segment they are in.
 
-What is wrong in a block of segments is counted without regard to segments, then between them; only where the numbers
-differ is each segment looked at. A range of the same places is checked along with what is counted, and what is asked of
-the bounds of segments ahead of it. Each thread begins with a block of its own; one that is done early takes another.
+In a block of segments, pairs of neighbours that break the fact are counted twice: all of them, in one plain loop, and
+those whose two places lie in different segments. Only where the counts differ is a segment wrong, and each is looked
+at. Ranges of the same places are checked in the same loop, the bounds of segments before it. Each thread begins with a
+block of its own; one that is done early takes another.
 """
 
 from __future__ import annotations

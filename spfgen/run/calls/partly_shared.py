@@ -1,8 +1,8 @@
-"""Results that share some index arrays with an operand, or lend theirs to other results, and were not given: what they
-need is computed first.
+"""Results that share some index arrays with an operand, or own arrays that other results share, and that the caller does
+not pass: their patterns are computed first.
 
-The kernel runs once with the result's own pattern computed. Where the owner of the shared arrays stores something in
-which the result has nothing, it gets a fill value, so that both have the same arrays.
+The kernel runs once with the result's own pattern computed. Where the owner of the shared arrays stores a coordinate
+that the result does not have, the result stores its fill value there, so that both have the same arrays.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -339,3 +339,53 @@ def test_results_that_share_a_pattern_with_each_other() -> None:
         found.validate()
         np.testing.assert_array_equal(found.to_numpy(), values)
         assert found.sizes["nnz"] == 5 + 1  # (2, 1) is stored in C
+
+
+LIMITED: Mapping[str, Callable[[Array, Array], Array]] = {
+    "C[j, i] = A[i, j]": lambda a, b: a.T,
+    "C[i, j] = 2*A[i, j] + B[i, j]": lambda a, b: 2 * a + b,
+    "C[i, j] = A[i, k]*B[k, j]": lambda a, b: a @ b,
+    "C[i, j] = A[i, j]; C[i, j] -= B[j, i]": lambda a, b: a - b.T,
+}
+
+
+def limited(text: str, layout: str) -> tuple[Any, dict[str, Tensor], Array]:
+    """A kernel, operands of 80 rows with more than 60 entries each, and the result."""
+    tensors = "A, B" if "B[" in text else "A"
+    kernel = spfgen.parse(f"kernel limited {{ tensor {tensors} : csr  tensor C : {layout}  {text} }}").kernels[
+        "limited"
+    ]
+    rng = np.random.default_rng(5)
+    a, b = (np.where(rng.random((80, 80)) < 0.03, rng.integers(1, 5, (80, 80)), 0) * 1.0 for _ in "AB")
+    operands = {n: spfgen.pack(v, "csr") for n, v in zip("AB", (a, b), strict=True) if f"{n}[" in text}
+    return kernel.compile(), operands, LIMITED[text](a, b)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("layout", ["csr", "coo", "dcsr", "csc", "csr_unsorted", "ell"])
+@pytest.mark.parametrize("text", LIMITED)
+def test_indices_beyond_the_largest(text: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 60 were the largest number of 32 bits: refused, and nothing is left behind."""
+    compiled = build
+    monkeypatch.setitem(called.__globals__, "build", lambda whole: compiled(whole.replace("INT32_MAX", "60")))
+    kernel, operands, _ = limited(text, layout)
+    memory = Counted(0)
+    assert called(kernel, operands, (0, 0), 2, memory.struct)[0] == INDEX
+    assert not memory.left
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("layout", ["csr", "coo", "dcsr", "csc", "csr_unsorted", "ell"])
+@pytest.mark.parametrize("text", LIMITED)
+def test_any_limit_of_workspaces(text: str, layout: str) -> None:
+    """With each there is no memory, and nothing is left behind, or the result is what it is without."""
+    kernel, operands, expected = limited(text, layout)
+    for most in (1, 1000, 10_000, 100_000, 0):
+        memory = Counted(0)
+        memory.struct.max_workspace = most
+        status, _, found = called(kernel, operands, (0, 0), 2, memory.struct)
+        if most and status:
+            assert (status, memory.left) == (MEMORY, {})
+            continue
+        assert found is not None
+        np.testing.assert_array_equal(found.to_numpy(), expected)

@@ -1,5 +1,5 @@
-"""Results that share some index arrays with an operand, or own arrays that other results share, and that the caller does
-not pass: their patterns are computed first.
+"""Results that share some index arrays with an operand, or own arrays that other results share, and are not passed:
+their patterns are computed first.
 
 The kernel runs once with the result's own pattern computed. Where the owner of the shared arrays stores a coordinate
 that the result does not have, the result stores its fill value there, so that both have the same arrays.

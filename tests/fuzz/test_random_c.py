@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,9 +34,17 @@ def threads() -> tuple[Sequence[str], dict[str, str]]:
 WAYS = {"address": address, "threads": threads}
 
 
+@cache
+def has_races() -> bool:
+    """Whether clang, its header of OpenMP and archer are there."""
+    if not (shutil.which("clang") and test_races.archer()):
+        return False
+    asked = [*test_races.command(), "-fsyntax-only", "-x", "c", "-"]
+    return subprocess.run(asked, input="#include <omp.h>\n", capture_output=True, text=True).returncode == 0
+
+
 def skip_without(way: str) -> None:
-    there = sanitized.available() if way == "address" else bool(shutil.which("clang") and test_races.archer())
-    if not there:
+    if not (sanitized.available() if way == "address" else has_races()):
         pytest.skip("the compiler has no such sanitizer here")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spfgen.cir.lower import hoist
@@ -14,6 +15,7 @@ from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree import openmp
 from spfgen.cir.tree.build import joined, loop
 from spfgen.cir.tree.elements import zero
+from spfgen.ir import walk
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import (
     Accumulate,
@@ -80,7 +82,16 @@ def _sum(low: Lowering, plan: Accumulate, scope: Scope) -> list[c.Stmt]:
     stored: list[c.Stmt] = [*atomic, low.added(total, plan.op, c.Name(name), kind)]
     if plan.finish is not None:
         stored = finished(low, plan.finish, c.Name(name), kind, scope, stored)
+        declared_again = {n.name for s in stored for n in walk(s) if isinstance(n, c.Declare)}
+        if _declared(body) & declared_again:
+            body = [c.Braces(c.Block(tuple(body)))]
     return [c.Declare(kind.c, name, low.nothing(kind, plan.monoid)), *body, *stored]
+
+
+def _declared(lines: Sequence[c.Stmt]) -> set[str]:
+    """The names that lines declare for those that follow."""
+    names = {s.name for s in lines if isinstance(s, c.Declare)}
+    return names.union(*(_declared(s.statements) for s in lines if isinstance(s, c.Block)))
 
 
 def _scatters(plan: Plan) -> bool:

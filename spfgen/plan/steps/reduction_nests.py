@@ -23,7 +23,7 @@ from spfgen.plan.from_space import plan_instance, plan_reduction
 from spfgen.plan.fused import plan_value
 from spfgen.plan.nodes import PLANS, Assign, Block, Finish, Let, Plan, Scan, Store, chain
 from spfgen.plan.steps.annihilator_exit import ends, shortened
-from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of
+from spfgen.plan.steps.env import Env, accesses_of, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import Combined, operator_of_reduction
 from spfgen.plan.steps.schedule_clauses import names_in_text, scheduled_nests
 from spfgen.plan.transform.simplify import without_unused
@@ -117,7 +117,8 @@ def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> l
         plans = plan_reduction(replace(instance, finish=total.name), finish, _context(planner, instance))
         if plans is not None:
             return plans
-    return _in_value(planner, eq, node, instances, counts, env)
+    in_place = _in_result(planner, eq, node, instances, counts, env)
+    return in_place or _in_value(planner, eq, node, instances, counts, env)
 
 
 def _context(planner: Equations, *instances: Instance) -> Context:
@@ -125,6 +126,29 @@ def _context(planner: Equations, *instances: Instance) -> Context:
     for instance in instances:
         planner.named |= names_in_text(instance, planner.steps.called)
     return replace(scheduled_nests(instances, planner.context, planner.steps.called), types=planner.kinds)
+
+
+def _in_result(
+    planner: Equations, eq: Equation, node: lang.Reduce, instances: Sequence[Instance], counts: Combined, env: Env
+) -> list[Plan] | None:
+    """Totals in the places of the result, which begin as what changes nothing; then what is made of each. Each nest is
+    planned for itself, with tiles and blocks. None where the result could not hold them."""
+    target = lang.Access(eq.target, eq.subscripts, eq.span)
+    kind = planner.types.reduced(node)
+    if planner.kinds[eq.target] != kind.name or planner.context.named or not instances:
+        return None
+    parts = planner.filled(eq, target, number_of(planner.types.identity(node), kind.name), env)
+    for instance in instances:
+        parts += plan_instance(instance, _context(planner, instance), store=False)
+    whole: Any = target
+    if counts.rest is not None:
+        visited = lang.Access(planner.fresh("visited"), eq.subscripts)
+        planner.own(visited.tensor, "int64", 0, planner.tensors[eq.target].extents)
+        for instance in _counted(planner, visited, node, counts):
+            parts += plan_instance(instance, _context(planner, instance), store=False)
+        whole = _with_rest(planner, node, target, visited, counts)
+    value = rewrite(lambda n: whole if n == node else None, eq.value)
+    return parts if value == target else [*parts, *planner.equation(replace(eq, value=value), env)]
 
 
 def _in_value(
@@ -144,7 +168,7 @@ def _in_value(
     total, combined = kept(accumulator(node.op), instances)
     whole: Any = total
     if counts.rest is not None:
-        visited, counted = kept("visited", _counted(planner, eq, node, counts))
+        visited, counted = kept("visited", _counted(planner, target, node, counts))
         combined += counted
         whole = _with_rest(planner, node, total, visited, counts)
     value = rewrite(lambda n: whole if n == node else None, eq.value)
@@ -178,14 +202,14 @@ def _with_rest(
     return lang.Apply("where", (lang.Apply("less", (visited, points)), whole, total))
 
 
-def _counted(planner: Equations, eq: Equation, node: lang.Reduce, counts: Combined) -> list[Instance]:
+def _counted(planner: Equations, target: lang.Access, node: lang.Reduce, counts: Combined) -> list[Instance]:
     """The points whose values are combined, each as a one."""
     assert counts.regions is not None
     monoid = Monoid(lang.Apply("add", ()), "int64", 0)
     (region,) = counts.regions
     where = (*counts.conditions, *(c for c in region.where if c not in counts.conditions))
-    target = lang.Access(eq.target, eq.subscripts, eq.span)
-    points = planner.instances(region.accesses, [*eq.indices, *node.indices], where, Env(), target)
+    names = [s.name for s in target.subscripts if isinstance(s, Var)]
+    points = planner.instances(region.accesses, [*names, *node.indices], where, Env(), target)
     return [replace(i, value=cast(lang.Constant(1), "int64"), monoid=monoid) for i in points]
 
 

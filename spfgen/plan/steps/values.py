@@ -193,7 +193,8 @@ class PointValues(Merging):
                 branch += [] if one is None else [Assign(flag.name, "bool", one)]
             env = env.taking(value, flag)
         then, otherwise = (Block(tuple(b)) for b in branches)
-        return [*lines, If(cast(condition, "bool"), then, otherwise)], chosen, env
+        asked = condition if isinstance(condition, Holds) else cast(condition, "bool")
+        return [*lines, If(asked, then, otherwise)], chosen, env
 
     def decided(self, value: lang.Apply, computed: Any, env: Env) -> Any:
         """What an operator makes of its arguments, or what one of them alone decides by convention where nothing is
@@ -227,7 +228,11 @@ class PointValues(Merging):
         always = [(p, None, r) for p, r in regions.deciding(value, fills)]
         if any(f is not None and not isfinite(abs(f)) for f in fills):
             return always  # what fills give together is what numpy says
-        return [*always, *((p, n, r) for p, n, r in self.types.known(value) if fills[p] is None)]
+        choices = ((p, n, r) for p, n, r in self.types.known(value) if fills[p] is None)
+        return [
+            *always,
+            *(c for c in choices if isfinite(abs(c[1])) or self.types.of(value.arguments[c[0]]).kind in "fc"),
+        ]
 
     def is_harmless(self, value: lang.Apply, other: Any) -> bool:
         """Whether the operator makes nothing else of the other argument than what the convention says: it is finite,

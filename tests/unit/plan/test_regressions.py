@@ -168,3 +168,34 @@ def test_a_loop_with_gaps_runs_in_its_order(loop: str, layout: str) -> None:
     a = np.arange(16.0).reshape(4, 4)
     kernel = spfgen.parse(f"kernel k {{ tensor A : {layout} tensor R : dense {loop} }}").kernels["k"].compile()
     np.testing.assert_array_equal(kernel(A=spfgen.pack(a, layout)), a[:, 3])
+
+
+ENVELOPE = """
+layout envelope(nrow, ncol) {
+    size room
+    relation { [pi, p] -> [i, j] : 0 <= pi < nrow and lo(pi) <= p <= pi and p < ncol and i = pi and j = p }
+    index lo[nrow] { range 0 <= lo(r) <= nrow  property forall p : lo(p) <= p + 1  property increasing }
+    index ptr[nrow + 1] { range 0 <= ptr(r) <= room  property ptr(0) = 0  property ptr(nrow) = room
+        property forall p : ptr(p + 1) = ptr(p) + p + 1 - lo(p) }
+    value val[room] at [ptr(pi) + p - lo(pi)]
+}
+"""
+
+
+def test_what_is_made_of_a_total_reads_again_what_the_total_read() -> None:
+    """It is declared twice: in a scope of its own."""
+    spec = spfgen.parse(f"{ENVELOPE} kernel k {{ tensor A : envelope  tensor y : dense  y[i] = max(j: A[i, j]) }}")
+    dense = np.tril(np.random.default_rng(5).integers(1, 9, (4, 4))).astype(float)
+    dense[2, 0] = 0
+    result = spec.kernels["k"].compile()(A=spfgen.pack(-dense, spec.layouts["envelope"]))
+    np.testing.assert_array_equal(result, (-dense).max(1))
+
+
+def test_a_choice_in_a_sum_with_an_infinite_fill() -> None:
+    """An integer has no infinity that could be one of what is not stored."""
+    a, b = np.array([[0, 2], [3, 0]]), np.array([[1.0, 5.0], [6.0, 2.0]])
+    result = spfgen.evaluate(
+        "y[i, j] = min(k: where(4 < b[j, k], A[i, j], i) + b[i, k])", A=spfgen.pack(a, "csr"), b=b.astype(np.float32)
+    )
+    wanted = (np.where(b[None] > 4, a[:, :, None], np.arange(2)[:, None, None]) + b[:, None]).min(2)
+    np.testing.assert_array_equal(result, wanted)

@@ -117,8 +117,10 @@ def _planned(planner: Equations, eq: Equation, node: lang.Reduce, env: Env) -> l
         plans = plan_reduction(replace(instance, finish=total.name), finish, _context(planner, instance))
         if plans is not None:
             return plans
-    in_place = _in_result(planner, eq, node, instances, counts, env)
-    return in_place or _in_value(planner, eq, node, instances, counts, env)
+    if planner.context.named:
+        return None  # the schedule says what the loops are, which totals in memory have others than
+    in_result = _in_result(planner, eq, node, instances, counts, env)
+    return in_result or _in_value(planner, eq, node, instances, counts, env)
 
 
 def _context(planner: Equations, *instances: Instance) -> Context:
@@ -135,7 +137,7 @@ def _in_result(
     planned for itself, with tiles and blocks. None where the result could not hold them."""
     target = lang.Access(eq.target, eq.subscripts, eq.span)
     kind = planner.types.reduced(node)
-    if planner.kinds[eq.target] != kind.name or planner.context.named or not instances:
+    if planner.kinds[eq.target] != kind.name or not instances:
         return None
     parts = planner.filled(eq, target, number_of(planner.types.identity(node), kind.name), env)
     for instance in instances:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from spfgen.errors import SpecError, UsageError, a_type
 from spfgen.kernel import Kernel, checked_prune, in_blocks, made
@@ -28,8 +28,10 @@ from spfgen.run.handles import LayoutHandle, filled, handle_of
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
+    from numpy import ndarray
+
     from spfgen.cluster.blocked import Blocked
-    from spfgen.run.tensor import Tensor
+    from spfgen.run.tensor import Shape, Tensor
     from spfgen.run.tuners.tune_layouts import LayoutTuning
 
 HIGHEST_SOLVED = 8
@@ -151,6 +153,30 @@ def tensor(
     return make_tensor(handle.layout(rank), arrays, shape, sizes)
 
 
+@overload
+def pack(
+    obj: Tensor[Shape] | ndarray[Shape, Any],
+    layout: LayoutHandle | Layout | str,
+    /,
+    *,
+    shape: None = None,
+    duplicates: str | Callable[[Any, Any], Any] = "sum",
+    fill: object = None,
+    signed_zeros: bool = True,
+    **constants: int,
+) -> Tensor[Shape]: ...
+@overload
+def pack(
+    obj: object,
+    layout: LayoutHandle | Layout | str,
+    /,
+    *,
+    shape: Sequence[int] | int | None = None,
+    duplicates: str | Callable[[Any, Any], Any] = "sum",
+    fill: object = None,
+    signed_zeros: bool = True,
+    **constants: int,
+) -> Tensor: ...
 def pack(
     obj: object,
     layout: LayoutHandle | Layout | str,

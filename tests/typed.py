@@ -51,3 +51,20 @@ def subscripts(a: Tensor, lazy: LazyArray, places: NDArray[np.int64]) -> None:
     assert_type(a[2], Any)
     assert_type(lazy[2], LazyArray)
     assert_type(lazy[0].sum() + 1, LazyArray)
+
+
+def ranks(a: Tensor, matrix: Tensor[tuple[int, int]], dense: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
+    """A checker knows the rank of what numpy's types have one for, and of what is made of that."""
+    packed = spfgen.pack(dense, "csr")
+    assert_type(packed, Tensor[tuple[int, int]])
+    assert_type(packed.shape, tuple[int, int])
+    assert_type(spfgen.pack(packed, "csc"), Tensor[tuple[int, int]])
+    assert_type(packed.convert("coo").astype("f4").T, Tensor[tuple[int, int]])
+    assert_type(-packed * 2.0, Tensor[tuple[int, int]])
+    assert_type(packed + matrix, Tensor[tuple[int, int]])
+    assert_type(packed.ravel(), Tensor[tuple[int]])
+    assert_type(packed.ravel() + packed, Any)
+    assert_type(packed.to_numpy(), np.ndarray[tuple[int, int], np.dtype[Any]])
+    assert_type(packed[1:3], Tensor)
+    assert_type(a.shape, tuple[int, ...])
+    _, _, _ = packed.shape  # type: ignore[misc]

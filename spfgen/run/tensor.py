@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from math import prod
 from os import PathLike
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,7 +31,16 @@ from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.threads import MOST_THREADS, checked_threads
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # type checkers know it; typing has the default from Python 3.13 on
+
     from spfgen.run.validate import ReadyCheck
+
+    Shape = TypeVar("Shape", bound=tuple[int, ...], default=tuple[int, ...], covariant=True)
+    """The type of a shape, which says the rank where that is known: `tuple[int, int]` of a matrix."""
+else:
+    from typing import TypeVar
+
+    Shape = TypeVar("Shape", covariant=True)
 
 Array = NDArray[Any]
 
@@ -51,14 +60,14 @@ PRIORITY = 20.0
 class ArrayFunctions(Protocol):
     """run/arrays/methods.py"""
 
-    def part(self, tensor: Tensor, name: str, /) -> Tensor: ...
-    def cast(self, tensor: Tensor, dtype: Any, /) -> Tensor: ...
-    def transposed(self, tensor: Tensor, axes: Sequence[Any], /) -> Tensor: ...
-    def reshape(self, a: object, shape: Any, order: str, /) -> Tensor: ...
+    def part(self, tensor: Tensor, name: str, /) -> Tensor[Any]: ...
+    def cast(self, tensor: Tensor, dtype: Any, /) -> Tensor[Any]: ...
+    def transposed(self, tensor: Tensor, axes: Sequence[Any], /) -> Tensor[Any]: ...
+    def reshape(self, a: object, shape: Any, order: str, /) -> Tensor[Any]: ...
     def squeeze(self, a: object, axis: Any, /) -> Any: ...
     def diagonal(self, a: object, offset: int, /) -> Tensor: ...
     def clipped(self, a: Any, low: Any, high: Any, /) -> Any: ...
-    def rounded(self, a: Any, decimals: int, /) -> Tensor: ...
+    def rounded(self, a: Any, decimals: int, /) -> Tensor[Any]: ...
     def nonzero(self, tensor: Tensor, /) -> tuple[Array, ...]: ...
     def nonzero_count(self, tensor: Tensor, /) -> int: ...
     def number(self, tensor: Tensor, /) -> Any: ...
@@ -66,7 +75,7 @@ class ArrayFunctions(Protocol):
     def item(self, tensor: Tensor, key: Any, /) -> Any: ...
     def rows(self, tensor: Tensor, /) -> Iterator[Any]: ...
     def in_place(self, tensor: Tensor, /) -> Array: ...
-    def dense_of(self, tensor: Tensor, /) -> Array: ...
+    def dense_of(self, tensor: Tensor, /) -> np.ndarray[Any, np.dtype[Any]]: ...
     def is_operand(self, value: object, /) -> bool: ...
     def applied(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any], /) -> Any: ...
     def reduced(self, tensor: Tensor, name: str, axis: Any, keepdims: bool, /, **options: Any) -> Any: ...
@@ -82,7 +91,7 @@ class Exchange(Protocol):
     def coordinates(
         self, layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], /
     ) -> tuple[tuple[Array, ...], Array]: ...
-    def pack(self, obj: object, layout: Any, /, *, constants: Mapping[str, int], fill: object) -> Tensor: ...
+    def pack(self, obj: object, layout: Any, /, *, constants: Mapping[str, int], fill: object) -> Tensor[Any]: ...
     def pickled(self, tensor: Tensor, /) -> tuple[Any, ...]: ...
     def save(self, tensor: Tensor, path: str | PathLike[str], force: bool, /) -> None: ...
     def to_scipy(self, tensor: Tensor, form: str | None, /) -> Any: ...
@@ -112,7 +121,7 @@ CHUNKS: LateImport[Chunks] = LateImport("chunks")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tensor(Operators[Any, NDArray[Any]]):
+class Tensor(Operators[Any, NDArray[Any]], Generic[Shape]):
     """A tensor in a layout: `sizes` are its extents and sizes, `arrays` its index and value arrays, by name.
 
     The arrays are C-contiguous and have the shapes that the layout declares. The tensor shares them with whoever made
@@ -149,13 +158,13 @@ class Tensor(Operators[Any, NDArray[Any]]):
             raise UsageError(f"expected a layout, but this is a {type(layout).__name__}", None, (hint,))
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The logical extents.
 
         >>> A.shape
         (2, 2)
         """
-        return tuple([self.sizes[p] for p in self.layout.parameters])
+        return cast("Shape", tuple([self.sizes[p] for p in self.layout.parameters]))
 
     @property
     def ndim(self) -> int:
@@ -226,7 +235,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         return PRIORITY
 
     @property
-    def real(self) -> Tensor:
+    def real(self) -> Tensor[Shape]:
         """The real parts. Fill: its real part. Cost: a pass over what is stored.
 
         >>> C.real.to_numpy()
@@ -236,7 +245,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         return ARRAYS().part(self, "real")
 
     @property
-    def imag(self) -> Tensor:
+    def imag(self) -> Tensor[Shape]:
         """The imaginary parts. Fill: its imaginary part. Cost: a pass over what is stored.
 
         >>> C.imag.to_numpy()
@@ -306,7 +315,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         coords, values = EXCHANGE().coordinates(self.layout, self.sizes, self.arrays)
         return Coordinates(self.shape, tuple(coords), values, self.layout.fill)
 
-    def to_numpy(self) -> Array:
+    def to_numpy(self) -> np.ndarray[Shape, np.dtype[Any]]:
         """A new dense array, with the fill value where nothing is stored; entries stored twice are added (`or` for
         bool). Raises DataError when it is too large.
 
@@ -316,7 +325,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         array([[0. , 0.5],
                [1. , 0. ]])
         """
-        return self.to_coo().to_dense()
+        return cast("np.ndarray[Shape, np.dtype[Any]]", self.to_coo().to_dense())
 
     def toarray(self) -> Array:
         """`to_numpy`, as scipy calls it.
@@ -376,7 +385,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         """
         return EXCHANGE().to_jax(self)
 
-    def convert(self, layout: Any, /, *, fill: object = None, **constants: int) -> Tensor:
+    def convert(self, layout: Any, /, *, fill: object = None, **constants: int) -> Tensor[Shape]:
         """The tensor in another layout, in new arrays: `convert("bcsr", R=4, C=4)`; entries stored twice are added.
 
         The fill value stays, unless another one is asked for: then what held the old one is stored. Raises DataError
@@ -405,7 +414,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         """
         EXCHANGE().save(self, path, force)
 
-    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor[Shape]:
         """The same pattern with values of another type, as numpy converts them. Without `copy` it is the tensor itself
         where it has that type.
 
@@ -418,7 +427,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         """
         return self if not copy and dtype == self.dtype else ARRAYS().cast(self, dtype)
 
-    def copy(self) -> Tensor:
+    def copy(self) -> Tensor[Shape]:
         """The same tensor over new arrays.
 
         Shapes: any, which stay. Types: any, which stay. Fill: stays. Cost: a copy of the arrays.
@@ -428,7 +437,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         """
         return Tensor(self.layout, dict(self.sizes), {n: a.copy() for n, a in self.arrays.items()})
 
-    def transpose(self, *axes: Any) -> Tensor:
+    def transpose(self, *axes: Any) -> Tensor[Shape]:
         """numpy.transpose: the dimensions in another order, without `axes` in the reverse one.
 
         Shapes: any. Types: any, which stay. Fill: stays. Cost: none where there is a layout over the same arrays for
@@ -450,7 +459,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         """
         return ARRAYS().reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
-    def ravel(self, order: str = "C") -> Tensor:
+    def ravel(self, order: str = "C") -> Tensor[tuple[int]]:
         """All elements in one dimension, the last index of `self` fastest, or the first in the order "F"; `flatten` is
         the same.
 
@@ -460,7 +469,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         >>> A.ravel(order="F").to_numpy()
         array([0. , 1. , 0.5, 0. ])
         """
-        return self.reshape(-1, order=order)
+        return cast("Tensor[tuple[int]]", self.reshape(-1, order=order))
 
     flatten = ravel
 
@@ -496,7 +505,7 @@ class Tensor(Operators[Any, NDArray[Any]]):
         """
         return ARRAYS().clipped(self, min, max)
 
-    def __round__(self, decimals: int = 0) -> Tensor:
+    def __round__(self, decimals: int = 0) -> Tensor[Shape]:
         """numpy.round: to so many decimals, halves to even ones.
 
         Shapes: any, which stay. Types: any, which stay. Fill: is rounded, too. Cost: a pass over what is stored.
@@ -618,10 +627,10 @@ class Tensor(Operators[Any, NDArray[Any]]):
         check_import(self)
         return EXCHANGE().pickled(self)
 
-    def __copy__(self) -> Tensor:
+    def __copy__(self) -> Tensor[Shape]:
         return Tensor(self.layout, dict(self.sizes), dict(self.arrays))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor[Shape]:
         return self.copy()
 
     def __repr__(self) -> str:

@@ -68,8 +68,8 @@ def functions_by_key(assembly: KeyAssembly, struct: str, name: str, by_steps: st
 def functions_in_place(
     form: Form, struct: str, rooms: tuple[str, str], name: str, plan: InPlace, by_steps: str = ""
 ) -> tuple[list[c.Function], list[c.Function]]:
-    """Static functions that the loops call, and those after them, the last of which ends it: `int name(entries, made,
-    threads, memory)`.
+    """Static functions that the loops call, and those after them, if anything is left to do, the last of which does
+    it: `int name(entries, made, threads, memory)`.
 
     Of groups: `int room(entries, counts, groups, stride, lanes)`; `int gathered(entries, stop, groups, buckets, factor,
     threads)`, where groups can be sorted. Of marks: `int room(entries, marks, lanes, threads)`. `by_steps` is the
@@ -82,14 +82,14 @@ def functions_in_place(
             scatters = form.sortable and not plan.apart
             before = [_Whole(maker).room(rooms[0], counter, form.in_slots, scatters)]
             before += [_Whole(maker).gathered(rooms[1], counter, plan.ordered)] if scatters else []
-            after = [_Whole(maker).put_in_order(plan.ordered)]
+            after = [] if plan.ordered else [_Whole(maker).put_in_order()]
         case Marks():
             ranks = replace(form.key.key, fields=form.fields)
             filling = fill_function(ranks, maker.types, values=False)
             marking = replace(filling.function, name=f"{name}_ranks", result="void", static=True)
             before = [marking, _Whole(maker, len(form.fields)).room_of_marks(rooms[0], filling, form.group)]
             done = c.If(c.Field(c.Name("entries"), "keys"), c.Return(c.Name(OK)))
-            after = maker.functions(done) if form.may_be_wide else [_Whole(maker).put_in_order(True)]
+            after = maker.functions(done) if form.may_be_wide else []
         case _:
             before = []
             after = maker.functions() if form.may_be_wide else [maker.fill(), _Whole(maker).function(keyed=True)]
@@ -364,14 +364,10 @@ class _Whole:
     def begin_array(self) -> str:
         return self.maker.encoded.calls[self.key.levels[0].rank.begin].function
 
-    def put_in_order(self, ordered: bool) -> c.Function:
+    def put_in_order(self) -> c.Function:
         """Groups that are not in order are sorted."""
         maker, params = self.maker, self.params
         doc = f"The entries of {maker.tensor.name}, each group in order, each once."
-        if ordered:
-            unused = [c.Do(c.Cast("void", c.Name(p.name))) for p in params]
-            doc = f"The entries of {maker.tensor.name} are in order."
-            return c.Function("int", maker.name, params, c.Block((*unused, c.Return(c.Name(OK)))), doc, static=True)
         arrays, types = self.group_arrays()
         groups = self.declared("groups", self.elements(self.layout.index(self.begin_array())))
         in_order = c.Bin("<", c.Field(c.Name("entries"), "widest"), c.Int(0))

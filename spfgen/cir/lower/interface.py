@@ -110,7 +110,8 @@ def interface(
             functions += assemble_functions(assembly, target, name, taken)
     appends = {t.name for t in results if _takes_rows(assemblies[t.name], t)}
     copies = _copies(program, shown, patterns, new)
-    makers |= {t: f.name for t, f in copies.items()}
+    there = {f.name for f in functions}  # what is whole when its entries are in their places has none
+    makers = {t: n for t, n in makers.items() if n in there} | {t: f.name for t, f in copies.items()}
     caller = _Caller(program, shown, listed, kernel, makers, new(f"{program.name}_in"), appends, rooms.keys(), patterns)
     inner = caller.function(function.doc)
     outer = _plain(program, inner)
@@ -206,7 +207,8 @@ class _Caller:
         for tensor in self.assembled:
             entries = c.Un("&", c.Field(c.Name(self.lists[tensor.name]), FIELD))
             passed = (entries, c.Name(self.made[tensor.name]), c.Name("threads"), c.Name(self.memory))
-            lines.append(self.after(status, c.Call(self.makers[tensor.name], passed)))
+            if tensor.name in self.makers:
+                lines.append(self.after(status, c.Call(self.makers[tensor.name], passed)))
             lines.append(c.Do(c.Call("spfgen_appended_free", (entries,))))
         failed = [self.freed(t) for t in self.results]
         done = [

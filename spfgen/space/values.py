@@ -23,6 +23,7 @@ from spfgen.lang.typing import Kind, kind_of
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
 from spfgen.space.extents import Ranges
+from spfgen.space.implicit_updates import several_meet
 from spfgen.space.instances import AtTarget, make_instances
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Asked, Group, Instance, Tensor
@@ -64,6 +65,12 @@ def make_expression(statement: lang.Statement, tensors: Mapping[str, Tensor], ra
             f"`{statement.target.tensor}` in layout `{layout}` has places of several kinds, which only sums can fill",
             statement.target.span,
             ("a sum of products can be stored there: write the value into another tensor first",),
+        )
+    if temporaries and several_meet(plain, ranges.sizes):
+        raise SeveralPlaces(
+            f"several points have one element of `{goal.name}`, whose value is more than a sum of products",
+            statement.target.span,
+            ("write the value into another tensor first, with a subscript for each index",),
         )
     group = Group(text, op, statement.target.tensor, tuple(all_instances), points[0], statement.span)
     return Asked(group, tuple(temporaries))
@@ -231,7 +238,8 @@ class _Apart:
 
 
 class SeveralPlaces(Unsupported):
-    """The target has places of several kinds, and its value is more than a sum of products: steps can do that."""
+    """The target has places of several kinds, or one for several points, and its value is more than a sum of products:
+    steps can do that."""
 
 
 class NoSumOfProducts(Unsupported):

@@ -38,6 +38,7 @@ z = np.array([np.inf, 1, np.inf, 2, np.inf])
         "C[i, j] = where(x[j] > 1, 1, B[i, j])*x[j]",
         "C[i, j] = coalesce(A[i, j + 1], B[i, j])*x[j] + A[i, j]",
         "C[i, j] = (A[i, j] and B[i, j])*x[j]",
+        "y[i] = sum(j: x[j]*where((z[i] > 1) == (A[i, j] > 0), B[i, j], z[i - 1]))",
         # reductions are numbers
         "y[i] = sum(j: A[i, j])*z[i]",
         "y[i] = max(j: A[i, j])*z[i]",

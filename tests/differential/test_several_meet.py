@@ -20,7 +20,7 @@ TEXTS = (
     "y[i + j] = abs(A[i,j])", "y[i + j] = cos(A[i,j])*D[i,j]", "y[i + j] = D[i,j]/sum(k: D[i,k])",
     "y[i + j] = max(A[i,j], D[i,j]) where i > j", "y[i - j + 4] = sqrt(D[i,j])", "y[2*i + j] = A[i,j] > 1",
     "for k { y[i + j] = D[i,j]*A[k,0] }", "for k { y[i + k] = abs(A[i,k]) }",
-    "for k { y[i + j] = max(A[i,j], D[0,k]) }",
+    "for k { y[i + j] = max(A[i,j], D[0,k]) }", "y[i + j] = mean(k: D[3 - i,j]*D[i,k])",
 )  # fmt: skip
 
 

@@ -17,11 +17,13 @@ import numpy as np
 
 from spfgen.errors import DataError, SpecError, SpfgenError, Unsupported
 from spfgen.facts.formula import Var
+from spfgen.ir import walk
 from spfgen.lang.nodes import Kernel
 from spfgen.pipeline import Generated
 from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.space.nodes import Program
+from spfgen.space.steps import Equation
 from tests.differential.support import eager_source, one_file
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data, compiled
@@ -281,7 +283,7 @@ def same(a: np.ndarray, b: np.ndarray, exact: bool) -> bool:
 
 def elsewhere(operand: Operand, before: Operand, program: Program, name: str) -> list[str]:
     """Places that stand for no coordinate stay as they were, unless the array is cleared."""
-    if any(g.op == "=" for g in program.groups if g.target == name and not program.beyond):
+    if any(n.target == name and n.updates is None for n in walk(program.steps) if isinstance(n, Equation)):
         return []
     for value in operand.layout.values:
         free = np.ones(operand.tensor.arrays[value.name].shape, bool)

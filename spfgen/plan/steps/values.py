@@ -225,10 +225,11 @@ class PointValues(Merging):
         tensor is absent where it is read outside: it has its fill value there."""
         regions = replace(self.regions, dense=frozenset())
         fills = [regions.fill(a) for a in value.arguments]
-        always = [(p, None, r) for p, r in regions.deciding(value, fills)]
+        several = [any(map(chooses, walk(a))) for a in value.arguments]  # fill values, of what it takes
+        always = [(p, None, r) for p, r in regions.deciding(value, fills) if not several[p]]
         if any(f is not None and not isfinite(abs(f)) for f in fills):
             return always  # what fills give together is what numpy says
-        choices = ((p, n, r) for p, n, r in self.types.known(value) if fills[p] is None)
+        choices = ((p, n, r) for p, n, r in self.types.known(value) if fills[p] is None or several[p])
         return [
             *always,
             *(c for c in choices if isfinite(abs(c[1])) or self.types.of(value.arguments[c[0]]).kind in "fc"),
@@ -353,3 +354,8 @@ class PointValues(Merging):
         test = lang.Apply("logical_not", (Holds(conjunction([Compare("<=", ZERO, Var(name)), *inside])),))
         self.refuses = True
         return [*lines, If(test, missed, None, "an error at the end of the call")], env.knowing([name])
+
+
+def chooses(value: Any) -> bool:
+    """Whether it takes one of several values."""
+    return isinstance(value, Chosen) or (isinstance(value, lang.Apply) and value.op == "where" and not value.function)

@@ -35,6 +35,7 @@ z = np.array([np.inf, 1, np.inf, 2, np.inf])
         "y[i] = sum(j: where(A[i, j] > B[i, j], A[i, j], B[i, j])*x[j])",
         "C[i, j] = where(A[i, j] > 0, B[i, j], A[i, j])*exp(x[j]) + B[i, j]",
         "C[i, j] = abs(where(i < j, A[i, j], B[i, j]))*exp(x[j]) + A[i, j]",
+        "C[i, j] = where(i < j, A[i, j], B[i, j])*x[j] + B[i, j] where i < j",
         "C[i, j] = where(x[j] > 1, 1, B[i, j])*x[j]",
         "C[i, j] = coalesce(A[i, j + 1], B[i, j])*x[j] + A[i, j]",
         "C[i, j] = (A[i, j] and B[i, j])*x[j]",

@@ -138,6 +138,7 @@ class PointValues(Merging):
                     case lang.Constant(known):
                         side, wanted = then if known else otherwise, self.types.of(value)
                         lines, found_side, env = self.computed(side, env)
+                        env = env.taking(value, self.absent(side, env)) if env.tracks_choices else env
                         as_whole = found_side if self.types.kind(side) == wanted else cast(found_side, wanted.name)
                         return lines, as_whole, env
                 return self.chosen(value, Holds(condition), (then, otherwise), env)
